@@ -1,0 +1,78 @@
+"""Every error that this service raises on purpose.
+
+::
+
+    MonitorError
+    ├── SettingsError            a setting or an argument is wrong; the user mends it
+    ├── InputError               a file or a request is wrong; the user mends it
+    ├── NotEnoughData            fewer events than a measure needs
+    ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
+    ├── SourceError
+    │   ├── SourceUnavailable    the broker does not answer; retried with backoff
+    │   ├── OffsetPurged         the log no longer holds the stored offset; the policy decides
+    │   └── SourceMisconfigured  topics missing, partition counts that differ, access refused
+    ├── StoreError
+    │   ├── StoreUnavailable     the database does not answer; retried with backoff
+    │   ├── IncompatibleStore    the store is of another grid or schema version
+    │   └── FencedOut            another process owns the partition now
+    └── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
+
+An invalid *event* raises none of these: it goes to the dead letters with a reason, is counted, and the
+stream goes on.
+"""
+
+
+class MonitorError(Exception):
+    """The root: catch this to catch whatever the service raises on purpose."""
+
+
+class SettingsError(MonitorError):
+    """A setting or an argument is wrong. The message names key and value and says what is allowed."""
+
+
+class InputError(MonitorError):
+    """A file or a request is wrong. The message names the place and the value and says what to do."""
+
+
+class NotEnoughData(MonitorError):  # noqa: N818 - the field's own words read better than a suffix
+    """There are fewer events than the measure needs."""
+
+
+class IncompatibleTables(MonitorError):  # noqa: N818
+    """Two tables do not add: their grids, or their versions, differ."""
+
+
+class SourceError(MonitorError):
+    """The log of events cannot be read or written."""
+
+
+class SourceUnavailable(SourceError):  # noqa: N818
+    """The broker does not answer. Recoverable: retried with backoff."""
+
+
+class OffsetPurged(SourceError):  # noqa: N818
+    """The log no longer holds the offset at which the stored state ends."""
+
+
+class SourceMisconfigured(SourceError):  # noqa: N818
+    """Topics are missing, their partition counts differ, or access is refused. Retrying does not help."""
+
+
+class StoreError(MonitorError):
+    """The state cannot be read or written."""
+
+
+class StoreUnavailable(StoreError):  # noqa: N818
+    """The database does not answer. Recoverable: retried with backoff."""
+
+
+class IncompatibleStore(StoreError):  # noqa: N818
+    """The store was written with another grid or schema version."""
+
+
+class FencedOut(StoreError):  # noqa: N818
+    """Another process owns the partition now; what this one would write is refused."""
+
+
+class TooManyDeadLetters(MonitorError):  # noqa: N818
+    """The share of bad events passed its ceiling, so consumption stopped before a bad deploy drained the topic."""

@@ -1,0 +1,1 @@
+"""Windows become reports, and reports a snapshot."""

@@ -1,0 +1,1 @@
+"""Events: their model, and how bytes become columns."""

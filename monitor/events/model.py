@@ -1,0 +1,188 @@
+"""What the service reads: predictions and their outcomes, in the field's own words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNVERSIONED: Final = "unversioned"
+"""The version of events that name none."""
+
+ALL: Final = "all"
+"""The segment of a model's whole stream. Declared segments read ``key=value``, so none can be called this."""
+
+OTHER: Final = "other"
+"""The bucket for versions and segment values beyond their cap."""
+
+
+class Kind(IntEnum):
+    """The three types of event."""
+
+    PREDICTION = 0
+    OUTCOME = 1
+    LABELLED = 2
+
+
+class Reason(StrEnum):
+    """Why an event went to the dead letters. Label values of ``calibration_dead_letters_total``."""
+
+    EMPTY = "empty"
+    OVERSIZED = "oversized"
+    INVALID_UTF8 = "invalid_utf8"
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    UNKNOWN_TYPE = "unknown_type"
+    MISSING_KEY = "missing_key"
+    WRONG_TYPE = "wrong_type"
+    INVALID_ID = "invalid_id"
+    INVALID_MODEL = "invalid_model"
+    INVALID_TIME = "invalid_time"
+    TIME_OUT_OF_RANGE = "time_out_of_range"
+    INVALID_PREDICTION = "invalid_prediction"
+    INVALID_OUTCOME = "invalid_outcome"
+    INVALID_SEGMENTS = "invalid_segments"
+    INVALID_FEATURES = "invalid_features"
+    INVALID_CLOUDEVENT = "invalid_cloudevent"
+    UNSUPPORTED_MULTICLASS = "unsupported_multiclass"
+
+
+class Record(Protocol):
+    """One message of the log as its source hands it over. kafka-python's ConsumerRecord is one."""
+
+    @property
+    def offset(self) -> int:
+        """Position in its topic partition."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written: milliseconds since the epoch, or -1 if the log does not say."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """The message's key."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """The message's bytes."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """The message's headers in their order."""
+        ...
+
+
+class RecordBatch(NamedTuple):
+    """Consecutive messages of one topic partition, in log order."""
+
+    topic: str
+    partition: int
+    records: Sequence[Record]
+    next_offset: int
+    """Where reading goes on after this batch: past the last record, and past markers that carry none."""
+
+
+class DeadLetter(NamedTuple):
+    """A message that is no valid event, whole, with the reason."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    reason: Reason
+    detail: str
+    """One line that names key and value and says what is allowed."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+class SeriesKey(NamedTuple):
+    """What one line on a dashboard is about."""
+
+    model: str
+    version: str
+    segment: str
+
+
+class Stratum(NamedTuple):
+    """What a prediction says of itself besides its score: one per distinct combination."""
+
+    model: str
+    version: str
+    segments: tuple[tuple[str, str], ...]
+    """Declared (key, value) pairs, ascending by key."""
+
+    def series(self) -> tuple[SeriesKey, ...]:
+        """The series that a prediction of this stratum belongs to: the whole model's, then each segment's."""
+        keys = [ALL, *(f"{key}={value}" for key, value in self.segments)]
+        return tuple(SeriesKey(self.model, self.version, segment) for segment in keys)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPolicy:
+    """What is declared of a model, and how its outcomes are awaited.
+
+    Attributes
+    ----------
+    horizon_ms
+        How long after a prediction its outcome still counts, in the events' own time. A cohort is mature once the
+        model's watermark has passed its end by this much.
+    lateness_ms
+        How far out of order events may stand in their log. State is kept for ``horizon_ms + lateness_ms``.
+    implied_negative
+        Whether a mature prediction without an outcome counts as a negative (no click, no fraud).
+    segments
+        Keys of ``segments`` that become series of their own; other keys are ignored.
+    """
+
+    horizon_ms: int
+    lateness_ms: int
+    implied_negative: bool = False
+    segments: tuple[str, ...] = ()
+
+    @property
+    def retention_ms(self) -> int:
+        """How long the state of a prediction is kept, in the events' own time."""
+        return self.horizon_ms + self.lateness_ms
+
+
+@dataclass(frozen=True, slots=True)
+class EventColumns:
+    """A decoded batch, column by column, in log order.
+
+    Attributes
+    ----------
+    kind
+        int8, shape (n,): values of :class:`Kind`.
+    id_hash
+        uint64, shape (n, 2): 128-bit hash of (model, id).
+    time_ms
+        int64, shape (n,): event time, milliseconds since the epoch.
+    prediction
+        float64, shape (n,): P(y = 1); nan for an outcome.
+    outcome
+        int8, shape (n,): 0 or 1; -1 for a prediction.
+    model
+        int32, shape (n,): the model's id in the partition's :class:`~monitor.events.strata.Strata`, or -1 if the
+        model is refused.
+    stratum
+        int32, shape (n,): the stratum's id there; -1 for an outcome or a refused model.
+    """
+
+    kind: NDArray[np.int8]
+    id_hash: NDArray[np.uint64]
+    time_ms: NDArray[np.int64]
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.int8]
+    model: NDArray[np.int32]
+    stratum: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return int(self.kind.shape[0])

@@ -1,0 +1,1 @@
+"""Intervals, null levels and p-values."""

@@ -1,0 +1,1 @@
+"""Loops over arrays, compiled: array in, array out."""

@@ -1,0 +1,1 @@
+"""Calibration measures, one a file."""

@@ -1,0 +1,196 @@
+"""The mergeable table: exact integers on the shared grid."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import IncompatibleTables, InputError
+from monitor.scores import grid
+from monitor.scores.table import ScoreTable
+
+POSITIVES: Final = 0
+NEGATIVES: Final = 1
+UNLABELLED: Final = 2
+POSITIVE_SUM: Final = 3
+NEGATIVE_SUM: Final = 4
+UNLABELLED_SUM: Final = 5
+COLUMNS: Final = 6
+"""Columns of :attr:`GridTable.values`; ``label column + 3`` is the sum that goes with a count."""
+
+_MAGIC: Final = b"CGT"
+
+
+@dataclass(frozen=True, eq=False)
+class GridTable:
+    """What is known of a set of predictions, cell by cell: labelled positive, labelled negative, or not labelled yet.
+
+    Merging is ``a + b``: exact, in any order, with :meth:`zero` as identity. A pane, a window, a partition and a
+    replica are all values of this type.
+
+    Attributes
+    ----------
+    cell
+        int64, shape (m,), strictly ascending: the occupied cells of the grid.
+    values
+        int64, shape (m, 6): number of positives, negatives and unlabelled predictions, then the sums of the
+        predictions over each, in units of 2**-40 above the cell's anchor.
+    version
+        The grid's version. Tables of different versions do not add.
+    """
+
+    cell: NDArray[np.int64]
+    values: NDArray[np.int64]
+    version: int = grid.GRID_VERSION
+
+    @classmethod
+    def zero(cls) -> "GridTable":
+        """The table of no events: the identity of ``+``."""
+        return cls(np.zeros(0, np.int64), np.zeros((0, COLUMNS), np.int64))
+
+    @classmethod
+    def from_events(cls, prediction: ArrayLike, outcome: ArrayLike) -> "GridTable":
+        """The table of a set of events.
+
+        Parameters
+        ----------
+        prediction
+            shape (n,), every value in [0, 1].
+        outcome
+            shape (n,), 1, 0, or -1 for a prediction without an outcome.
+        """
+        p = np.asarray(prediction, np.float64)
+        y = np.asarray(outcome, np.int64)
+        if p.shape != y.shape or p.ndim != 1:
+            raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+        if not ((p >= 0.0) & (p <= 1.0)).all():
+            raise InputError("prediction must be in [0, 1]")
+        cell = grid.locate(p)
+        above = grid.to_units(p) - grid.anchors()[cell]
+        column = np.where(y == 1, POSITIVES, np.where(y == 0, NEGATIVES, UNLABELLED))
+        dense = np.zeros((grid.cell_count(), COLUMNS), np.int64)
+        np.add.at(dense, (cell, column), 1)
+        np.add.at(dense, (cell, column + 3), above)
+        return cls.from_dense(dense)
+
+    @classmethod
+    def from_dense(cls, dense: NDArray[np.int64]) -> "GridTable":
+        """The table whose cells are the rows of ``dense``, int64, shape (cells, 6)."""
+        cell = np.flatnonzero(dense[:, :POSITIVE_SUM].any(axis=1))
+        return cls(cell, dense[cell])
+
+    @classmethod
+    def sum(cls, tables: Iterable["GridTable"]) -> "GridTable":
+        """The merge of any number of tables."""
+        dense = np.zeros((grid.cell_count(), COLUMNS), np.int64)
+        for table in tables:
+            _same_version(grid.GRID_VERSION, table.version)
+            dense[table.cell] += table.values
+        if dense.size and dense.min() < 0:
+            raise OverflowError("a cell holds more than 2**33 predictions; use shorter windows")
+        return cls.from_dense(dense)
+
+    def __add__(self, other: "GridTable") -> "GridTable":
+        _same_version(self.version, other.version)
+        return GridTable.sum((self, other))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, GridTable)
+            and self.version == other.version
+            and np.array_equal(self.cell, other.cell)
+            and np.array_equal(self.values, other.values)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays inside
+
+    @property
+    def predictions(self) -> int:
+        """Number of predictions, labelled or not."""
+        return int(self.values[:, :POSITIVE_SUM].sum())
+
+    @property
+    def labelled(self) -> int:
+        """Number of predictions whose outcome is known."""
+        return int(self.values[:, :UNLABELLED].sum())
+
+    def with_implied_negatives(self) -> "GridTable":
+        """The same predictions, each without an outcome counted as a negative: a model's declared policy."""
+        values = self.values.copy()
+        values[:, NEGATIVES] += values[:, UNLABELLED]
+        values[:, NEGATIVE_SUM] += values[:, UNLABELLED_SUM]
+        values[:, UNLABELLED] = 0
+        values[:, UNLABELLED_SUM] = 0
+        return GridTable(self.cell, values, self.version)
+
+    def to_scores(self) -> ScoreTable:
+        """The score table of the labelled predictions, one row an occupied cell at its mean prediction."""
+        kept = self.values[:, :UNLABELLED].any(axis=1)
+        cell = self.cell[kept]
+        values = self.values[kept].astype(np.float64)
+        anchor = grid.anchors()[cell] / grid.UNITS
+        positives, negatives = values[:, POSITIVES], values[:, NEGATIVES]
+        counts = positives + negatives
+        above = values[:, POSITIVE_SUM] + values[:, NEGATIVE_SUM]
+        lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
+        # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is held inside it.
+        score = np.clip(anchor + above / (counts * grid.UNITS), lower, upper)
+        return ScoreTable(
+            score=score,
+            positives=positives,
+            negatives=negatives,
+            positive_sum=positives * anchor + values[:, POSITIVE_SUM] / grid.UNITS,
+            negative_sum=negatives * anchor + values[:, NEGATIVE_SUM] / grid.UNITS,
+            lower=lower,
+            upper=upper,
+        )
+
+    def to_bytes(self) -> bytes:
+        """A compact, sparse form: each column in the narrowest integer type that holds it.
+
+        Little-endian: 3 bytes of magic, the grid's version, the number of rows as uint32, then seven columns, each
+        one byte of item size followed by its items.
+        """
+        parts = [_MAGIC, bytes([self.version]), len(self.cell).to_bytes(4, "little")]
+        for column in (self.cell, *self.values.T):
+            narrow = column.astype(_narrowest(int(column.max(initial=0))))
+            parts += [bytes([narrow.itemsize]), narrow.tobytes()]
+        return b"".join(parts)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "GridTable":
+        """The table that :meth:`to_bytes` wrote.
+
+        Raises
+        ------
+        IncompatibleTables
+            The bytes are no table, are cut short, or are of another version of the grid.
+        """
+        if len(data) < 8 or data[:3] != _MAGIC:
+            raise IncompatibleTables(f"these {len(data)} bytes are no grid table")
+        _same_version(grid.GRID_VERSION, data[3])
+        rows = int.from_bytes(data[4:8], "little")
+        at = 8
+        columns = []
+        for _ in range(1 + COLUMNS):
+            size = data[at] if at < len(data) else 0
+            end = at + 1 + size * rows
+            if size not in (1, 2, 4, 8) or end > len(data):
+                raise IncompatibleTables(f"a grid table of {rows} rows is cut short at {len(data)} bytes")
+            columns.append(np.frombuffer(data, f"<u{size}", rows, at + 1).astype(np.int64))
+            at = end
+        return cls(columns[0], np.stack(columns[1:], axis=1))
+
+
+def _narrowest(largest: int) -> str:
+    for size in (1, 2, 4):
+        if largest < 1 << (8 * size):
+            return f"<u{size}"
+    return "<u8"
+
+
+def _same_version(ours: int, theirs: int) -> None:
+    if ours != theirs:
+        raise IncompatibleTables(f"only tables of one grid add, got grid versions {ours} and {theirs}")

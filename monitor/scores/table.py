@@ -1,0 +1,159 @@
+"""The score table: the sufficient statistic of every calibration measure."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Distinct scores in ascending order, with what is needed of the events at each.
+
+    Every measure is a function of a score table, so one code path serves files, windows, replicas and clusters, and
+    no measure depends on the order of the events: equal predictions share a row.
+
+    A table of raw events holds one row a distinct prediction, and is exact. A table from the grid holds one row an
+    occupied cell, at the cell's mean prediction; its residuals are still exact.
+
+    Attributes
+    ----------
+    score
+        float64, shape (m,), strictly ascending, in [0, 1]: the prediction, or a cell's mean prediction.
+    positives, negatives
+        float64, shape (m,): number (or weight) of events with outcome 1 and 0.
+    positive_sum, negative_sum
+        float64, shape (m,): sums of the exact predictions over the positives and over the negatives.
+    lower, upper
+        float64, shape (m,): where the predictions of a row may lie. Equal to ``score`` in an exact table.
+    weighted
+        Whether counts are weights rather than whole numbers. The binomial test of TCE refuses such a table.
+    """
+
+    score: NDArray[np.float64]
+    positives: NDArray[np.float64]
+    negatives: NDArray[np.float64]
+    positive_sum: NDArray[np.float64]
+    negative_sum: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    weighted: bool = False
+
+    @classmethod
+    def from_events(cls, prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None = None) -> "ScoreTable":
+        """The finest table: one row a distinct prediction.
+
+        Parameters
+        ----------
+        prediction
+            shape (n,), every value in [0, 1].
+        outcome
+            shape (n,), every value 0 or 1 (or bool).
+        weight
+            shape (n,), every value finite and >= 0; 1 each if left out.
+
+        Raises
+        ------
+        InputError
+            A value is out of its range, or the lengths differ. The message names the first such value.
+        """
+        p = _floats("prediction", prediction)
+        y = _floats("outcome", outcome)
+        if p.shape != y.shape:
+            raise InputError(f"prediction and outcome must be equally long, got {p.size} and {y.size}")
+        _check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+        _check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+        if weight is None:
+            w = None
+        else:
+            w = _floats("weight", weight)
+            if w.shape != p.shape:
+                raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
+            _check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
+
+        p = p + 0.0  # -0.0 becomes 0.0
+        order = np.argsort(p)
+        ordered = p[order]
+        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if p.size else np.zeros(0, np.int64)
+        score = ordered[starts]
+        y_ordered = y[order]
+        if p.size == 0:
+            positives = negatives = np.zeros(0)
+        elif w is None:
+            counts = np.diff(np.r_[starts, p.size]).astype(np.float64)
+            positives = np.add.reduceat(y_ordered, starts)
+            negatives = counts - positives
+        else:
+            w_ordered = w[order]
+            positives = np.add.reduceat(w_ordered * y_ordered, starts)
+            negatives = np.add.reduceat(w_ordered * (1.0 - y_ordered), starts)
+            kept = positives + negatives > 0.0
+            score, positives, negatives = score[kept], positives[kept], negatives[kept]
+        return cls(
+            score=score,
+            positives=positives,
+            negatives=negatives,
+            positive_sum=positives * score,
+            negative_sum=negatives * score,
+            lower=score,
+            upper=score,
+            weighted=w is not None,
+        )
+
+    @property
+    def rows(self) -> int:
+        """Number m of rows."""
+        return int(self.score.size)
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """Events a row, shape (m,)."""
+        return self.positives + self.negatives
+
+    @property
+    def total(self) -> float:
+        """Number n of events, or their weight."""
+        return float(self.positives.sum() + self.negatives.sum())
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Sum of outcome - prediction a row, shape (m,). Exact also where a row is a cell."""
+        return self.positives - (self.positive_sum + self.negative_sum)
+
+    @property
+    def absolute_residual(self) -> NDArray[np.float64]:
+        """Sum of |outcome - prediction| a row, shape (m,)."""
+        return (self.positives - self.positive_sum) + self.negative_sum
+
+    @property
+    def prevalence(self) -> float:
+        """Share of positives; nan in an empty table."""
+        return float(self.positives.sum() / self.total) if self.rows else float("nan")
+
+    @property
+    def mean_prediction(self) -> float:
+        """Mean of the predictions; nan in an empty table."""
+        return float((self.positive_sum.sum() + self.negative_sum.sum()) / self.total) if self.rows else float("nan")
+
+    @property
+    def exact(self) -> bool:
+        """Whether every row is one distinct prediction."""
+        return bool(np.array_equal(self.lower, self.upper))
+
+
+def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+    if array.ndim != 1:
+        raise InputError(f"{name} must have one dimension, got shape {array.shape}")
+    return array
+
+
+def _check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -> None:
+    if not valid.all():
+        at = int(np.argmin(valid))
+        raise InputError(f"{message}, got {values[at]:g} at index {at}")

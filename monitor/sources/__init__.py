@@ -1,0 +1,1 @@
+"""Where events come from: Kafka, and the embedded log."""
