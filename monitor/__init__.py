@@ -1,5 +1,7 @@
 """Watches the calibration of probabilistic classifiers in production."""
 
-from monitor.version import VERSION as __version__
+from monitor import version
+
+__version__ = version.VERSION
 
 __all__ = ["__version__"]
