@@ -1,0 +1,190 @@
+"""What is durable of a partition, and what a store does with it.
+
+Two things hold the whole state. The *journal* is what the join accepted, append-only, in batches by model and time
+bucket; the join's table and the open panes are rebuilt from it. When a bucket's horizon has passed, its rows can
+change no more: they are added to the *closed panes* and the bucket's journal is dropped, in one transaction with the
+offsets. So each event is written once, and restoring is one pass.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from monitor.events.model import DeadLetter, SeriesKey, Stratum
+from monitor.scores import GridTable
+
+JOURNAL_ROW: Final = np.dtype(
+    [
+        ("id_high", "<u8"),
+        ("id_low", "<u8"),
+        ("time_ms", "<i8"),
+        ("prediction", "<f8"),
+        ("outcome_ms", "<i8"),
+        ("stratum", "<i4"),
+        ("entry", "i1"),
+        ("outcome", "i1"),
+    ]
+)
+"""One row of the journal, packed, little-endian. ``entry`` says what happened (the join defines its values)."""
+
+
+class Bucket(NamedTuple):
+    """The unit in which the journal is dropped: the rows of one model whose prediction time falls into it."""
+
+    model: str
+    start_ms: int
+
+
+class JournalBatch(NamedTuple):
+    """Rows of one bucket, in the order in which they were accepted."""
+
+    bucket: Bucket
+    rows: bytes
+    """Whole rows of JOURNAL_ROW. Two batches of one bucket merge by putting one behind the other."""
+
+
+class PaneKey(NamedTuple):
+    """One pane of one series: the predictions of [start, start + slide)."""
+
+    slide_ms: int
+    start_ms: int
+    series: SeriesKey
+
+
+class ClosedPane(NamedTuple):
+    """What a dropped bucket leaves behind in one pane. A pane's closed part is the sum of these."""
+
+    key: PaneKey
+    table: GridTable
+
+
+class ModelState(NamedTuple):
+    """What a partition knows of a model besides its events. Place in the sequence is the model's id."""
+
+    name: str
+    prediction_watermark_ms: int
+    """Newest event time of its predictions, or -1."""
+    outcome_watermark_ms: int
+    """Newest event time of its outcomes, or -1."""
+
+
+Counters = Mapping[tuple[str, str], int]
+"""(type, result) -> events that met this fate since the log's beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The state of a partition as it was saved; the two iterators read it piece by piece, once.
+
+    Attributes
+    ----------
+    offsets
+        Topic -> where reading goes on.
+    models, strata
+        By id.
+    journal
+        Batches in the order in which they were saved.
+    panes
+        The closed panes.
+    """
+
+    offsets: Mapping[str, int]
+    models: Sequence[ModelState]
+    strata: Sequence[Stratum]
+    counters: Counters
+    journal: Iterator[JournalBatch]
+    panes: Iterator[ClosedPane]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What changed in a partition since the last one. Saved in one transaction, or not at all.
+
+    Attributes
+    ----------
+    partition, epoch
+        Whose state, and the epoch under which its owner claimed it.
+    offsets
+        Topic -> where reading goes on: the state holds every record before it and none from it on.
+    models
+        All models with their watermarks, by id.
+    new_strata
+        Strata interned since the last checkpoint; the first has the id ``first_stratum``.
+    journal
+        Batches to append.
+    dropped
+        Buckets whose journal goes.
+    closed
+        What the dropped buckets add to the closed panes.
+    expired_before_ms
+        (model, slide) -> closed panes of it that start earlier are of no window any more, and go.
+    counters
+        All of them.
+    dead_letters
+        Messages that were no valid events. One that is stored already (same topic, partition and offset) is left.
+    """
+
+    partition: int
+    epoch: int
+    offsets: Mapping[str, int]
+    models: Sequence[ModelState]
+    first_stratum: int = 0
+    new_strata: Sequence[Stratum] = ()
+    journal: Sequence[JournalBatch] = ()
+    dropped: Sequence[Bucket] = ()
+    closed: Sequence[ClosedPane] = ()
+    expired_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    counters: Counters = field(default_factory=dict)
+    dead_letters: Sequence[DeadLetter] = ()
+
+
+class StateStore(Protocol):
+    """Keeps the partitions. Each method is one transaction. Called from the pipeline's thread."""
+
+    def claim(self, partition: int) -> int:
+        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused."""
+        ...
+
+    def load(self, partition: int) -> PartitionState:
+        """The state as of the last checkpoint; empty if there was none."""
+        ...
+
+    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Save all of these, or none.
+
+        Raises
+        ------
+        FencedOut
+            Another process has claimed one of the partitions since. Names it.
+        StoreUnavailable
+            The database does not answer.
+        """
+        ...
+
+
+class StoredDeadLetter(NamedTuple):
+    """A dead letter with its number in the store and when it was stored."""
+
+    number: int
+    stored_ms: int
+    letter: DeadLetter
+
+
+class DeadLetterStore(Protocol):
+    """Reads the dead letters. May be called from any thread, also from another process."""
+
+    def dead_letters(
+        self, *, after: int = 0, limit: int = 100, reason: str | None = None
+    ) -> Sequence[StoredDeadLetter]:
+        """Letters with a number greater than ``after``, ascending, at most ``limit``."""
+        ...
+
+    def count_dead_letters(self) -> Mapping[str, int]:
+        """Number of stored letters by reason."""
+        ...
+
+    def remove_dead_letters(self, numbers: Sequence[int]) -> None:
+        """Remove these, after they were replayed or discarded."""
+        ...
