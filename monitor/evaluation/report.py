@@ -1,0 +1,153 @@
+"""The report: one form for a file, a window and a REST answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple
+
+from monitor.events.model import SeriesKey
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureResult:
+    """One measure of one window.
+
+    Attributes
+    ----------
+    value
+        The measure, in ``unit``.
+    unit
+        ``percent`` (0 to 100) or ``ratio`` (0 to 1).
+    lower, upper
+        95% confidence interval, or None where the measure has none or it is not computed yet.
+    null_mean, null_q95
+        Mean and 95% point of the measure if the model were perfectly calibrated on the same predictions.
+    p_value
+        Share of perfectly calibrated resamples that are at least as far off.
+    error_bound
+        How far ``value`` can lie from that of the raw predictions; 0 for a file.
+    """
+
+    value: float
+    unit: Literal["percent", "ratio"]
+    lower: float | None = None
+    upper: float | None = None
+    null_mean: float | None = None
+    null_q95: float | None = None
+    p_value: float | None = None
+    error_bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known of the calibration of one series in one window.
+
+    Attributes
+    ----------
+    from_ms, to_ms
+        Prediction times covered, [from, to), milliseconds since the epoch; None where the data has no times.
+    n
+        Predictions whose outcome is known (or implied), which the measures are of.
+    predictions
+        All predictions of the window, with or without an outcome.
+    measures
+        By name; empty when ``insufficient``.
+    insufficient
+        Why there are no measures, in words, or None.
+    """
+
+    model: str
+    version: str
+    segment: str
+    window: str
+    from_ms: int | None
+    to_ms: int | None
+    n: int
+    positives: int
+    predictions: int
+    prevalence: float | None
+    mean_prediction: float | None
+    measures: Mapping[str, MeasureResult] = field(default_factory=dict)
+    insufficient: str | None = None
+
+    @property
+    def key(self) -> "ReportKey":
+        """What the report is about."""
+        return ReportKey(SeriesKey(self.model, self.version, self.segment), self.window)
+
+    @property
+    def label_coverage(self) -> float | None:
+        """Share of the window's predictions whose outcome is known; None without predictions."""
+        return self.n / self.predictions if self.predictions else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON shows it."""
+        return {
+            "model": self.model,
+            "version": self.version,
+            "segment": self.segment,
+            "window": self.window,
+            "from": _rfc3339(self.from_ms),
+            "to": _rfc3339(self.to_ms),
+            "n": self.n,
+            "positives": self.positives,
+            "prevalence": self.prevalence,
+            "mean_prediction": self.mean_prediction,
+            "predictions": self.predictions,
+            "label_coverage": self.label_coverage,
+            "measures": {
+                name: {
+                    "value": result.value,
+                    "unit": result.unit,
+                    "lower": result.lower,
+                    "upper": result.upper,
+                    "null_mean": result.null_mean,
+                    "null_q95": result.null_q95,
+                    "p_value": result.p_value,
+                    "error_bound": result.error_bound,
+                }
+                for name, result in self.measures.items()
+            },
+            "insufficient": self.insufficient,
+        }
+
+
+class ReportKey(NamedTuple):
+    """Names one report of a snapshot."""
+
+    series: SeriesKey
+    window: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that one evaluation found. Never changed once it is there: readers hold it as long as they like.
+
+    Attributes
+    ----------
+    number
+        Counts the evaluations; 0 is the empty snapshot before the first.
+    evaluated_ms
+        Wall-clock time of the evaluation, milliseconds since the epoch.
+    duration_seconds
+        What it took.
+    watermarks_ms
+        Model -> newest event time seen.
+    reports
+        In the order of their keys.
+    failures
+        Reports that could not be made this time: key -> what went wrong, in a line.
+    """
+
+    number: int = 0
+    evaluated_ms: int = 0
+    duration_seconds: float = 0.0
+    watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+    reports: Mapping[ReportKey, Report] = field(default_factory=dict)
+    failures: Mapping[ReportKey, str] = field(default_factory=dict)
+
+
+def _rfc3339(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

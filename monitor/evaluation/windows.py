@@ -1,0 +1,86 @@
+"""Windows: which predictions a report is about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from monitor.events.model import ModelPolicy, SeriesKey
+from monitor.scores import GridTable
+
+SLIDES_MS: Final = tuple(1000 * seconds for seconds in (1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400))
+"""Widths that panes may have. Each divides the next, so panes of any two widths nest."""
+
+PANES_PER_WINDOW: Final = 48
+"""A window moves on in steps of at most this share of its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A sliding window, keyed by prediction time.
+
+    Attributes
+    ----------
+    name
+        As in a report and in the label ``window``: ``1h``.
+    length_ms
+        Its length; for a last-N window, how far back it reaches at the most.
+    last
+        For a last-N window: it holds the newest whole panes that have at least this many predictions with an outcome.
+    mature
+        Whether it ends one horizon before the watermark, so that every prediction in it had its time to be answered.
+        A window that does not is biased towards outcomes that come early; it says so in its name in the settings.
+    """
+
+    name: str
+    length_ms: int
+    last: int | None = None
+    mature: bool = True
+
+    @property
+    def slide_ms(self) -> int:
+        """Width of its panes: the widest of SLIDES_MS of which PANES_PER_WINDOW fit into the window."""
+        fitting = [slide for slide in SLIDES_MS if slide * PANES_PER_WINDOW <= self.length_ms]
+        return fitting[-1] if fitting else SLIDES_MS[0]
+
+    def span(self, watermark_ms: int, policy: ModelPolicy) -> tuple[int, int]:
+        """Prediction times [from, to) that the window covers at a watermark; whole panes."""
+        end = watermark_ms - policy.horizon_ms if self.mature else watermark_ms + self.slide_ms
+        end -= end % self.slide_ms
+        length = max(self.length_ms - self.length_ms % self.slide_ms, self.slide_ms)
+        return end - length, end
+
+
+class PaneCount(NamedTuple):
+    """How much one pane holds."""
+
+    start_ms: int
+    predictions: int
+    labelled: int
+
+
+class PaneReader(Protocol):
+    """The panes as the evaluation sees them: summed over all partitions. May be called from any thread."""
+
+    def series(self) -> Sequence[SeriesKey]:
+        """The series that have panes."""
+        ...
+
+    def policy(self, model: str) -> ModelPolicy:
+        """The policy of a model that has series."""
+        ...
+
+    def watermark_ms(self, model: str) -> int:
+        """The newest event time of the model, over predictions, outcomes and partitions: its windows' clock."""
+        ...
+
+    def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
+        ...
+
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[PaneCount]:
+        """What each pane holds that starts in [from, to), ascending by start; empty ones left out."""
+        ...
+
+    def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
+        """Panes of this width that start earlier are gone."""
+        ...
