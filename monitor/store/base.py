@@ -68,6 +68,8 @@ class ModelState(NamedTuple):
     """Newest event time of its predictions, or -1."""
     outcome_watermark_ms: int
     """Newest event time of its outcomes, or -1."""
+    evicted_before_ms: int = -1
+    """Predictions older than this left the join before their time, because it was full; -1 if none did."""
 
 
 Counters = Mapping[tuple[str, str], int]
