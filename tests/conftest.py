@@ -1,0 +1,14 @@
+"""The real parts that tests of every room share. Each is started once, when the first test asks for it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.real.kafka import KafkaBroker
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A running Kafka broker. Use topics and groups of your own; who stops it starts it again."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker

@@ -1,0 +1,59 @@
+"""Servers that the tests start: on free ports of the loopback, and never outliving the tests."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+# Run between fork and exec of the server, in an interpreter of its own: `preexec_fn` is unsafe once threads run. The
+# kernel's death signal (1 is PR_SET_PDEATHSIG, 9 SIGKILL) survives the exec. Where there is none, stop() has to do.
+_LAUNCHER = """
+import os, sys
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, 9)
+    if os.getppid() != int(sys.argv[1]):
+        os._exit(1)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def start_child(command: Sequence[str | Path], directory: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start a server that dies with the thread that called this, however that ends."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *map(str, command)],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """Distinct loopback ports that nobody listens on.
+
+    They lie below the range from which systems number outgoing connections, so that a stopped server finds its port
+    still free when it is started again.
+    """
+    ports: list[int] = []
+    numbers = random.SystemRandom()
+    while len(ports) < count:
+        port = numbers.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
+def tail(path: Path, lines: int = 40) -> str:
+    """The last lines of a log, for an error message."""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])

