@@ -59,6 +59,11 @@ class Strata:
         return list(self._models)
 
     @property
+    def stratum_count(self) -> int:
+        """Number of strata."""
+        return len(self._strata)
+
+    @property
     def strata(self) -> list[Stratum]:
         """The strata, by stratum id."""
         return list(self._strata)

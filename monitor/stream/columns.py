@@ -1,0 +1,75 @@
+"""Tables of columns that grow: the Python side of the kernels' named tuples."""
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from monitor.kernels.hash_index import slots_for, transfer
+from monitor.kernels.join import COUNT, FREE_HEAD, META, USED
+
+View = TypeVar("View")
+
+_GROWTH: Final = 1.25
+"""Untouched memory costs nothing, so this is about what must fit beside what it is copied from."""
+
+
+class GrowingTable(Generic[View]):
+    """Rows in columns under a hash index, as the kernels want them.
+
+    Parameters
+    ----------
+    view
+        The kernels' named tuple: ``slots`` first, then the columns, ``meta`` last.
+    columns
+        Name -> type, and shape of one row, of each column.
+    """
+
+    def __init__(self, view: Callable[..., View], columns: dict[str, tuple[DTypeLike, tuple[int, ...]]]) -> None:
+        self._make = view
+        self._slots = np.zeros(slots_for(0), np.uint64)
+        self._columns = {name: np.empty((0, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._capacity = 0
+        self._meta = np.zeros(META, np.int64)
+        self._meta[FREE_HEAD] = -1
+        self._view: View | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+        return int(self._meta[COUNT])
+
+    @property
+    def meta(self) -> NDArray[np.int64]:
+        """The counts that the kernels keep."""
+        return self._meta
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that have been in use, and of the index."""
+        width = sum(column.itemsize * int(np.prod(column.shape[1:])) for column in self._columns.values())
+        return int(self._meta[USED]) * width + self._slots.nbytes
+
+    def reserve(self, rows: int) -> View:
+        """The table with room for that many more rows, to be handed to a kernel."""
+        wanted = self.rows + rows
+        size = slots_for(wanted, self._slots.size)
+        if size > self._slots.size:
+            self._view = None
+            larger = np.zeros(size, np.uint64)
+            transfer(self._slots, larger)
+            self._slots = larger
+        # Rows that were given back are used first.
+        wanted = max(wanted, int(self._meta[USED]))
+        if wanted > self._capacity:
+            self._view = None
+            self._capacity = max(wanted, int(self._capacity * _GROWTH))
+            used = int(self._meta[USED])
+            for name, column in self._columns.items():
+                longer = np.empty((self._capacity, *column.shape[1:]), column.dtype)
+                longer[:used] = column[:used]
+                self._columns[name] = longer  # column by column, so that only one stands twice at a time
+        if self._view is None:
+            self._view = self._make(self._slots, *self._columns.values(), self._meta)
+        return self._view

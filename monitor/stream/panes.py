@@ -1,0 +1,157 @@
+"""The panes of a partition: every series at every width, filled by the join, read by the evaluation."""
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.events.model import SeriesKey
+from monitor.events.strata import Strata
+from monitor.kernels import panes as kernel
+from monitor.kernels.join import USED
+from monitor.kernels.panes import Cells, FanOut, Grid, Panes
+from monitor.scores import GridTable, grid
+from monitor.scores.grid_table import COLUMNS
+from monitor.store.base import ClosedPane, PaneKey
+from monitor.stream.columns import GrowingTable
+
+_CHUNK: Final = 4096
+"""Rows accumulated at once: room is made for the worst case, in which each row opens a pane of its own."""
+
+
+class PaneTable:
+    """Sparse panes of one partition. Safe for one writer and any number of readers.
+
+    Parameters
+    ----------
+    strata
+        Says which series a stratum's predictions belong to.
+    slides_ms
+        Widths of the panes that are kept.
+    """
+
+    def __init__(self, strata: Strata, slides_ms: Sequence[int]) -> None:
+        self._strata = strata
+        self._slides_ms = np.array(sorted(slides_ms), np.int64)
+        self._panes: GrowingTable[Panes] = GrowingTable(
+            Panes,
+            {
+                "key": (np.uint64, ()),
+                "nothing": (np.uint64, ()),
+                "first": (np.int32, ()),
+                "predictions": (np.int64, ()),
+                "labelled": (np.int64, ()),
+                "alive": (np.bool_, ()),
+            },
+        )
+        self._cells: GrowingTable[Cells] = GrowingTable(
+            Cells,
+            {
+                "pane": (np.uint64, ()),
+                "cell": (np.uint64, ()),
+                "next": (np.int32, ()),
+                "values": (np.int64, (COLUMNS,)),
+            },
+        )
+        self._grid = Grid(grid.edges(), grid.anchors(), grid.UNITS)
+        self._fan_out = FanOut(*strata.fan_out())
+        self._series: dict[SeriesKey, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return self._panes.nbytes + self._cells.nbytes
+
+    @property
+    def series(self) -> Mapping[SeriesKey, int]:
+        """The series that have panes, with their ids. Not to be changed; replaced when a new one appears."""
+        return self._series
+
+    def accumulate(self, rows: NDArray[np.void]) -> None:
+        """Add what rows of the journal say, in any order but that of the rows of one prediction."""
+        self._refresh()
+        widest = int(np.diff(self._fan_out.start).max(initial=1)) * self._slides_ms.size
+        for start in range(0, rows.size, _CHUNK):
+            chunk = rows[start : start + _CHUNK]
+            room = chunk.size * widest
+            with self._lock:
+                kernel.accumulate(
+                    chunk,
+                    self._fan_out,
+                    self._slides_ms,
+                    self._grid,
+                    self._panes.reserve(room),
+                    self._cells.reserve(room),
+                )
+
+    def add(self, panes: Iterable[ClosedPane]) -> None:
+        """Add closed panes, as they were stored. Those of a width that is no longer kept are passed over."""
+        self._refresh()
+        levels = {int(slide): level for level, slide in enumerate(self._slides_ms)}
+        for key, table in panes:
+            level, series = levels.get(key.slide_ms), self._series.get(key.series)
+            if level is None or series is None:
+                continue
+            packed = np.uint64(kernel.pane_key(level, series, key.start_ms // key.slide_ms))
+            with self._lock:
+                kernel.add_cells(
+                    packed, table.cell, table.values, self._panes.reserve(1), self._cells.reserve(table.cell.size)
+                )
+
+    def sum_into(self, dense: NDArray[np.int64], series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> None:
+        """Add the panes that start in [from, to) to ``dense``, int64, shape (cells, 6)."""
+        with self._lock:
+            rows, panes = self._rows(series, slide_ms, from_ms, to_ms)
+            if rows.size:
+                kernel.sum_panes(rows, panes, self._cells.reserve(0), dense)
+
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[tuple[int, int, int]]:
+        """(start, predictions, labelled) of each pane that starts in [from, to), ascending; empty ones left out."""
+        with self._lock:
+            rows, panes = self._rows(series, slide_ms, from_ms, to_ms)
+            numbers = panes.key[rows] & np.uint64(0xFFFFFFFF)
+            columns = (numbers.astype(np.int64) * slide_ms, panes.predictions[rows], panes.labelled[rows])
+            return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def expire(self, before_ms: NDArray[np.int64]) -> int:
+        """Forget the panes that start before ``before_ms[level, series]``; levels ascend by width."""
+        with self._lock:
+            return int(kernel.expire(self._panes.reserve(0), self._cells.reserve(0), self._slides_ms, before_ms))
+
+    def dump(self) -> list[ClosedPane]:
+        """All panes, as they are stored."""
+        names = list(self._series)
+        result = []
+        cell = np.empty(grid.cell_count(), np.int64)
+        values = np.empty((grid.cell_count(), COLUMNS), np.int64)
+        with self._lock:
+            panes, cells = self._panes.reserve(0), self._cells.reserve(0)
+            for row in range(int(self._panes.meta[USED])):
+                if not panes.alive[row]:
+                    continue
+                level, series, number = kernel.unpack_key(int(panes.key[row]))
+                count = kernel.pane_cells(row, panes, cells, cell, values)
+                order = np.argsort(cell[:count])
+                slide = int(self._slides_ms[level])
+                key = PaneKey(slide, number * slide, names[series])
+                result.append(ClosedPane(key, GridTable(cell[order], values[order])))
+        return result
+
+    def _rows(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> tuple[NDArray[np.int64], Panes]:
+        panes = self._panes.reserve(0)
+        series_id = self._series.get(series)
+        if series_id is None or to_ms <= from_ms:
+            return np.zeros(0, np.int64), panes
+        level = int(np.searchsorted(self._slides_ms, slide_ms))
+        first, last = -(-max(from_ms, 0) // slide_ms), -(-max(to_ms, 0) // slide_ms)
+        found = np.empty(last - first, np.int64)
+        return found[: kernel.pane_rows(panes, level, series_id, first, last, found)], panes
+
+    def _refresh(self) -> None:
+        """Take up series that have appeared."""
+        if self._fan_out.start.size - 1 != self._strata.stratum_count:
+            self._fan_out = FanOut(*self._strata.fan_out())
+            self._series = {name: at for at, name in enumerate(self._strata.series)}
