@@ -1,0 +1,157 @@
+"""From a URL to an engine."""
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from monitor.clock import Clock
+from monitor.errors import IncompatibleStore, SettingsError
+from monitor.store.database import POSTGRESQL, SQLITE, Database
+
+_EXAMPLES: Final = "sqlite:///folder/monitor.db or postgresql://user:password@host/database"
+
+_PAGE_BYTES: Final = 16_384
+"""Batches are large: larger pages make shorter chains of them."""
+
+_WAL_PAGES: Final = 4_096
+"""64 MiB of log before it is copied into the file: several checkpoints, so that most of them do not pay for it."""
+
+_SECRET_KEYS: Final = ("password", "sslpassword")
+
+
+def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
+    """Open the database at a URL. Creates a SQLite file and its folder; creates no tables.
+
+    Raises
+    ------
+    SettingsError
+        The URL is wrong, or a file cannot be written there.
+    StoreUnavailable
+        The database does not answer.
+    IncompatibleStore
+        The file is something else.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        # The text is not shown: it may hold a password.
+        raise SettingsError(f"the store's URL must look like {_EXAMPLES}") from error
+    kind = parsed.get_backend_name()
+    if kind == "postgres":
+        kind = POSTGRESQL
+    if kind == SQLITE:
+        return _connect_sqlite(parsed, patience_seconds, clock)
+    if kind == POSTGRESQL:
+        return _connect_postgresql(parsed, patience_seconds, clock)
+    raise SettingsError(f"the store's URL must look like {_EXAMPLES}, got {parsed.drivername}://...")
+
+
+def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {url}")
+    path = Path(url.database).expanduser()
+    _check_writable(path)
+    engine = sa.create_engine(
+        sa.URL.create("sqlite+pysqlite", database=str(path), query=url.query),
+        connect_args={"timeout": patience_seconds},
+        hide_parameters=True,
+    )
+    sa.event.listen(engine, "connect", _set_up_sqlite)
+    database = Database(engine, f"sqlite:///{path}", (), patience_seconds, clock)
+    try:
+        _enter_wal(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"the store's folder {path.parent} cannot be created: {error.strerror}") from error
+    if path.is_dir():
+        raise SettingsError(f"the store must be a file, but {path} is a folder: name a file in it")
+    # The log and its index stand beside the file, so the folder must be writable too.
+    for needed in (path.parent, path) if path.exists() else (path.parent,):
+        if not os.access(needed, os.W_OK):
+            raise SettingsError(f"the store {path} cannot be written: no permission to write {needed}")
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    # The driver must not begin transactions by itself: it would begin them late.
+    connection.isolation_level = None
+    for pragma in (
+        f"page_size = {_PAGE_BYTES}",
+        # One fsync a checkpoint, every few seconds, buys that what was once saved survives a power cut too: no offset
+        # that another system was told, no removed dead letter ever comes back.
+        "synchronous = FULL",
+        "foreign_keys = ON",
+        # Some distributions build SQLite so that it overwrites what it deletes, twice the work of a dropped bucket.
+        "secure_delete = OFF",
+        f"wal_autocheckpoint = {_WAL_PAGES}",
+        f"journal_size_limit = {2 * _WAL_PAGES * _PAGE_BYTES}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _enter_wal(database: Database) -> None:
+    """Switch the file to its write-ahead log, once for all."""
+    clock = database.clock
+    deadline = clock.monotonic() + database.patience_seconds
+    while True:
+        try:
+            connection = database.engine.raw_connection()
+            try:
+                mode = connection.cursor().execute("PRAGMA journal_mode = WAL").fetchone()
+            finally:
+                connection.close()
+        except database.engine.dialect.loaded_dbapi.DatabaseError as error:
+            # SQLite does not wait for this lock by itself: another process may be switching the same new file.
+            if "locked" in str(error) and clock.monotonic() < deadline:
+                clock.sleep(0.05)
+                continue
+            if "not a database" in str(error):
+                raise IncompatibleStore(
+                    f"{database.shown} is no SQLite file: name another file, or move this one away"
+                ) from error
+            raise SettingsError(f"the store {database.shown} cannot be opened: {error}") from error
+        if mode != ("wal",):
+            raise SettingsError(
+                f"the store {database.shown} is on a file system without shared memory: put it on a local disk"
+            )
+        return
+
+
+def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
+    if "+" in url.drivername and url.get_driver_name() != "psycopg":
+        raise SettingsError(f"the store's URL must begin with postgresql://, got {url.drivername}://...")
+    url = url.set(drivername="postgresql+psycopg")
+    keep_alive: dict[str, Any] = {
+        "connect_timeout": 10,
+        "application_name": "calibration-monitor",
+        # A server that vanished without a word is noticed within half a minute.
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 4,
+        "tcp_user_timeout": 30_000,
+    }
+    try:
+        engine = sa.create_engine(
+            url,
+            connect_args={key: value for key, value in keep_alive.items() if key not in url.query},
+            hide_parameters=True,
+            pool_pre_ping=True,
+        )
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "the store's URL names PostgreSQL, whose driver is not installed:"
+            ' run `pip install "calibration-monitor[postgres]"`'
+        ) from error
+    values = [url.password, *(url.query.get(key) for key in _SECRET_KEYS)]
+    secrets = tuple(str(value) for value in values if value)
+    hidden = url.set(drivername=POSTGRESQL, query={k: v for k, v in url.query.items() if k not in _SECRET_KEYS})
+    return Database(engine, hidden.render_as_string(hide_password=True), secrets, patience_seconds, clock)

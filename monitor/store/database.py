@@ -1,0 +1,150 @@
+"""One door to the two databases: addresses, transactions, and errors in the service's own words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from monitor.clock import Clock
+from monitor.errors import StoreError, StoreUnavailable
+
+POSTGRESQL: Final = "postgresql"
+SQLITE: Final = "sqlite"
+
+_WRITES: Final = "monitor_writes"
+"""Execution option of a connection whose transactions are going to write."""
+
+_UNAVAILABLE: Final = (
+    sa.exc.OperationalError,
+    sa.exc.InterfaceError,
+    # What PostgreSQL answers after a failover to a server that only reads, or when it ended an idle session.
+    sa.exc.InternalError,
+    sa.exc.TimeoutError,
+)
+
+
+class Database:
+    """An engine, with transactions whose errors are this service's.
+
+    Parameters
+    ----------
+    engine
+        Made by :func:`monitor.store.address.connect`.
+    shown
+        The address as messages may show it.
+    secrets
+        What no message may show.
+    patience_seconds
+        How long a statement waits for another process's lock.
+    clock
+        Waits between attempts.
+    """
+
+    def __init__(
+        self, engine: sa.Engine, shown: str, secrets: tuple[str, ...], patience_seconds: float, clock: Clock
+    ) -> None:
+        self.engine = engine
+        self.shown = shown
+        self.patience_seconds = patience_seconds
+        self.clock = clock
+        self._secrets = secrets
+        if self.is_sqlite:
+            sa.event.listen(engine, "begin", _begin_sqlite)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is a file on this machine."""
+        return self.engine.dialect.name == SQLITE
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction that writes; committed at the end of the block, rolled back by an error.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer, or the lock is not to be had.
+        StoreError
+            It refuses a statement.
+        """
+        with self.translated(), self.engine.connect() as connection:
+            connection.execution_options(**{_WRITES: True})
+            with connection.begin():
+                if not self.is_sqlite:
+                    # Per transaction, so that it also holds behind a pooler. An owner that hangs is put out by the
+                    # server, so that its locks do not keep the next owner waiting for ever.
+                    patience_ms = round(self.patience_seconds * 1000)
+                    connection.execute(
+                        sa.text(
+                            "SELECT set_config('lock_timeout', :lock, true),"
+                            " set_config('idle_in_transaction_session_timeout', :idle, true)"
+                        ),
+                        {"lock": str(patience_ms), "idle": str(6 * patience_ms)},
+                    )
+                yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """One transaction that only reads."""
+        with self.translated(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    def snapshot(self) -> sa.Connection:
+        """A connection in a transaction that sees one state of the store until it is closed."""
+        with self.translated():
+            connection = self.engine.connect()
+            try:
+                if not self.is_sqlite:
+                    connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                connection.begin()
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    @contextmanager
+    def stream(
+        self, connection: sa.Connection, statement: sa.Select[Any], rows_a_fetch: int
+    ) -> Iterator[Iterator[Any]]:
+        """The rows of a query, of which only so many are in memory at a time."""
+        with self.translated():
+            result = connection.execute(statement.execution_options(stream_results=True, yield_per=rows_a_fetch))
+            try:
+                yield iter(result)
+            finally:
+                result.close()
+
+    def insert(self, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
+        """An INSERT that knows ON CONFLICT."""
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn the errors of the block into this service's."""
+        try:
+            yield
+        except _UNAVAILABLE as error:
+            raise StoreUnavailable(f"the store {self.shown} does not answer: {self.reason(error)}") from error
+        except sa.exc.SQLAlchemyError as error:
+            raise StoreError(f"the store {self.shown} refused a statement: {self.reason(error)}") from error
+
+    def reason(self, error: sa.exc.SQLAlchemyError) -> str:
+        """The driver's own words, in one line, without secrets."""
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        line = " ".join(str(cause).split())
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return line
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        self.engine.dispose()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    # A deferred transaction that reads first and writes later fails at once when another process wrote in between;
+    # one that asks for the lock at its beginning waits its turn.
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
