@@ -43,6 +43,7 @@ class Reason(StrEnum):
     TIME_OUT_OF_RANGE = "time_out_of_range"
     INVALID_PREDICTION = "invalid_prediction"
     INVALID_OUTCOME = "invalid_outcome"
+    INVALID_VERSION = "invalid_version"
     INVALID_SEGMENTS = "invalid_segments"
     INVALID_FEATURES = "invalid_features"
     INVALID_CLOUDEVENT = "invalid_cloudevent"

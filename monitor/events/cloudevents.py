@@ -1,0 +1,138 @@
+"""CloudEvents 1.0 around an event, in the two modes of the Kafka protocol binding.
+
+Structured: the message is a JSON envelope (it has ``specversion``, or the header ``content-type`` says so) and the
+event is its ``data`` or ``data_base64``. Binary: the envelope's attributes are ``ce_`` headers and the message is the
+event. The event's own fields always win; the envelope's ``time`` stands in for a missing ``ts``, and the last word of
+its ``type`` (``com.example.prediction``, ``com.example.prediction.v1``) for a missing ``type``.
+
+The envelope's ``id`` never stands in for a missing ``id``: it names one delivery, and that of an outcome is not that of
+its prediction, so that nothing would ever join.
+
+Source: https://github.com/cloudevents/spec, "CloudEvents 1.0.2" and "Kafka Protocol Binding 1.0.2".
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from monitor.events.fields import NULL, TYPES, text_of, value_of
+from monitor.events.model import Kind, Reason
+from monitor.events.rejection import Rejected, shown
+from monitor.events.wire import Fields
+
+PREFIX: Final = "ce_"
+STRUCTURED: Final = b"application/cloudevents"
+_REQUIRED: Final = ("id", "source", "specversion", "type")
+_MAJOR: Final = re.compile(r"1\.[0-9]+")
+_VERSION_WORD: Final = re.compile(r"v[0-9]+")
+
+
+class Envelope(NamedTuple):
+    """What stands around an event and may complete it."""
+
+    kind: Kind | None = None
+    """By the last word of ``type``; None if that is none of ours."""
+    time: bytes = b""
+    """``time`` as JSON; b"" if there is none."""
+
+
+PLAIN: Final = Envelope()
+"""Of an event that is no CloudEvent."""
+
+
+def has_envelope(headers: Sequence[tuple[str, bytes]]) -> bool:
+    """Whether a message's headers say that it is a CloudEvent of either mode."""
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "ce_specversion" or (lower == "content-type" and _is_structured(value)):
+            return True
+    return False
+
+
+def binary_envelope(headers: Sequence[tuple[str, bytes]]) -> Envelope | None:
+    """The envelope that stands in the headers, or None if none does.
+
+    Raises
+    ------
+    Rejected
+        ``INVALID_CLOUDEVENT``.
+    """
+    attributes: dict[str, bytes] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-type" and _is_structured(value):
+            return None
+        if lower.startswith(PREFIX):
+            # Values are text in the headers and JSON in an envelope; from here on they are read alike. Clients hand
+            # a header without a value over as None.
+            text = (value or b"").decode("utf-8", "replace")
+            attributes[lower.removeprefix(PREFIX)] = msgspec.json.encode(text)
+    if "specversion" not in attributes:
+        return None
+    return _envelope(attributes, PREFIX)
+
+
+def structured_event(fields: Fields, headers: Sequence[tuple[str, bytes]]) -> tuple[Envelope, bytes] | None:
+    """The envelope that a message is, and the event in it; None if it is no envelope.
+
+    Raises
+    ------
+    Rejected
+        ``INVALID_CLOUDEVENT``.
+    """
+    declared = any(name.lower() == "content-type" and _is_structured(value) for name, value in headers)
+    if not declared and fields.written("specversion") in (b"", NULL):
+        return None
+    attributes = {key: fields.written(key) for key in (*_REQUIRED, "time")}
+    envelope = _envelope({key: raw for key, raw in attributes.items() if raw not in (b"", NULL)}, "")
+    return envelope, _data(fields)
+
+
+def _is_structured(content_type: bytes | None) -> bool:
+    return content_type is not None and content_type.strip().lower().startswith(STRUCTURED)
+
+
+def _envelope(attributes: Mapping[str, bytes], prefix: str) -> Envelope:
+    for key in _REQUIRED:
+        value = value_of(attributes[key]) if key in attributes else ""
+        if not isinstance(value, str) or not value:
+            got = text_of(attributes[key]) if key in attributes else "nothing"
+            raise Rejected(
+                Reason.INVALID_CLOUDEVENT, f"{prefix}{key} of a CloudEvent must be a non-empty string, got {got}"
+            )
+    version = value_of(attributes["specversion"])
+    if not _MAJOR.fullmatch(version):
+        raise Rejected(
+            Reason.INVALID_CLOUDEVENT, f"{prefix}specversion of a CloudEvent must be 1.0, got {shown(version)}"
+        )
+    words = value_of(attributes["type"]).lower().split(".")
+    if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
+        words.pop()
+    return Envelope(TYPES.get(words[-1]), attributes.get("time", b""))
+
+
+def _data(fields: Fields) -> bytes:
+    data, packed = fields.written("data"), fields.written("data_base64")
+    if data and packed:
+        raise Rejected(Reason.INVALID_CLOUDEVENT, "a CloudEvent must have data or data_base64, got both")
+    if packed:
+        text = value_of(packed)
+        if not isinstance(text, str):
+            raise Rejected(
+                Reason.INVALID_CLOUDEVENT, f"data_base64 of a CloudEvent must be a string, got {text_of(packed)}"
+            )
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise Rejected(
+                Reason.INVALID_CLOUDEVENT,
+                f"data_base64 of a CloudEvent must be base64 ({error}), got {text_of(packed)}",
+            ) from None
+    if not data.startswith(b"{"):
+        got = text_of(data) if data else "nothing"
+        raise Rejected(Reason.INVALID_CLOUDEVENT, f"data of a CloudEvent must be an object, the event; got {got}")
+    return data

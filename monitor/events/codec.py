@@ -1,0 +1,297 @@
+"""Raw messages to columns, and every malformed one to the dead letters with a reason.
+
+The fast path decodes each message straight into an :class:`~monitor.events.wire.Event`, column checks and all. What it
+does not take goes, one by one, to the :class:`~monitor.events.examine.Examiner`, which alone defines what is valid: it
+hands back either the event in its plainest form or a reason. So a clean batch is fast and a dirty one is right, and
+nothing that stands in one message can change what becomes of another.
+
+The forms of an event, beyond its plain one:
+
+- ``id`` and ``version`` may be integers: they are the same as their decimal texts.
+- ``y`` may be true, false, 0.0 or 1.0; ``ts`` may be a whole number written with a fraction or an exponent.
+- a null stands for an absent key where the key is optional.
+- of duplicate keys the last one counts; unknown keys are ignored.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from monitor.clock import Clock, SystemClock
+from monitor.events import fields as read
+from monitor.events.cloudevents import has_envelope
+from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction, partition_key
+from monitor.events.examine import Examiner
+from monitor.events.features import read_features
+from monitor.events.model import DeadLetter, EventColumns, Kind, Record, RecordBatch
+from monitor.events.names import Name, Names
+from monitor.events.rejection import Rejected
+from monitor.events.strata import REFUSED, Strata
+from monitor.events.times import DAY_MS, EARLIEST_MS, parse_times
+from monitor.events.wire import ABSENT, Event, decode_event
+from monitor.kernels.rfc3339 import GOOD
+
+__all__ = ["Decoded", "Decoder", "encode_labelled", "encode_outcome", "encode_prediction", "partition_key"]
+
+Features = NDArray[np.float32]
+
+_KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
+_NO_KIND: Final = -1
+_UNTAKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_INT64_MAX: Final = 2**63 - 1
+_MAX_BYTES: Final = 1_048_576
+_MAX_CACHED: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of a batch: every record is either a row of the columns or a dead letter.
+
+    Attributes
+    ----------
+    columns
+        The valid events in log order; those of a refused model stand among them with model -1.
+    dead_letters
+        The others, in log order.
+    features
+        float32 arrays, aligned with the columns; None where an event has none.
+    """
+
+    columns: EventColumns
+    dead_letters: list[DeadLetter]
+    features: Sequence[Features | None]
+
+    @property
+    def refused(self) -> int:
+        """How many events are of a model that is not declared, or is one too many."""
+        return int(np.count_nonzero(self.columns.model == REFUSED))
+
+
+class Decoder:
+    """Decodes batches. One serves any number of partitions, one after the other.
+
+    Parameters
+    ----------
+    max_bytes
+        Longest message that is read; longer ones are dead letters.
+    max_ahead_ms
+        How far an event's time may lie ahead of when its message was written. The log's own timestamps are the
+        reference, so that a replay decides alike; where the log has none, the clock is.
+    earliest_ms
+        Earliest event time, milliseconds since the epoch.
+    clock
+        The wall clock.
+    max_cached
+        How many combinations of model, version and segments are remembered a partition.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = _MAX_BYTES,
+        max_ahead_ms: int = DAY_MS,
+        earliest_ms: int = EARLIEST_MS,
+        clock: Clock | None = None,
+        max_cached: int = _MAX_CACHED,
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._max_ahead_ms = max_ahead_ms
+        self._earliest_ms = earliest_ms
+        self._max_cached = max_cached
+        self._examiner = Examiner(
+            max_bytes=max_bytes, max_ahead_ms=max_ahead_ms, earliest_ms=earliest_ms, clock=clock or SystemClock()
+        )
+        self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
+
+    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> Decoded:
+        """Decode a batch.
+
+        Parameters
+        ----------
+        batch
+            Consecutive messages of one topic partition.
+        strata
+            The partition's names; what is new in them is interned in log order.
+        default_kind
+            The type of events that name none; None if each must name its own.
+        """
+        records = batch.records
+        events = self._read(records)
+        rejected: dict[int, Rejected] = {}
+        features: dict[int, Features] = {}
+
+        def settle(rows: Iterable[int]) -> None:
+            for row in rows:
+                events[row] = None
+                try:
+                    events[row], found = self._examiner.examine(records[row], default_kind)
+                except Rejected as why:
+                    rejected[row] = why
+                else:
+                    if found is not None:
+                        features[row] = found
+
+        settle([row for row, event in enumerate(events) if event is None])
+        rows, kept = _kept(events)
+        draft = self._draft(kept, records, rows, default_kind)
+        self._read_features(kept, rows, draft, features)
+        if not draft.good.all():
+            settle([rows[at] for at in np.flatnonzero(~draft.good)])
+            rows, kept = _kept(events)
+            draft = self._draft(kept, records, rows, default_kind)
+
+        names = self._names.get(strata)
+        if names is None:
+            names = self._names[strata] = Names(strata, self._max_cached)
+        interned, misnamed = names.intern(kept, draft.kind)
+        if misnamed:
+            rejected.update((rows[at], why) for at, why in misnamed.items())
+            named = np.array([at not in misnamed for at in range(len(rows))])
+            draft = draft.where(named)
+            rows = list(compress(rows, named))
+            kept = list(compress(kept, named))
+            interned = list(compress(interned, named))
+        return Decoded(
+            columns=_columns(draft, kept, interned),
+            dead_letters=[_dead_letter(batch, records[row], rejected[row]) for row in sorted(rejected)],
+            features=[features.get(row) for row in rows] if features else (None,) * len(rows),
+        )
+
+    def _read(self, records: Sequence[Record]) -> list[Event | None]:
+        """Decode each message; None where the fast path does not take it."""
+        # An empty value is never taken, so it stands for whatever the Examiner is to look at.
+        values = [record.value or b"" for record in records]
+        for row, record in enumerate(records):
+            if record.headers and has_envelope(record.headers):
+                values[row] = b""
+        joined = b"".join(values)
+        if len(joined) > self._max_bytes:
+            values = [value if len(value) <= self._max_bytes else b"" for value in values]
+        if not joined.isascii():
+            # msgspec passes over the bytes of unknown keys without a look at their encoding.
+            values = [value if _is_utf8(value) else b"" for value in values]
+        events: list[Event | None] = []
+        rest = iter(values)
+        while len(events) < len(values):
+            try:
+                # Takes over what was decoded before a message that raises; that one stands for itself.
+                events.extend(map(decode_event, rest))
+            except _UNTAKEN:
+                events.append(None)
+        return events
+
+    @staticmethod
+    def _read_features(
+        events: Sequence[Event], rows: Sequence[int], draft: "_Draft", features: dict[int, Features]
+    ) -> None:
+        """Read the features of the good events; those that are not readable make their event doubtful."""
+        for at in [at for at, event in enumerate(events) if event.features is not ABSENT]:
+            if draft.good[at] and draft.kind[at] != Kind.OUTCOME:
+                try:
+                    found = read_features(events[at].features)
+                except Rejected:
+                    draft.good[at] = False
+                else:
+                    if found is not None:
+                        features[rows[at]] = found
+
+    def _draft(
+        self, events: Sequence[Event], records: Sequence[Record], rows: Sequence[int], default_kind: Kind | None
+    ) -> "_Draft":
+        """The columns that need no names, and which of the events are good so far."""
+        kinds = _KINDS | {None: _NO_KIND if default_kind is None else int(default_kind)}
+        kind = np.fromiter([kinds[event.type] for event in events], np.int8, len(events))
+        time_ms, good = _times([event.ts for event in events])
+        good &= kind != _NO_KIND
+        good &= time_ms >= self._earliest_ms
+        good &= time_ms <= self._latest_ms([records[row].timestamp for row in rows])
+        # None becomes nan.
+        prediction = np.array([event.p for event in events], np.float64)
+        prediction += 0.0  # 0.0 for -0.0
+        is_outcome = kind == Kind.OUTCOME
+        prediction[is_outcome] = np.nan
+        good &= is_outcome | ~np.isnan(prediction)
+        label = np.array([event.y for event in events], np.float64)
+        is_prediction = kind == Kind.PREDICTION
+        good &= is_prediction | (label == 0) | (label == 1)
+        outcome = (label == 1).astype(np.int8)
+        outcome[is_prediction] = -1
+        return _Draft(kind, time_ms, prediction, outcome, good)
+
+    def _latest_ms(self, written_ms: list[int]) -> NDArray[np.int64]:
+        """Latest time that each event may have, int64, shape (n,) or (1,)."""
+        return np.array([min(self._examiner.latest_ms(written), _INT64_MAX) for written in written_ms], np.int64)
+
+
+class _Draft(NamedTuple):
+    """Columns before names; ``good`` is bool, shape (n,)."""
+
+    kind: NDArray[np.int8]
+    time_ms: NDArray[np.int64]
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.int8]
+    good: NDArray[np.bool_]
+
+    def where(self, mask: NDArray[np.bool_]) -> "_Draft":
+        return _Draft(self.kind[mask], self.time_ms[mask], self.prediction[mask], self.outcome[mask], self.good[mask])
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _kept(events: Sequence[Event | None]) -> tuple[list[int], list[Event]]:
+    """The rows that hold an event, and their events."""
+    pairs = [(row, event) for row, event in enumerate(events) if event is not None]
+    return [row for row, _ in pairs], [event for _, event in pairs]
+
+
+def _times(stamps: Sequence[str | int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Event times, and which of them are readable."""
+    texts = [stamp if isinstance(stamp, str) else "" for stamp in stamps]
+    time_ms, status = parse_times(texts)
+    good = status == GOOD
+    for row, stamp in enumerate(stamps):
+        if isinstance(stamp, int):
+            time_ms[row] = stamp
+            good[row] = True
+    return time_ms, good
+
+
+def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> EventColumns:
+    ids = [str(event.id).encode() for event in events]
+    digests = b"".join([xxhash.xxh3_128_digest(i, name.seed) for i, name in zip(ids, names, strict=True)])
+    return EventColumns(
+        kind=draft.kind,
+        id_hash=np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64),
+        time_ms=draft.time_ms,
+        prediction=draft.prediction,
+        outcome=draft.outcome,
+        model=np.fromiter([name.model for name in names], np.int32, len(names)),
+        stratum=np.fromiter([name.stratum for name in names], np.int32, len(names)),
+    )
+
+
+def _dead_letter(batch: RecordBatch, record: Record, why: Rejected) -> DeadLetter:
+    return DeadLetter(
+        topic=batch.topic,
+        partition=batch.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        reason=why.reason,
+        detail=why.detail,
+        key=record.key,
+        value=record.value,
+        headers=tuple((name, value) for name, value in record.headers),
+    )

@@ -1,0 +1,148 @@
+"""Events to bytes, for those who write them: the simulator, ``replay``, the REST interface, and tests."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from numpy.typing import ArrayLike
+
+from monitor.errors import InputError
+from monitor.events import fields as read
+from monitor.events.cloudevents import structured_event
+from monitor.events.features import encode_features, read_features
+from monitor.events.rejection import Rejected
+from monitor.events.times import read_time
+from monitor.events.wire import Fields, decode_fields
+
+Time = int | str | datetime
+"""Milliseconds since the epoch, RFC 3339, or a datetime that knows its offset."""
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def encode_prediction(
+    model: str,
+    identifier: str | int,
+    ts: Time,
+    p: float,
+    *,
+    version: str | int | None = None,
+    segments: Mapping[str, str] | None = None,
+    features: ArrayLike | None = None,
+) -> bytes:
+    """A prediction, as JSON.
+
+    Parameters
+    ----------
+    model, identifier, ts
+        The model's name, the prediction's id, and when it was made.
+    p
+        P(y = 1).
+    version, segments
+        What is declared of the prediction.
+    features
+        Numbers, shape (k,); written as base64 of little-endian float32.
+
+    Raises
+    ------
+    InputError
+        The decoder would refuse the event.
+    """
+    event = {"type": "prediction", **_head(model, identifier, ts), "p": float(p)}
+    return _checked(event | _declared(version, segments, features))
+
+
+def encode_outcome(model: str, identifier: str | int, ts: Time, y: bool | int) -> bytes:
+    """An outcome, as JSON: whether what the prediction of this id foretold came true.
+
+    Raises
+    ------
+    InputError
+        The decoder would refuse the event.
+    """
+    return _checked({"type": "outcome", **_head(model, identifier, ts), "y": int(y)})
+
+
+def encode_labelled(
+    model: str,
+    identifier: str | int,
+    ts: Time,
+    p: float,
+    y: bool | int,
+    *,
+    version: str | int | None = None,
+    segments: Mapping[str, str] | None = None,
+    features: ArrayLike | None = None,
+) -> bytes:
+    """A prediction together with its outcome, as JSON. Parameters as of the two.
+
+    Raises
+    ------
+    InputError
+        The decoder would refuse the event.
+    """
+    event = {"type": "labelled", **_head(model, identifier, ts), "p": float(p), "y": int(y)}
+    return _checked(event | _declared(version, segments, features))
+
+
+def partition_key(value: bytes) -> bytes | None:
+    """The key that puts a message into its partition: its prediction's id, in UTF-8.
+
+    An outcome so stands in the partition of the same number as its prediction. None if no id can be read: the message
+    will be a dead letter wherever it stands.
+    """
+    try:
+        fields = decode_fields(value)
+        around = structured_event(fields, ())
+        if around is not None:
+            fields = decode_fields(around[1])
+        return read.read_id(fields.id).encode()
+    except (msgspec.MsgspecError, ValueError, RecursionError, Rejected):
+        return None
+
+
+def _head(model: str, identifier: str | int, ts: Time) -> dict[str, Any]:
+    if isinstance(ts, datetime):
+        if ts.utcoffset() is None:
+            raise InputError(f"ts must know its offset, got {ts.isoformat()}; give the datetime a tzinfo")
+        ts = ts.isoformat()
+    return {"model": model, "id": identifier, "ts": ts}
+
+
+def _declared(
+    version: str | int | None, segments: Mapping[str, str] | None, features: ArrayLike | None
+) -> dict[str, Any]:
+    declared: dict[str, Any] = {}
+    if version is not None:
+        declared["version"] = version
+    if segments:
+        declared["segments"] = dict(segments)
+    if features is not None:
+        declared["features"] = encode_features(features)
+    return declared
+
+
+def _checked(event: dict[str, Any]) -> bytes:
+    """The event's bytes, once every key of it has been read back."""
+    value = _encode(event)
+    fields: Fields = decode_fields(value)
+    try:
+        for key, check in _CHECKS.items():
+            if fields.written(key):
+                check(getattr(fields, key))
+        read_time(event["ts"], str(event["ts"]))
+    except Rejected as why:
+        raise InputError(why.detail) from None
+    return value
+
+
+_CHECKS: Final = {
+    "model": read.read_model,
+    "id": read.read_id,
+    "p": read.read_prediction,
+    "y": read.read_outcome,
+    "version": read.read_version,
+    "segments": read.read_segments,
+    "features": read_features,
+}

@@ -1,0 +1,76 @@
+"""A bounded memory in front of a partition's names, so that an event finds its own in one look-up."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.events.fields import read_model, read_segments, read_version
+from monitor.events.model import Kind
+from monitor.events.rejection import Rejected
+from monitor.events.strata import REFUSED, Strata
+from monitor.events.wire import Event, seed_of
+
+Spelling = tuple[str, str | int | None, bytes] | str
+"""What an event says of itself, as it is written: a prediction's model, version and segments; an outcome's model."""
+
+
+class Name(NamedTuple):
+    """What a spelling stands for."""
+
+    model: int
+    stratum: int
+    seed: int
+    """Of the hash of the model's ids."""
+
+
+_NONE = Name(REFUSED, REFUSED, 0)
+
+
+class Names(dict[Spelling, Name]):
+    """Spellings to names. Forgets all when full: the names themselves stand in the strata.
+
+    Refused models are never remembered, so that a flood of them fills nothing.
+    """
+
+    def __init__(self, strata: Strata, capacity: int) -> None:
+        super().__init__()
+        self._strata = strata
+        self._capacity = capacity
+        self._rejected: dict[Spelling, Rejected] = {}
+
+    def intern(self, events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[list[Name], dict[int, Rejected]]:
+        """The name of each event, in order, and by its place which event names itself wrongly, and how."""
+        self._rejected = {}
+        spelt = [
+            event.model if is_outcome else (event.model, event.version, bytes(event.segments))
+            for event, is_outcome in zip(events, (kind == Kind.OUTCOME).tolist(), strict=True)
+        ]
+        names = [self[spelling] for spelling in spelt]
+        if not self._rejected:
+            return names, {}
+        return names, {at: self._rejected[s] for at, s in enumerate(spelt) if s in self._rejected}
+
+    def __missing__(self, spelling: Spelling) -> Name:
+        try:
+            name = self._resolve(spelling)
+        except Rejected as why:
+            self._rejected[spelling] = why
+            return _NONE
+        if name.model != REFUSED:
+            if len(self) >= self._capacity:
+                self.clear()
+            self[spelling] = name
+        return name
+
+    def _resolve(self, spelling: Spelling) -> Name:
+        if isinstance(spelling, str):
+            model = read_model(msgspec.json.encode(spelling))
+            return Name(self._strata.model(model), REFUSED, seed_of(model))
+        model = read_model(msgspec.json.encode(spelling[0]))
+        version = read_version(msgspec.json.encode(spelling[1]))
+        segments = read_segments(msgspec.Raw(spelling[2]))
+        stratum = self._strata.stratum(model, version, segments)
+        return Name(self._strata.model(model), stratum, seed_of(model))

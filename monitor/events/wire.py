@@ -1,0 +1,72 @@
+"""Events as they stand in the log: what msgspec decodes the bytes into."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+import xxhash
+from msgspec import Meta, Raw, Struct
+
+from monitor.events.fields import MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS
+
+Word = Literal["prediction", "outcome", "labelled"]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Unit = Annotated[float, Meta(ge=0, le=1)]
+
+ABSENT: Final = Raw(b"")
+
+
+class Event(Struct, gc=False):
+    """The forms in which nearly every event comes, and no form that is not valid.
+
+    What does not fit is looked at again by :class:`~monitor.events.examine.Examiner`, which says whether it is valid
+    and, if not, why. So this may be narrower than the contract, and must not be wider.
+    """
+
+    model: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARACTERS)]
+    id: Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)] | Int64
+    ts: str | Int64
+    type: Word | None = None
+    p: Unit | None = None
+    y: bool | Annotated[int, Meta(ge=0, le=1)] | Unit | None = None
+    version: Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)] | Int64 | None = None
+    segments: Raw = ABSENT
+    features: Raw = ABSENT
+    specversion: None = None
+    """A CloudEvent has one, and is looked at again."""
+
+
+class Fields(Struct, gc=False):
+    """Every key that is read, each as it was written; b"" where it is absent. The last of duplicate keys counts."""
+
+    type: Raw = ABSENT
+    model: Raw = ABSENT
+    id: Raw = ABSENT
+    ts: Raw = ABSENT
+    p: Raw = ABSENT
+    y: Raw = ABSENT
+    version: Raw = ABSENT
+    segments: Raw = ABSENT
+    features: Raw = ABSENT
+    specversion: Raw = ABSENT
+    source: Raw = ABSENT
+    time: Raw = ABSENT
+    data: Raw = ABSENT
+    data_base64: Raw = ABSENT
+
+    def written(self, key: str) -> bytes:
+        """The bytes of a key's value; b"" if it is absent."""
+        return bytes(getattr(self, key))
+
+
+def seed_of(model: str) -> int:
+    """Seed of the hash of a model's ids, so that equal ids of two models differ."""
+    return xxhash.xxh3_64_intdigest(model.encode())
+
+
+def id_digest(model: str, identifier: str) -> bytes:
+    """128-bit hash of (model, id): the 16 bytes, big-endian, of which ``EventColumns.id_hash`` holds the two halves."""
+    return xxhash.xxh3_128_digest(identifier.encode(), seed_of(model))
+
+
+decode_event: Final = msgspec.json.Decoder(Event).decode
+decode_fields: Final = msgspec.json.Decoder(Fields).decode
