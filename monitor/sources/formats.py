@@ -1,0 +1,168 @@
+"""Files that hold a table: CSV, Parquet and JSON lines, read piece by piece so that memory does not grow with them."""
+
+import gzip
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Final, Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from monitor.errors import InputError
+
+_ROWS: Final = 1 << 16
+_CSV_BLOCK_BYTES: Final = 1 << 22
+_LINES_LOOKED_AT: Final = 1000
+"""Objects may leave keys out, so the columns of JSON lines are those of this many first lines."""
+
+Pieces = Iterator[Sequence[pa.Array]]
+"""Consecutive rows, one array a column that was asked for, in the order in which it was asked for."""
+
+
+class TableFile(Protocol):
+    """A file that holds a table."""
+
+    def names(self) -> list[str]:
+        """The columns that it has."""
+        ...
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, piece by piece."""
+        ...
+
+
+class CsvFile:
+    """Comma-separated values, or separated by what its header shows; every value is read as text."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with open_bytes(path) as file:
+            header = next((line for line in file if line.strip()), b"")
+        # A name within quotes may hold a separator of the others: the most frequent one separates.
+        self._parse = pa_csv.ParseOptions(delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count))
+
+    def names(self) -> list[str]:
+        """The columns of the header."""
+        names: list[str] = self._open(pa_csv.ConvertOptions()).schema.names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{self._path}: column {twice!r} stands twice in the header; rename one of them")
+        return names
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, as text; an empty field is null."""
+        convert = pa_csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types={name: pa.string() for name in columns},
+            # NA may be a region: what else means "missing" is for each column to say.
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        for batch in self._open(convert):
+            yield batch.columns
+
+    def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
+        # One thread, because only then does Arrow say in which row a line has too many fields.
+        read = pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False)
+        return pa_csv.open_csv(str(self._path), read_options=read, parse_options=self._parse, convert_options=convert)
+
+
+class ParquetFile:
+    """Apache Parquet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self) -> list[str]:
+        """The columns of its schema."""
+        with pq.ParquetFile(self._path) as file:
+            names: list[str] = file.schema_arrow.names
+            return names
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, in the types that they have."""
+        with pq.ParquetFile(self._path) as file:
+            for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
+                yield [batch.column(name) for name in columns]
+
+
+class JsonLinesFile:
+    """JSON, one object a line; a key that an object leaves out is null there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def names(self) -> list[str]:
+        """The keys of the first objects, in the order in which they appear."""
+        return list(dict.fromkeys(key for row in islice(self._rows(), _LINES_LOOKED_AT) for key in row))
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, in the types that they have."""
+        rows = self._rows()
+        while piece := list(islice(rows, _ROWS)):
+            yield [_array([row.get(name) for row in piece]) for name in columns]
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        decode = msgspec.json.Decoder(dict[str, Any]).decode
+        with open_bytes(self._path) as file:
+            for number, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                try:
+                    row = decode(line)
+                except msgspec.DecodeError as error:
+                    whole = "; one JSON object a line is read, not one list" if line.lstrip()[:1] == b"[" else ""
+                    raise InputError(f"{self._path}: line {number} is no JSON object: {error}{whole}") from error
+                yield row
+
+
+_FORMATS: Final[Mapping[str, Callable[[Path], TableFile]]] = {
+    ".csv": CsvFile,
+    ".tsv": CsvFile,
+    ".parquet": ParquetFile,
+    ".pq": ParquetFile,
+    ".jsonl": JsonLinesFile,
+    ".ndjson": JsonLinesFile,
+    ".json": JsonLinesFile,
+}
+
+
+def open_table(path: Path) -> TableFile:
+    """The table in a file; its name's ending tells the format.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or its name ends in nothing known.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    plain = suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes
+    known = _FORMATS.get(plain[-1]) if plain else None
+    if known is None or (known is ParquetFile and plain != suffixes):
+        raise InputError(
+            f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with .gz behind); rename or convert it"
+        )
+    if not path.is_file():
+        raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; name a file that is there")
+    return known(path)
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The bytes of a file, unpacked if its name ends in .gz."""
+    if path.suffix.lower() == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # a GzipFile reads like any file
+    return path.open("rb")
+
+
+def _array(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # several types in one column: as text, like in a CSV file
+        return pa.array([value if value is None or isinstance(value, str) else _json(value) for value in values])
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
