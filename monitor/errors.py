@@ -5,7 +5,10 @@
     MonitorError
     ├── SettingsError            a setting or an argument is wrong; the user mends it
     ├── InputError               a file or a request is wrong; the user mends it
+    │   ├── UnknownSeries        no model, version, segment or window is called that; names those that are
+    │   └── NoLongerKept         the events of that time are gone; names what is kept
     ├── NotEnoughData            fewer events than a measure needs
+    ├── EvaluationFailed         a report could not be made; the next evaluation tries again
     ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
     ├── SourceError
     │   ├── SourceUnavailable    the broker does not answer; retried with backoff
@@ -34,7 +37,19 @@ class InputError(MonitorError):
     """A file or a request is wrong. The message names the place and the value and says what to do."""
 
 
-class NotEnoughData(MonitorError):  # noqa: N818 - the field's own words read better than a suffix
+class UnknownSeries(InputError):  # noqa: N818 - the field's own words read better than a suffix
+    """No model, version, segment or window is called that. The message names those that there are."""
+
+
+class NoLongerKept(InputError):  # noqa: N818
+    """The report asked for needs events that are older than what is kept. The message names what is."""
+
+
+class EvaluationFailed(MonitorError):  # noqa: N818
+    """A report could not be made, for a reason that its reader cannot mend. Other reports are not touched."""
+
+
+class NotEnoughData(MonitorError):  # noqa: N818
     """There are fewer events than the measure needs."""
 
 

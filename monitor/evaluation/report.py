@@ -133,6 +133,8 @@ class Snapshot:
         What it took.
     watermarks_ms
         Model -> newest event time seen.
+    current_versions
+        Model -> the version with the newest predictions, of which a report is when nobody names one.
     reports
         In the order of their keys.
     failures
@@ -143,6 +145,7 @@ class Snapshot:
     evaluated_ms: int = 0
     duration_seconds: float = 0.0
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+    current_versions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)
 
