@@ -1,1 +1,1 @@
-"""Prometheus."""
+"""Snapshots and status become Prometheus series."""

@@ -1,0 +1,60 @@
+"""What the pipeline says of itself, as series."""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from monitor.events.model import Reason
+from monitor.exposition import series
+from monitor.exposition.family import Family
+from monitor.stream import fates
+from monitor.stream.status import Phase, PipelineStatus
+
+_SETTLED: Final = (fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED)
+"""Fates that count predictions that were counted as events before."""
+
+_KNOWN_EVENTS: Final = {
+    (kind, result): 0 for kind, results in fates.RESULTS.items() for result in results if result != fates.EARLY
+}
+
+
+class Pipeline(Protocol):
+    """What reads and joins the events."""
+
+    @property
+    def status(self) -> PipelineStatus:
+        """Where it stands."""
+        ...
+
+
+class PipelineFamilies:
+    """The series of the pipeline's status. Every known label value is there from the start, at 0: so rates work."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __call__(self) -> Iterator[Family]:
+        """Read the status."""
+        status = self._pipeline.status
+        yield Family(series.READY, [((), status.ready)])
+        yield Family(series.PHASE, [((phase.value,), status.phase is phase) for phase in Phase])
+        yield Family(series.PARTITIONS, [((), len(status.partitions))])
+        yield Family(series.RECORDS, [((), status.records_read)])
+        # An early outcome waits and then meets another fate: a number that falls is a gauge, and no counter.
+        met = {key: count for key, count in status.counters.items() if key[1] not in (*_SETTLED, fates.EARLY)}
+        yield Family(series.EVENTS, list((_KNOWN_EVENTS | met).items()))
+        settled = dict.fromkeys(_SETTLED, 0)
+        for (_, result), count in status.counters.items():
+            if result in settled:
+                settled[result] += count
+        yield Family(series.SETTLED, [((result,), count) for result, count in settled.items()])
+        yield Family(series.DEAD_LETTERS, [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason])
+        yield Family(series.PENDING, [((), status.pending)])
+        yield Family(series.UNANSWERED, [((), status.unanswered)])
+        yield Family(series.EARLY_OUTCOMES, [((), status.early_outcomes)])
+        yield Family(
+            series.LAG, [((topic, str(partition)), lag) for (topic, partition), lag in sorted(status.lag.items())]
+        )
+        yield Family(series.HELD_SERIES, [((), status.series)])
+        saved = status.checkpoint_ms > 0
+        yield Family(series.CHECKPOINT_TIMESTAMP, [((), status.checkpoint_ms / 1000)] if saved else [])
+        yield Family(series.CHECKPOINT_DURATION, [((), status.checkpoint_seconds)] if saved else [])

@@ -1,0 +1,149 @@
+"""What the latest snapshot says, as series."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Final, Protocol
+
+from monitor.evaluation.report import Report, Snapshot
+from monitor.events.model import ALL
+from monitor.exposition import series
+from monitor.exposition.family import Family, Labels
+from monitor.measures.base import Measure
+
+MAX_SERIES: Final = 100_000
+"""Default cap on time series about windows: what a thousand windows with all measures need, with room to spare."""
+
+
+class Evaluations(Protocol):
+    """What the evaluation shows of itself."""
+
+    @property
+    def latest(self) -> Snapshot:
+        """The last snapshot."""
+        ...
+
+    @property
+    def evaluations_total(self) -> int:
+        """Evaluations since the process started."""
+        ...
+
+    @property
+    def failures_total(self) -> int:
+        """Failures since the process started."""
+        ...
+
+
+class WindowFamilies:
+    """The series of the latest snapshot. What is no longer in the snapshot is no longer exported.
+
+    Parameters
+    ----------
+    evaluations
+        Where the latest snapshot is.
+    measures
+        The measures whose series are exported.
+    max_series
+        Cap on time series about windows. A report is exported whole or not at all; the whole models come first and
+        their segments after them, so that a flood of segments cannot push a model out.
+    """
+
+    def __init__(self, evaluations: Evaluations, measures: Iterable[Measure], *, max_series: int = MAX_SERIES) -> None:
+        self._evaluations = evaluations
+        self._measures = series.measure_series(measures)
+        self._max_series = max_series
+        self._lock = Lock()
+        self._dropped_total = 0
+        self._dropped_in = -1
+
+    def __call__(self) -> Iterator[Family]:
+        """Read the latest snapshot."""
+        evaluations, failures = self._evaluations.evaluations_total, self._evaluations.failures_total
+        snapshot = self._evaluations.latest
+        families, exported, dropped = self._of_reports(snapshot)
+        yield from families
+        yield Family(
+            series.WATERMARK, [((model,), time_ms / 1000) for model, time_ms in snapshot.watermarks_ms.items()]
+        )
+        yield Family(series.EVALUATIONS, [((), evaluations)])
+        yield Family(series.EVALUATION_FAILURES, [((), failures)])
+        yield Family(series.FAILED_REPORTS, [((), len(snapshot.failures))])
+        evaluated = snapshot.number > 0
+        yield Family(series.EVALUATION_DURATION, [((), snapshot.duration_seconds)] if evaluated else [])
+        yield Family(series.EVALUATION_TIMESTAMP, [((), snapshot.evaluated_ms / 1000)] if evaluated else [])
+        yield Family(series.EXPORTED, [((), exported)])
+        yield Family(series.DROPPED, [((), self._count_dropped(snapshot.number, dropped))])
+
+    def _of_reports(self, snapshot: Snapshot) -> tuple[list[Family], int, int]:
+        """The families about reports, the number of time series in them, and of those left out."""
+        reports = snapshot.reports.values()
+        sizes = [self._size(report) for report in reports]
+        kept: Sequence[Report] = list(reports)
+        total = exported = sum(sizes)
+        if total > self._max_series:
+            kept, exported = self._within_cap(kept, sizes)
+        labels = [(report.model, report.version, report.segment, report.window) for report in kept]
+        families = [*self._of_measures(kept, labels), *_of_windows(kept, labels)]
+        return families, exported, total - exported
+
+    def _size(self, report: Report) -> int:
+        """Time series that a report needs."""
+        of_window = 4 + sum(
+            value is not None
+            for value in (report.prevalence, report.mean_prediction, report.label_coverage, report.to_ms)
+        )
+        return of_window + sum(
+            getattr(report.measures[each.measure], each.statistic) is not None
+            for each in self._measures
+            if each.measure in report.measures
+        )
+
+    def _within_cap(self, reports: Sequence[Report], sizes: Sequence[int]) -> tuple[list[Report], int]:
+        # The sort is stable: inside each half the snapshot's own order stays, so the choice does not flicker.
+        order = sorted(range(len(reports)), key=lambda at: reports[at].segment != ALL)
+        kept, used = [], 0
+        for at in order:
+            if used + sizes[at] > self._max_series:
+                break
+            used += sizes[at]
+            kept.append(reports[at])
+        return kept, used
+
+    def _of_measures(self, reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
+        measured: Mapping[str, list[tuple[Labels, object]]] = {
+            name: [
+                (label, report.measures[name])
+                for label, report in zip(labels, reports, strict=True)
+                if name in report.measures
+            ]
+            for name in dict.fromkeys(each.measure for each in self._measures)
+        }
+        for each in self._measures:
+            statistic, scale = each.statistic, each.scale
+            values = ((label, getattr(result, statistic)) for label, result in measured[each.measure])
+            yield Family(each.series, [(label, value * scale) for label, value in values if value is not None])
+
+    def _count_dropped(self, number: int, dropped: int) -> int:
+        """Total of dropped series: each snapshot counts once, however often it is scraped."""
+        with self._lock:
+            if number > self._dropped_in:
+                self._dropped_in = number
+                self._dropped_total += dropped
+            return self._dropped_total
+
+
+def _of_windows(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
+    pairs = list(zip(labels, reports, strict=True))
+    yield Family(series.PREDICTIONS, [(label, report.predictions) for label, report in pairs])
+    yield Family(series.LABELLED, [(label, report.n) for label, report in pairs])
+    yield Family(series.POSITIVES, [(label, report.positives) for label, report in pairs])
+    optional = (
+        (series.PREVALENCE, [(label, report.prevalence) for label, report in pairs]),
+        (series.MEAN_PREDICTION, [(label, report.mean_prediction) for label, report in pairs]),
+        (series.LABEL_COVERAGE, [(label, report.label_coverage) for label, report in pairs]),
+    )
+    for listed, values in optional:
+        yield Family(listed, [(label, value) for label, value in values if value is not None])
+    yield Family(series.INSUFFICIENT, [(label, report.insufficient is not None) for label, report in pairs])
+    yield Family(
+        series.WINDOW_END, [(label, report.to_ms / 1000) for label, report in pairs if report.to_ms is not None]
+    )

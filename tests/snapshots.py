@@ -1,0 +1,129 @@
+"""Real reports, snapshots and statuses in memory, for whatever reads them."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from monitor.evaluation.report import MeasureResult, Report, ReportKey, Snapshot
+from monitor.events.model import ALL
+from monitor.measures.base import Measure
+from monitor.stream.status import PipelineStatus
+
+HOUR_MS = 3_600_000
+NOW_MS = 1_800_000_000_000
+WINDOWS = ("1h", "24h", "7d")
+
+
+def measure(name: str, unit: str, rank: int) -> Measure:
+    return Measure(
+        name=name,
+        title=name.upper(),
+        help=f"How far off {name} says the model is.",
+        unit="percent" if unit == "percent" else "ratio",
+        value=lambda _: 0.0,
+        error_bound=lambda _table, _value: 0.0,
+        rank=rank,
+    )
+
+
+MEASURES = (measure("tce", "percent", 0), measure("kce", "ratio", 1), measure("smce", "ratio", 2))
+
+
+def result(unit: str, value: float) -> MeasureResult:
+    return MeasureResult(
+        value=value,
+        unit="percent" if unit == "percent" else "ratio",
+        lower=value / 2,
+        upper=value * 2,
+        null_mean=value / 3,
+        null_q95=value / 1.5,
+        p_value=0.005,
+        error_bound=value / 1000,
+    )
+
+
+def report(
+    model: str = "churn",
+    version: str = "7",
+    segment: str = ALL,
+    window: str = "1h",
+    *,
+    n: int = 900,
+    seed: int = 0,
+    insufficient: str | None = None,
+    measures: Iterable[Measure] = MEASURES,
+) -> Report:
+    """A report whose numbers follow from the seed."""
+    draw = random.Random(seed)
+    return Report(
+        model=model,
+        version=version,
+        segment=segment,
+        window=window,
+        from_ms=NOW_MS - HOUR_MS,
+        to_ms=NOW_MS,
+        n=n,
+        positives=n // 3,
+        predictions=n + 100,
+        prevalence=(n // 3) / n if n else None,
+        mean_prediction=draw.random() if n else None,
+        measures={}
+        if insufficient
+        else {
+            each.name: result(each.unit, draw.random() * (100 if each.unit == "percent" else 1)) for each in measures
+        },
+        insufficient=insufficient,
+    )
+
+
+def snapshot(reports: Iterable[Report], number: int = 1) -> Snapshot:
+    by_key = {each.key: each for each in sorted(reports, key=lambda each: each.key)}
+    return Snapshot(
+        number=number,
+        evaluated_ms=NOW_MS + number * 1000,
+        duration_seconds=0.25,
+        watermarks_ms={each.model: NOW_MS + 500 for each in by_key.values()},
+        reports=by_key,
+    )
+
+
+def many_reports(count: int, measures: Iterable[Measure] = MEASURES) -> list[Report]:
+    """Reports of ``count`` series x windows: models with two versions, segments and three windows each."""
+    measures = tuple(measures)
+    found: list[Report] = []
+    while len(found) < count:
+        at = len(found)
+        found.append(
+            report(
+                model=f"model-{at // 30:03d}",
+                version=str(at // 15 % 2),
+                segment=ALL if at // 3 % 5 == 0 else f"region=r{at // 3 % 5}",
+                window=WINDOWS[at % 3],
+                seed=at,
+                measures=measures,
+            )
+        )
+    return found
+
+
+@dataclass
+class Evaluations:
+    """Stands where the evaluator stands: holds a snapshot, and counts."""
+
+    latest: Snapshot = field(default_factory=Snapshot)
+    evaluations_total: int = 0
+    failures_total: int = 0
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.latest = snapshot
+        self.evaluations_total = snapshot.number
+
+
+@dataclass
+class Pipeline:
+    """Stands where the pipeline stands."""
+
+    status: PipelineStatus = field(default_factory=PipelineStatus)
+
+
+__all__ = ["MEASURES", "Evaluations", "Pipeline", "ReportKey", "many_reports", "report", "snapshot"]
