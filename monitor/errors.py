@@ -17,6 +17,7 @@
     ├── StoreError
     │   ├── StoreUnavailable     the database does not answer; retried with backoff
     │   ├── IncompatibleStore    the store is of another grid or schema version
+    │   ├── DamagedStore         what was saved does not fit together
     │   └── FencedOut            another process owns the partition now
     └── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
 
@@ -83,6 +84,10 @@ class StoreUnavailable(StoreError):  # noqa: N818
 
 class IncompatibleStore(StoreError):  # noqa: N818
     """The store was written with another grid or schema version."""
+
+
+class DamagedStore(StoreError):  # noqa: N818
+    """What was saved does not fit together. Restore a backup, or remove the store and read the log again."""
 
 
 class FencedOut(StoreError):  # noqa: N818

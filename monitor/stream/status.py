@@ -35,6 +35,8 @@ class PipelineStatus:
         events read: each event read meets one fate. See monitor/stream/fates.py for the names.
     dead_letters
         Reason -> messages, likewise; their sum stands in ``counters`` too, under ("unknown", "dead_letter").
+    departed
+        Fate -> accepted predictions that have left the join: answered, expired_unlabelled, implied_negative, evicted.
     pending
         Predictions kept to be joined: waiting for their outcome, or answered and kept to recognise duplicates.
     unanswered
@@ -57,6 +59,7 @@ class PipelineStatus:
     detail: str = ""
     partitions: frozenset[int] = frozenset()
     counters: Counters = field(default_factory=dict)
+    departed: Mapping[str, int] = field(default_factory=dict)
     dead_letters: Mapping[Reason, int] = field(default_factory=dict)
     pending: int = 0
     unanswered: int = 0

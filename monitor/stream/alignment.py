@@ -1,0 +1,58 @@
+"""Reads the topics of a partition in step."""
+
+from collections.abc import Mapping, Sequence
+
+from typing import Final
+
+from monitor.sources.base import TopicPartition
+
+_PATIENCE: Final = 10.0
+"""Seconds for which a topic waits for another that brings nothing."""
+
+
+class Alignment:
+    """Says which topics of a partition run ahead of their siblings, by the times at which records were written.
+
+    Predictions that are read days ahead of their outcomes would have to be kept for those days. So a topic waits while
+    another of the same partition is behind it and still has records to bring. A replay then meets the events much as
+    they came.
+
+    Parameters
+    ----------
+    topics
+        The topics of each partition.
+    skew_ms
+        By how much one may run ahead.
+    """
+
+    def __init__(self, topics: Sequence[str], skew_ms: int) -> None:
+        self._topics = topics
+        self._skew_ms = skew_ms
+        self._newest_ms: dict[TopicPartition, int] = {}
+        self._read_at: dict[TopicPartition, float] = {}
+
+    def note(self, where: TopicPartition, timestamp_ms: int, now: float) -> None:
+        """Note a batch that was read at ``now``, and when its last record was written; -1 if its log does not say."""
+        self._newest_ms[where] = timestamp_ms
+        self._read_at[where] = now
+
+    def forget(self, partition: int) -> None:
+        """Forget a partition that is no longer read."""
+        for topic in self._topics:
+            self._newest_ms.pop(TopicPartition(topic, partition), None)
+            self._read_at.pop(TopicPartition(topic, partition), None)
+
+    def ahead(self, lag: Mapping[TopicPartition, int], now: float) -> frozenset[TopicPartition]:
+        """The topic partitions that have to wait, given how many records each has still to bring."""
+        if len(self._topics) == 1:
+            return frozenset()
+        waiting = set()
+        for where, newest_ms in self._newest_ms.items():
+            for topic in self._topics:
+                sibling = TopicPartition(topic, where.partition)
+                behind = newest_ms - self._newest_ms.get(sibling, newest_ms) > self._skew_ms
+                # What is left of a log may be markers that never become records: no one is waited for for ever.
+                brings = lag.get(sibling, 0) > 0 and now - max(self._read_at[where], self._read_at[sibling]) < _PATIENCE
+                if behind and brings:
+                    waiting.add(where)
+        return frozenset(waiting)

@@ -1,0 +1,297 @@
+"""A partition: the unit of state. Its names, its join, its panes, its offsets and what is not saved yet."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
+from monitor.events.strata import Caps, Strata
+from monitor.kernels.join import CLAIMED, NO_OUTCOME, WAITING
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, JournalBatch, PartitionState
+from monitor.stream import fates
+from monitor.stream.join import Join, Joined
+from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
+from monitor.stream.panes import PaneTable
+
+_DEPARTED: Final = "departed"
+_REASON: Final = "reason"
+_FILLED_AGAIN: Final = 0.9
+"""A join that is full is emptied down to this share, so that it is not done at every checkpoint."""
+
+
+class DecodedBatch(Protocol):
+    """A batch as the decoder hands it over."""
+
+    @property
+    def columns(self) -> EventColumns:
+        """The valid events."""
+        ...
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """The others."""
+        ...
+
+
+class EventDecoder(Protocol):
+    """Turns bytes into columns."""
+
+    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> DecodedBatch:
+        """Decode a batch; every record becomes an event or a dead letter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSettings:
+    """What all partitions have in common.
+
+    Attributes
+    ----------
+    policy
+        The policy of a model by name, or None where the model is not declared and has to be.
+    caps
+        How many names may appear by themselves.
+    pane_retention_ms
+        Width of panes -> how long they are kept beyond their model's horizon and lateness.
+    max_predictions
+        How many predictions the join of one partition may keep. Beyond it the oldest leave before their time.
+    """
+
+    policy: Callable[[str], ModelPolicy | None]
+    pane_retention_ms: Mapping[int, int]
+    caps: Caps = field(default_factory=Caps)
+    max_predictions: int = 20_000_000
+
+
+class Partition:
+    """The state of one partition. Written by the pipeline's thread; its panes and watermarks are read by any.
+
+    Parameters
+    ----------
+    number, epoch
+        Which partition, and the epoch under which it was claimed.
+    settings
+        What all partitions have in common.
+    state
+        What was saved of it.
+    """
+
+    def __init__(
+        self, number: int, epoch: int, settings: PartitionSettings, state: PartitionState | None = None
+    ) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.offsets: dict[str, int] = {}
+        self._settings = settings
+        self._strata = Strata(settings.policy, settings.caps)
+        self._join = Join(self._strata)
+        self.panes = PaneTable(self._strata, list(settings.pane_retention_ms))
+        self._files = Files()
+        self._unsaved: list[Joined] = []
+        self._dead_letters: list[DeadLetter] = []
+        self._reasons: Counter[str] = Counter()
+        self._departed: Counter[str] = Counter()
+        self._saved_strata = 0
+        self.saved_offsets: dict[str, int] = {}
+        self._kept_from_ms: dict[tuple[str, int], int] = {}
+        self._clocks: dict[str, tuple[int, ModelPolicy]] = {}
+        if state is not None:
+            self._restore(state)
+
+    @property
+    def unsaved_rows(self) -> int:
+        """Rows of the journal that wait for the next checkpoint."""
+        return sum(part.rows.size for part in self._unsaved)
+
+    @property
+    def join(self) -> Join:
+        """The join, to be looked at."""
+        return self._join
+
+    @property
+    def clocks(self) -> Mapping[str, tuple[int, ModelPolicy]]:
+        """Model -> newest event time and policy. Replaced, never changed."""
+        return self._clocks
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to save."""
+        return self.offsets != self.saved_offsets
+
+    def event_counters(self) -> dict[tuple[str, str], int]:
+        """(type, result) -> events; each event read is counted once."""
+        counted = self._join.counters()
+        counted[fates.UNKNOWN, fates.DEAD_LETTER] = self._reasons.total()
+        return counted
+
+    def counters(self) -> dict[tuple[str, str], int]:
+        """Every count that is saved with the partition."""
+        counted = self.event_counters()
+        counted.update({(_REASON, reason): count for reason, count in self._reasons.items()})
+        counted.update({(_DEPARTED, fate): count for fate, count in self._departed.items()})
+        return counted
+
+    @property
+    def dead_letter_reasons(self) -> Mapping[str, int]:
+        """Reason -> messages."""
+        return self._reasons
+
+    @property
+    def departed(self) -> Mapping[str, int]:
+        """Fate -> predictions that have left the join."""
+        return self._departed
+
+    def kept_from_ms(self, model: str, slide_ms: int) -> int:
+        """Panes that start earlier are gone; 0 where none went."""
+        return self._kept_from_ms.get((model, slide_ms), 0)
+
+    def apply(self, batch: RecordBatch, decoder: EventDecoder, default_kind: Kind | None) -> int:
+        """Take up a batch of records; returns how many of them were no valid events."""
+        decoded = decoder.decode(batch, self._strata, default_kind)
+        joined = self._join.apply(decoded.columns)
+        if joined.rows.size:
+            self.panes.accumulate(joined.rows)
+            self._unsaved.append(joined)
+        self._reasons.update(letter.reason.value for letter in decoded.dead_letters)
+        self._dead_letters += decoded.dead_letters
+        self.offsets[batch.topic] = batch.next_offset
+        self._note_clocks()
+        return len(decoded.dead_letters)
+
+    def checkpoint(self) -> Checkpoint:
+        """What changed since the last one. What can change no more leaves the join on the way."""
+        names = self._strata.models
+        batches: list[JournalBatch] = []
+        for batch, filed_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
+            batches.append(batch)
+            self._files.add(batch.bucket, filed_ms)
+        dropped, closed = self._evict(names)
+        expired = self._expire() if dropped else {}
+        gone = set(dropped)
+        strata = self._strata.strata
+        result = Checkpoint(
+            partition=self.number,
+            epoch=self.epoch,
+            offsets=dict(self.offsets),
+            models=self._join.model_states(),
+            first_stratum=self._saved_strata,
+            new_strata=strata[self._saved_strata :],
+            journal=[batch for batch in batches if batch.bucket not in gone],
+            dropped=dropped,
+            closed=closed,
+            expired_before_ms=expired,
+            counters=self.counters(),
+            dead_letters=self._dead_letters,
+        )
+        self._unsaved, self._dead_letters = [], []
+        self._saved_strata, self.saved_offsets = len(strata), dict(self.offsets)
+        return result
+
+    def _bucket_widths_ms(self) -> NDArray[np.int64]:
+        return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
+
+    def _evict(self, names: list[str]) -> tuple[list[Bucket], list[ClosedPane]]:
+        before_ms = np.full(len(names), -1, np.int64)
+        dropped: list[Bucket] = []
+        for model, due_ms in enumerate(self._join.due_before_ms().tolist()):
+            buckets, cut = self._files.droppable(names[model], due_ms)
+            if buckets:
+                dropped += buckets
+                before_ms[model] = cut
+        closed: list[ClosedPane] = []
+        if dropped:
+            closed += self._close(self._join.evict(before_ms), fates.EXPIRED)
+        for bucket in dropped:
+            self._files.remove(bucket)
+        if self._join.predictions > self._settings.max_predictions:
+            more_dropped, more_closed = self._evict_before_time(names)
+            dropped += more_dropped
+            closed += more_closed
+        return dropped, closed
+
+    def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], list[ClosedPane]]:
+        excess = self._join.predictions - int(self._settings.max_predictions * _FILLED_AGAIN)
+        cuts: dict[str, int] = {}
+        for bucket, newest_ms, rows in self._files.oldest_first():
+            if excess <= 0:
+                break
+            cuts[bucket.model] = newest_ms + 1
+            excess -= rows
+        before_ms = np.full(len(names), -1, np.int64)
+        dropped: list[Bucket] = []
+        for model, cut in cuts.items():
+            buckets, before_ms[names.index(model)] = self._files.droppable(model, cut)
+            dropped += buckets
+        closed = self._close(self._join.evict(before_ms, early=True), fates.EVICTED)
+        for bucket in dropped:
+            self._files.remove(bucket)
+        return dropped, closed
+
+    def _close(self, rows: NDArray[np.void], unanswered_fate: str) -> list[ClosedPane]:
+        """The panes of predictions that left the join: what their dropped buckets leave behind."""
+        policies = self._strata.policies
+        models = self._strata.models_of_strata()
+        unanswered = rows["stratum"][rows["outcome"] == NO_OUTCOME]
+        self._departed[fates.ANSWERED] += rows.size - unanswered.size
+        for model, count in enumerate(np.bincount(models[unanswered], minlength=len(policies)).tolist()):
+            implied = unanswered_fate == fates.EXPIRED and policies[model].implied_negative
+            self._departed[fates.IMPLIED_NEGATIVE if implied else unanswered_fate] += count
+        scratch = PaneTable(self._strata, list(self._settings.pane_retention_ms))
+        scratch.accumulate(rows)
+        return scratch.dump()
+
+    def _expire(self) -> dict[tuple[str, int], int]:
+        """Forget panes that no window will ask for again; returns what the store may forget too."""
+        slides = sorted(self._settings.pane_retention_ms)
+        before: dict[tuple[str, int], int] = {}
+        for model, (clock_ms, policy) in self._clocks.items():
+            for slide in slides:
+                kept = clock_ms - policy.retention_ms - self._settings.pane_retention_ms[slide]
+                before[model, slide] = kept - kept % slide
+        series = self.panes.series
+        before_ms = np.full((len(slides), max(len(series), 1)), -1, np.int64)
+        for key, at in series.items():
+            for level, slide in enumerate(slides):
+                before_ms[level, at] = before.get((key.model, slide), -1)
+        self.panes.expire(before_ms)
+        self._kept_from_ms = before
+        return before
+
+    def _note_clocks(self) -> None:
+        watermarks = self._join.watermarks_ms().tolist()
+        self._clocks = dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
+
+    def _restore(self, state: PartitionState) -> None:
+        self.offsets.update(state.offsets)
+        self.saved_offsets = dict(self.offsets)
+        self._strata.restore([model.name for model in state.models], state.strata)
+        self._saved_strata = len(state.strata)
+        self._join.restore(state.models, state.counters)
+        for (type_, result), count in state.counters.items():
+            if type_ == _REASON:
+                self._reasons[result] = count
+            elif type_ == _DEPARTED:
+                self._departed[result] = count
+        model_ids = {name: at for at, name in enumerate(self._strata.models)}
+        policies = self._strata.policies
+        waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
+        for batch in state.journal:
+            rows = np.frombuffer(bytearray(batch.rows), JOURNAL_ROW)
+            model = model_ids[batch.bucket.model]
+            self._join.restore_rows(rows)
+            self.panes.accumulate(rows)
+            of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
+            self._files.add(batch.bucket, rows["time_ms"] + of_waiting * policies[model].lateness_ms)
+            if of_waiting.any():
+                told = rows[of_waiting]
+                waiting.append((told, np.full(told.size, model, np.int32)))
+        if waiting:
+            self._join.restore_waiting(
+                np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
+            )
+        self.panes.add(state.panes)
+        self._note_clocks()

@@ -1,0 +1,354 @@
+"""The pipeline: polls, joins, checkpoints, and follows the partitions as they come and go."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+
+from monitor.clock import Clock
+from monitor.errors import FencedOut, MonitorError, SourceUnavailable, StoreUnavailable, TooManyDeadLetters
+from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
+from monitor.sources.base import Source, TopicPartition
+from monitor.store.base import Checkpoint, StateStore
+from monitor.stream.alignment import Alignment
+from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
+from monitor.stream.reader import PaneView
+from monitor.stream.status import Phase, PipelineStatus
+
+_log = structlog.get_logger(__name__)
+
+_FIRST_BACKOFF_SECONDS: Final = 0.5
+_LONGEST_BACKOFF_SECONDS: Final = 30.0
+_ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
+"""However short the interval seems, no more than this many rows wait to be saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterCeiling:
+    """When bad events are too many to go on: a bad deploy must not drain the topic into the dead letters.
+
+    Attributes
+    ----------
+    ratio
+        Share of bad messages above which consumption stops.
+    messages
+        The share is taken over blocks of at least this many messages.
+    """
+
+    ratio: float = 0.5
+    messages: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    """How the pipeline runs.
+
+    Attributes
+    ----------
+    kinds
+        Topic -> type of its events when they name none, or None.
+    poll_seconds, max_poll_records
+        How long a poll waits for the first record, and how many it brings at the most.
+    checkpoint_seconds
+        How often the state is saved while events come.
+    alignment_seconds
+        By how much one topic of a partition may run ahead of another, in the time at which records were written.
+    """
+
+    kinds: Mapping[str, Kind | None]
+    poll_seconds: float = 0.2
+    max_poll_records: int = 20_000
+    checkpoint_seconds: float = 2.0
+    alignment_seconds: float = 60.0
+    dead_letter_ceiling: DeadLetterCeiling = DeadLetterCeiling()
+
+
+class Pipeline:
+    """Runs the way of an event, from the source to the store. :meth:`run` is the thread that owns the source.
+
+    Parameters
+    ----------
+    source, store
+        Where events come from and where state is kept.
+    decoder
+        Turns bytes into columns.
+    partitions
+        What all partitions have in common.
+    settings
+        How the pipeline runs.
+    clock
+        For intervals and backoff alone: what is computed depends on the events' own time.
+    send_dead_letters
+        Called with the dead letters of a checkpoint before it is saved; may raise SourceUnavailable, and is then called
+        again. So a letter can be sent twice after a crash, and is never lost.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        store: StateStore,
+        decoder: EventDecoder,
+        *,
+        partitions: PartitionSettings,
+        settings: PipelineSettings,
+        clock: Clock,
+        send_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+    ) -> None:
+        self._source = source
+        self._store = store
+        self._decoder = decoder
+        self._partition_settings = partitions
+        self._settings = settings
+        self._clock = clock
+        self._send_dead_letters = send_dead_letters
+        self._partitions: dict[int, Partition] = {}
+        self._unsaved: list[Checkpoint] = []
+        self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+        self._retry_at = 0.0
+        self._last_checkpoint = clock.monotonic()
+        self._block = Counter[str]()
+        self._lost = ""
+        self._stopping = threading.Event()
+        self.panes = PaneView()
+        self.status = PipelineStatus()
+
+    def stop(self) -> None:
+        """Ask :meth:`run` to finish its batch, save, leave and return. Any thread."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Run until :meth:`stop`, or until something happens that waiting does not mend.
+
+        Returns in both cases; ``status`` says which: Phase.STOPPED, or Phase.FAILED with the reason.
+        """
+        phase, detail = Phase.STOPPED, ""
+        try:
+            while not self._stopping.is_set():
+                self.step()
+            self._save_all()
+        except MonitorError as error:
+            phase, detail = Phase.FAILED, str(error)
+            _log.error("the pipeline stopped", error=type(error).__name__, detail=detail)
+        except Exception as error:  # noqa: BLE001 - the thread ends here; the status must say why
+            phase, detail = Phase.FAILED, f"unexpected {type(error).__name__}: {error}"
+            _log.exception("the pipeline failed")
+        finally:
+            self._source.close()
+            self._publish(phase, detail)
+
+    def step(self) -> None:
+        """One turn: poll, take up what came, save when it is time."""
+        try:
+            polled = self._source.poll(self._settings.poll_seconds, self._settings.max_poll_records)
+        except SourceUnavailable as error:
+            self._publish(Phase.SOURCE_UNAVAILABLE, str(error))
+            self._checkpoint_when_due()
+            self._back_off("the source does not answer", error)
+            return
+        if polled.revoked:
+            self._hand_over(polled.revoked)
+        for number in sorted(polled.assigned):
+            self._take_over(number)
+        for batch in polled.batches:
+            self._apply(batch)
+        self._checkpoint_when_due()
+        if not self._unsaved:
+            self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+            self._publish(Phase.RUNNING if self._partitions else Phase.STARTING, self._why_not_running())
+        self._pause_and_resume()
+
+    def _apply(self, batch: RecordBatch) -> None:
+        partition = self._partitions.get(batch.partition)
+        if partition is None:
+            return  # it was lost to another process; its records are that one's
+        dead = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
+        if batch.records:
+            where = TopicPartition(batch.topic, batch.partition)
+            self._alignment.note(where, batch.records[-1].timestamp, self._clock.monotonic())
+        self.status = replace(self.status, records_read=self.status.records_read + len(batch.records))
+        self._block.update(messages=len(batch.records), dead=dead)
+        ceiling = self._settings.dead_letter_ceiling
+        if self._block["messages"] >= ceiling.messages:
+            ratio = self._block["dead"] / self._block["messages"]
+            if ratio > ceiling.ratio:
+                reasons = ", ".join(
+                    f"{reason} {count}" for reason, count in Counter(partition.dead_letter_reasons).most_common(3)
+                )
+                self._save_all()
+                raise TooManyDeadLetters(
+                    f"{ratio:.0%} of the last {self._block['messages']} messages were no valid events, more than the "
+                    f"ceiling of {ceiling.ratio:.0%} (most in partition {batch.partition}: {reasons}); look at them "
+                    "with `monitor dead-letters list`, mend the producer, and start the service again"
+                )
+            self._block.clear()
+
+    def _take_over(self, number: int) -> None:
+        try:
+            epoch = self._store.claim(number)
+            partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
+        except StoreUnavailable as error:
+            # The partition stays unstarted; restarting the whole assignment is the source's business, so wait here.
+            self._publish(Phase.STORE_UNAVAILABLE, str(error))
+            self._back_off("the store does not answer", error)
+            if not self._stopping.is_set():
+                self._take_over(number)
+            return
+        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+        self._partitions[number] = partition
+        self._lost = ""
+        self._source.start(number, partition.offsets)
+        self.panes.show(self._partitions)
+        _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
+
+    def _hand_over(self, numbers: frozenset[int]) -> None:
+        """Save what is not saved yet, if the new owner has not come first, and forget the partitions."""
+        leaving = [self._partitions[number].checkpoint() for number in sorted(numbers) if number in self._partitions]
+        waiting = [checkpoint for checkpoint in self._unsaved if checkpoint.partition in numbers]
+        self._unsaved = [checkpoint for checkpoint in self._unsaved if checkpoint.partition not in numbers]
+        for checkpoint in (*waiting, *leaving):
+            try:
+                self._send(checkpoint)
+                self._store.save([checkpoint])
+            except (FencedOut, StoreUnavailable, SourceUnavailable) as error:
+                # The new owner reads those records again from the last checkpoint: nothing is lost or counted twice.
+                _log.info("partition handed over unsaved", partition=checkpoint.partition, reason=str(error))
+        self._forget(numbers)
+
+    def _forget(self, numbers: frozenset[int]) -> None:
+        for number in numbers:
+            self._partitions.pop(number, None)
+            self._alignment.forget(number)
+        self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
+        self.panes.show(self._partitions)
+
+    def _checkpoint_when_due(self) -> None:
+        if self._unsaved:
+            if self._clock.monotonic() >= self._retry_at:
+                self._save()
+            return
+        waited = self._clock.monotonic() - self._last_checkpoint
+        rows = sum(partition.unsaved_rows for partition in self._partitions.values())
+        if waited >= self._settings.checkpoint_seconds or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+            self._begin_checkpoint()
+            self._save()
+
+    def _begin_checkpoint(self) -> None:
+        changed = [partition for partition in self._partitions.values() if partition.changed]
+        self._unsaved = [partition.checkpoint() for partition in changed]
+        self._last_checkpoint = self._clock.monotonic()
+
+    def _save(self) -> None:
+        """Save what waits; on failure it goes on waiting, and nothing is read meanwhile."""
+        if not self._unsaved:
+            return
+        began = self._clock.monotonic()
+        try:
+            for checkpoint in self._unsaved:
+                self._send(checkpoint)
+            self._save_what_is_ours()
+        except (StoreUnavailable, SourceUnavailable) as error:
+            self._retry_at = self._clock.monotonic() + self._backoff_seconds
+            self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
+            self._publish(Phase.STORE_UNAVAILABLE, str(error))
+            _log.warning("the checkpoint could not be saved and is tried again", detail=str(error))
+            return
+        self._unsaved = []
+        self._source.commit(
+            {
+                TopicPartition(topic, number): offset
+                for number, partition in self._partitions.items()
+                for topic, offset in partition.saved_offsets.items()
+            }
+        )
+        self.status = replace(
+            self.status,
+            checkpoint_ms=self._clock.now_ms(),
+            checkpoint_seconds=self._clock.monotonic() - began,
+        )
+
+    def _save_what_is_ours(self) -> None:
+        """Save in one transaction; where another process has claimed a partition since, go on without that one."""
+        try:
+            self._store.save(self._unsaved)
+        except FencedOut:
+            for checkpoint in tuple(self._unsaved):
+                try:
+                    self._store.save([checkpoint])
+                except FencedOut as error:
+                    _log.warning("partition lost to another process", partition=checkpoint.partition, detail=str(error))
+                    self._lost = str(error)
+                    self._forget(frozenset({checkpoint.partition}))
+                self._unsaved.remove(checkpoint)
+
+    def _save_all(self) -> None:
+        """Save everything that there is to save, now."""
+        if self._unsaved:
+            self._save()
+        if not self._unsaved:
+            self._begin_checkpoint()
+            self._save()
+        if self._unsaved:
+            _log.warning("stopping without a last checkpoint; its records are read again at the next start")
+
+    def _send(self, checkpoint: Checkpoint) -> None:
+        if self._send_dead_letters is not None and checkpoint.dead_letters:
+            self._send_dead_letters(checkpoint.dead_letters)
+
+    def _pause_and_resume(self) -> None:
+        """Bring nothing while a checkpoint cannot be saved, nor from a topic that runs ahead of its sibling."""
+        if self._unsaved:
+            wanted = frozenset(
+                TopicPartition(topic, number) for topic in self._settings.kinds for number in self._partitions
+            )
+        else:
+            wanted = self._alignment.ahead(self._lag(), self._clock.monotonic())
+        if wanted - self._paused:
+            self._source.pause(wanted - self._paused)
+        if self._paused - wanted:
+            self._source.resume(self._paused - wanted)
+        self._paused = wanted
+
+    def _lag(self) -> dict[TopicPartition, int]:
+        ends = self._source.end_offsets()
+        return {
+            where: max(end - self._partitions[where.partition].offsets[where.topic], 0)
+            for where, end in ends.items()
+            if where.partition in self._partitions and where.topic in self._partitions[where.partition].offsets
+        }
+
+    def _why_not_running(self) -> str:
+        return "" if self._partitions else self._lost or "no partition is assigned yet"
+
+    def _back_off(self, what: str, error: MonitorError) -> None:
+        _log.warning(what, detail=str(error), retry_seconds=self._backoff_seconds)
+        self._stopping.wait(self._backoff_seconds)
+        self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
+
+    def _publish(self, phase: Phase, detail: str) -> None:
+        partitions = self._partitions.values()
+        counters: Counter[tuple[str, str]] = Counter()
+        reasons: Counter[Reason] = Counter()
+        departed: Counter[str] = Counter()
+        for partition in partitions:
+            counters.update(partition.event_counters())
+            reasons.update({Reason(reason): count for reason, count in partition.dead_letter_reasons.items()})
+            departed.update(partition.departed)
+        self.status = replace(
+            self.status,
+            phase=phase,
+            detail=detail,
+            partitions=frozenset(self._partitions),
+            counters=counters,
+            departed=departed,
+            dead_letters=reasons,
+            pending=sum(partition.join.predictions for partition in partitions),
+            unanswered=sum(partition.join.unanswered for partition in partitions),
+            early_outcomes=sum(partition.join.early_outcomes for partition in partitions),
+            lag=self._lag() if phase is Phase.RUNNING else self.status.lag,
+            series=len({key for partition in partitions for key in partition.panes.series}),
+        )
