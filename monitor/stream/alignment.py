@@ -1,7 +1,6 @@
 """Reads the topics of a partition in step."""
 
 from collections.abc import Mapping, Sequence
-
 from typing import Final
 
 from monitor.sources.base import TopicPartition
@@ -52,7 +51,10 @@ class Alignment:
                 sibling = TopicPartition(topic, where.partition)
                 behind = newest_ms - self._newest_ms.get(sibling, newest_ms) > self._skew_ms
                 # What is left of a log may be markers that never become records: no one is waited for for ever.
-                brings = lag.get(sibling, 0) > 0 and now - max(self._read_at[where], self._read_at[sibling]) < _PATIENCE
+                brings = (
+                    lag.get(sibling, 0) > 0
+                    and now - max(self._read_at[where], self._read_at.get(sibling, now)) < _PATIENCE
+                )
                 if behind and brings:
                     waiting.add(where)
         return frozenset(waiting)

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import DamagedStore
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
 from monitor.kernels import join as kernel
@@ -223,14 +224,15 @@ class Join:
 
         Raises
         ------
-        ValueError
-            A row answers a prediction that is not there: the journal is damaged.
+        DamagedStore
+            A row answers a prediction that is not there.
         """
         predicted = int(np.count_nonzero(rows["entry"] == kernel.PREDICTED))
         astray = kernel.restore_rows(rows, self._known.reserve(predicted))
         if astray:
-            raise ValueError(
-                f"the journal is damaged: {astray} of its outcomes answer predictions that it does not hold"
+            raise DamagedStore(
+                f"the journal is damaged: {astray} of its outcomes answer predictions that it does not hold; "
+                "restore a backup of the store, or remove it to read the log again from its beginning"
             )
 
     def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
