@@ -113,6 +113,8 @@ class Evaluations:
     latest: Snapshot = field(default_factory=Snapshot)
     evaluations_total: int = 0
     failures_total: int = 0
+    series_dropped: int = 0
+    staleness: int = 0
 
     def show(self, snapshot: Snapshot) -> None:
         self.latest = snapshot

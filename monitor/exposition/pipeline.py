@@ -9,8 +9,7 @@ from monitor.exposition.family import Family
 from monitor.stream import fates
 from monitor.stream.status import Phase, PipelineStatus
 
-_SETTLED: Final = (fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED)
-"""Fates that count predictions that were counted as events before."""
+_DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
 
 _KNOWN_EVENTS: Final = {
     (kind, result): 0 for kind, results in fates.RESULTS.items() for result in results if result != fates.EARLY
@@ -40,13 +39,11 @@ class PipelineFamilies:
         yield Family(series.PARTITIONS, [((), len(status.partitions))])
         yield Family(series.RECORDS, [((), status.records_read)])
         # An early outcome waits and then meets another fate: a number that falls is a gauge, and no counter.
-        met = {key: count for key, count in status.counters.items() if key[1] not in (*_SETTLED, fates.EARLY)}
+        met = {key: count for key, count in status.counters.items() if key[1] != fates.EARLY}
         yield Family(series.EVENTS, list((_KNOWN_EVENTS | met).items()))
-        settled = dict.fromkeys(_SETTLED, 0)
-        for (_, result), count in status.counters.items():
-            if result in settled:
-                settled[result] += count
-        yield Family(series.SETTLED, [((result,), count) for result, count in settled.items()])
+        yield Family(
+            series.DEPARTED, [((result,), count) for result, count in (_DEPARTURES | dict(status.departed)).items()]
+        )
         yield Family(series.DEAD_LETTERS, [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason])
         yield Family(series.PENDING, [((), status.pending)])
         yield Family(series.UNANSWERED, [((), status.unanswered)])

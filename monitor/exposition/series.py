@@ -117,7 +117,7 @@ EVALUATION_FAILURES: Final = Series(
     "counter",
     (),
     "",
-    "Failures while windows were evaluated, since the process started.",
+    "Reports that could not be made, since the process started; an evaluation that failed whole counts as one.",
 )
 FAILED_REPORTS: Final = Series(
     "calibration_failed_reports",
@@ -126,12 +126,26 @@ FAILED_REPORTS: Final = Series(
     "",
     "Reports that the last evaluation could not make.",
 )
+UNEVALUATED: Final = Series(
+    "calibration_unevaluated_series",
+    "gauge",
+    (),
+    "",
+    "Combinations of model, version and segment that the last evaluation left out because there were too many.",
+)
+STALENESS: Final = Series(
+    "calibration_stale_evaluations",
+    "gauge",
+    (),
+    "",
+    "For how many evaluations the longest outdated interval or level has been waiting to be renewed.",
+)
 EVALUATION_DURATION: Final = Series(
     "calibration_evaluation_duration_seconds",
     "gauge",
     (),
     "seconds",
-    "What the last evaluation of all windows took. Absent before the first.",
+    "What the values of the last evaluation took, without renewing intervals. Absent before the first.",
 )
 EVALUATION_TIMESTAMP: Final = Series(
     "calibration_evaluation_timestamp_seconds",
@@ -194,8 +208,8 @@ EVENTS: Final = Series(
     "Events by the fate they met, since the log's beginning, over the partitions held: it starts anew, lower, when a "
     "partition moves away. An outcome that waits for its prediction has no fate yet: see calibration_early_outcomes.",
 )
-SETTLED: Final = Series(
-    "calibration_settled_predictions_total",
+DEPARTED: Final = Series(
+    "calibration_departed_predictions_total",
     "counter",
     ("result",),
     "",
@@ -283,6 +297,8 @@ EVALUATION: Final = (
     EVALUATIONS,
     EVALUATION_FAILURES,
     FAILED_REPORTS,
+    UNEVALUATED,
+    STALENESS,
     EVALUATION_DURATION,
     EVALUATION_TIMESTAMP,
     EXPORTED,
@@ -294,7 +310,7 @@ PIPELINE: Final = (
     PARTITIONS,
     RECORDS,
     EVENTS,
-    SETTLED,
+    DEPARTED,
     DEAD_LETTERS,
     PENDING,
     UNANSWERED,

@@ -32,6 +32,16 @@ class Evaluations(Protocol):
         """Failures since the process started."""
         ...
 
+    @property
+    def series_dropped(self) -> int:
+        """Series that the last evaluation left out."""
+        ...
+
+    @property
+    def staleness(self) -> int:
+        """For how many evaluations the longest outdated interval has been waiting."""
+        ...
+
 
 class WindowFamilies:
     """The series of the latest snapshot. What is no longer in the snapshot is no longer exported.
@@ -67,6 +77,8 @@ class WindowFamilies:
         yield Family(series.EVALUATIONS, [((), evaluations)])
         yield Family(series.EVALUATION_FAILURES, [((), failures)])
         yield Family(series.FAILED_REPORTS, [((), len(snapshot.failures))])
+        yield Family(series.UNEVALUATED, [((), self._evaluations.series_dropped)])
+        yield Family(series.STALENESS, [((), self._evaluations.staleness)])
         evaluated = snapshot.number > 0
         yield Family(series.EVALUATION_DURATION, [((), snapshot.duration_seconds)] if evaluated else [])
         yield Family(series.EVALUATION_TIMESTAMP, [((), snapshot.evaluated_ms / 1000)] if evaluated else [])
