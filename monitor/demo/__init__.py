@@ -1,0 +1,7 @@
+"""Simulated models, whose events go through the same pipeline as anyone's."""
+
+from monitor.demo.models import MODELS, SimulatedModel
+from monitor.demo.simulator import Pace, Simulator
+from monitor.demo.traffic import HORIZON_MS, LATENESS_MS, Traffic
+
+__all__ = ["HORIZON_MS", "LATENESS_MS", "MODELS", "Pace", "SimulatedModel", "Simulator", "Traffic"]

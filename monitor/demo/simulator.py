@@ -1,0 +1,115 @@
+"""Writes the simulated traffic to the log at its pace."""
+
+import threading
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from monitor.clock import Clock
+from monitor.demo.models import MODELS
+from monitor.demo.traffic import Traffic
+from monitor.errors import SourceUnavailable
+from monitor.sources.base import Writer
+
+_log = structlog.get_logger(__name__)
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_TURN_SECONDS: Final = 0.25
+_CHUNK_MS: Final = 300_000
+"""Simulated time written at once: a long leap is written piece by piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How simulated time runs.
+
+    Attributes
+    ----------
+    speed
+        Simulated seconds a second.
+    history_ms
+        How much has happened already when it begins to run.
+    calm_ms
+        How long it runs before the models begin to change.
+    behind_ms
+        How far in the past it begins. Once it has caught up with the present it runs no faster than that.
+    """
+
+    speed: float = 120.0
+    history_ms: int = 2 * _HOUR_MS
+    calm_ms: int = _HOUR_MS // 2
+    behind_ms: int = 30 * _DAY_MS
+
+
+class Simulator:
+    """The producer of the demonstration. :meth:`run` is its thread.
+
+    Parameters
+    ----------
+    writer
+        Where the messages go.
+    topic
+        The topic that they go to.
+    clock
+        The wall clock.
+    pace
+        How simulated time runs.
+    seed, rate
+        As of :class:`~monitor.demo.traffic.Traffic`.
+    """
+
+    def __init__(
+        self, writer: Writer, topic: str, clock: Clock, *, pace: Pace | None = None, seed: int = 0, rate: float = 2.5
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._pace = pace or Pace()
+        # On a whole hour: simulated days begin when days do.
+        begin_ms = (clock.now_ms() - self._pace.behind_ms) // _HOUR_MS * _HOUR_MS
+        self.start_ms = begin_ms + self._pace.history_ms
+        """Simulated time at which :meth:`run` begins."""
+        self.change_ms = self.start_ms + self._pace.calm_ms
+        """Simulated time at which the models begin to change."""
+        self._traffic = Traffic(topic, start_ms=begin_ms, change_ms=self.change_ms, seed=seed, rate=rate, models=MODELS)
+        self._written_ms = begin_ms
+        self._stopping = threading.Event()
+        self.messages = 0
+        """Messages written so far."""
+
+    @property
+    def now_ms(self) -> int:
+        """Simulated time up to which everything is written."""
+        return self._written_ms
+
+    def write_until(self, end_ms: int) -> None:
+        """Write what reaches the log before that simulated time.
+
+        Raises
+        ------
+        SourceUnavailable
+            The log does not take it.
+        """
+        while self._written_ms < end_ms and not self._stopping.is_set():
+            chunk_ms = min(self._written_ms + _CHUNK_MS, end_ms)
+            messages = self._traffic.until(chunk_ms)
+            self._writer.write(messages)
+            self.messages += len(messages)
+            self._written_ms = chunk_ms
+
+    def run(self) -> None:
+        """Write the history at once, then what happens as it happens, until :meth:`stop`."""
+        try:
+            self.write_until(self.start_ms)
+            began = self._clock.monotonic()
+            while not self._stopping.is_set():
+                elapsed_ms = (self._clock.monotonic() - began) * 1000
+                self.write_until(min(self.start_ms + round(elapsed_ms * self._pace.speed), self._clock.now_ms()))
+                self._stopping.wait(_TURN_SECONDS)
+        except SourceUnavailable as error:
+            _log.error("the simulator stopped", detail=str(error))
+
+    def stop(self) -> None:
+        """Ask :meth:`run` to return. Any thread."""
+        self._stopping.set()
