@@ -66,3 +66,13 @@ def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traf
         else:
             events.append(NaiveEvent(Kind.LABELLED, model, id_, time_ms, float(rng.random()), int(rng.integers(2))))
     return events
+
+
+class LogRecord(NamedTuple):
+    """A message as a source hands it over."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()

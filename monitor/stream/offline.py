@@ -1,0 +1,54 @@
+"""The stream without a source that waits and without a store: what a log that stands in a file comes to."""
+
+from collections import Counter
+from typing import Final
+
+from monitor.events.model import DeadLetter, Kind, RecordBatch
+from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
+from monitor.stream.reader import PaneView
+
+_RECORDS_BETWEEN_EVICTIONS: Final = 200_000
+
+
+class OfflineStream:
+    """Joins a log, batch by batch, as the service does it; the panes are there to be read at any time.
+
+    Parameters
+    ----------
+    decoder
+        Turns bytes into columns.
+    settings
+        What all partitions have in common, as for the service.
+    """
+
+    def __init__(self, decoder: EventDecoder, settings: PartitionSettings) -> None:
+        self._decoder = decoder
+        self._settings = settings
+        self._partitions: dict[int, Partition] = {}
+        self._since_eviction = 0
+        self.panes = PaneView()
+        self.dead_letters: list[DeadLetter] = []
+
+    def read(self, batch: RecordBatch, default_kind: Kind | None = None) -> None:
+        """Take up a batch. Batches of one partition come in the order of its log."""
+        partition = self._partitions.get(batch.partition)
+        if partition is None:
+            partition = self._partitions[batch.partition] = Partition(batch.partition, 0, self._settings)
+            self.panes.show(self._partitions)
+        partition.apply(batch, self._decoder, default_kind)
+        self._since_eviction += len(batch.records)
+        if self._since_eviction >= _RECORDS_BETWEEN_EVICTIONS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Let go of what can change no more, and take up the dead letters."""
+        self._since_eviction = 0
+        for partition in self._partitions.values():
+            self.dead_letters += partition.checkpoint().dead_letters
+
+    def counters(self) -> Counter[tuple[str, str]]:
+        """(type, result) -> events; each event read is counted once."""
+        counted: Counter[tuple[str, str]] = Counter()
+        for partition in self._partitions.values():
+            counted.update(partition.event_counters())
+        return counted

@@ -1,0 +1,155 @@
+"""A partition that is saved and restored at any instant is the partition that never stopped."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from monitor.events.codec import Decoder
+from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
+from monitor.events.strata import Caps
+from monitor.scores import GridTable
+from monitor.store.sql import SqlStore
+from monitor.stream.partition import Partition, PartitionSettings
+from tests.reference.naive_join import NaiveEvent
+from tests.stream.support import START_MS, LogRecord, Traffic, unruly_events
+
+POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
+SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={1_000: 120_000, 5_000: 500_000})
+TOPIC = "events"
+
+
+def encoded(event: NaiveEvent) -> bytes:
+    if event.kind is Kind.OUTCOME:
+        return encode_outcome(event.model, event.id, event.time_ms, event.y)
+    if event.kind is Kind.PREDICTION:
+        return encode_prediction(
+            event.model, event.id, event.time_ms, event.p, version=event.version, segments=dict(event.segments)
+        )
+    return encode_labelled(event.model, event.id, event.time_ms, event.p, event.y, version=event.version)
+
+
+def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:
+    return [
+        LogRecord(offset, START_MS + 10_000_000, b"" if offset % garbage_every == 7 else encoded(event))
+        for offset, event in enumerate(events)
+    ]
+
+
+def batch_of(records: Sequence[LogRecord]) -> RecordBatch:
+    return RecordBatch(TOPIC, 0, records, records[-1].offset + 1)
+
+
+def seen(partition: Partition) -> tuple[object, ...]:
+    join = partition.join
+    return (
+        join.predictions,
+        join.unanswered,
+        join.early_outcomes,
+        partition.counters(),
+        join.model_states(),
+        partition.offsets,
+        partition.panes.dump(),
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_restored_is_as_never_stopped(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    events = unruly_events(rng, 3_000, POLICY, Traffic(ids=200, span_ms=300_000))
+    records = records_of(events)
+    decoder = Decoder()
+    steady = Partition(0, 0, SETTINGS)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        for at in range(0, len(records), 100):
+            steady.apply(batch_of(records[at : at + 100]), decoder, None)
+            steady.checkpoint()
+            if rng.random() < 0.3:  # a crash: what was read since the last checkpoint is read again
+                stopped.apply(batch_of(records[at : at + 60]), decoder, None)
+                stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
+            assert stopped.offsets.get(TOPIC, 0) == at
+            stopped.apply(batch_of(records[at : at + 100]), decoder, None)
+            store.save([stopped.checkpoint()])
+        restored = Partition(0, store.claim(0), SETTINGS, store.load(0))
+    assert steady.departed["answered"] > 100
+    assert steady.departed["expired_unlabelled"] > 50
+    assert steady.join.counters()["outcome", "orphan"] > 0
+    assert steady.dead_letter_reasons == {"empty": 60}
+    assert sum(steady.event_counters().values()) == len(records)
+    for other in (stopped, restored):
+        for mine, theirs in zip(seen(steady), seen(other), strict=True):
+            if isinstance(mine, list):  # panes, and states of models: in no order
+                assert sorted(map(repr, mine)) == sorted(map(repr, theirs))  # type: ignore[call-overload]
+            else:
+                assert mine == theirs
+
+
+def test_a_full_join_lets_the_oldest_go_and_counts_them() -> None:
+    settings = PartitionSettings(policy=SETTINGS.policy, pane_retention_ms={1_000: 120_000}, max_predictions=1_000)
+    partition = Partition(0, 0, settings)
+    events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 10 * at, 0.25) for at in range(2_000)]
+    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    checkpoint = partition.checkpoint()
+    assert partition.join.predictions <= 1_000
+    assert partition.departed["evicted"] == 2_000 - partition.join.predictions
+    assert sum(pane.table.predictions for pane in checkpoint.closed) == partition.departed["evicted"]
+    # Their duplicates are late, not new; the panes still hold all of them.
+    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    assert partition.join.counters()["prediction", "accepted"] == 2_000
+    assert partition.join.counters()["prediction", "late"] == partition.departed["evicted"]
+    assert sum(table.predictions for _, table in partition.panes.dump()) == 2_000
+
+
+def test_implied_negatives_are_counted_as_such_when_they_leave() -> None:
+    policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000, implied_negative=True)
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 120_000}))
+    events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 100 * at, 0.25) for at in range(500)]
+    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    partition.checkpoint()
+    assert partition.departed["implied_negative"] > 400
+    assert partition.departed["expired_unlabelled"] == 0
+    # The panes keep them unlabelled: what their absence means is the window's business.
+    assert all(table.labelled == 0 for _, table in partition.panes.dump())
+
+
+def test_panes_that_no_window_needs_go_here_and_in_the_store(tmp_path: Path) -> None:
+    policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000)
+    settings = PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 10_000})
+    events = [NaiveEvent(Kind.LABELLED, "a", str(at), START_MS + 100 * at, 0.25, 1) for at in range(1_000)]
+    records = records_of(events, garbage_every=10**9)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = Partition(0, store.claim(0), settings, store.load(0))
+        for at in range(0, 1_000, 50):
+            partition.apply(batch_of(records[at : at + 50]), Decoder(), None)
+            store.save([partition.checkpoint()])
+        restored = Partition(0, store.claim(0), settings, store.load(0))
+    starts = {key.start_ms for key, _ in partition.panes.dump()}
+    assert len(starts) < 20
+    assert partition.kept_from_ms("a", 1_000) == min(starts)
+    assert {key.start_ms for key, _ in restored.panes.dump()} == starts
+
+
+def test_beyond_the_caps_names_share_one_bucket() -> None:
+    settings = PartitionSettings(
+        policy=SETTINGS.policy, pane_retention_ms={1_000: 120_000}, caps=Caps(versions=2, segment_values=2)
+    )
+    partition = Partition(0, 0, settings)
+    events = [
+        NaiveEvent(
+            Kind.PREDICTION, "a", str(at), START_MS, 0.25, version=str(at % 4), segments=(("region", str(at % 5)),)
+        )
+        for at in range(100)
+    ]
+    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    series = partition.panes.series
+    assert {key.version for key in series} == {"0", "1", "other"}
+    assert {key.segment for key in series} == {"all", "region=0", "region=1", "region=other"}
+    total = GridTable.zero()
+    for key, table in partition.panes.dump():
+        if key.series.segment == "all":
+            total += table
+    assert total.predictions == 100
+    assert SeriesKey("a", "other", "region=other") in series
