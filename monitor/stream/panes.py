@@ -56,9 +56,8 @@ class PaneTable:
             },
         )
         self._grid = Grid(grid.edges(), grid.anchors(), grid.UNITS)
-        self._fan_out = FanOut(*strata.fan_out())
-        self._series: dict[SeriesKey, int] = {}
         self._lock = threading.Lock()
+        self._take_up_names()
 
     @property
     def nbytes(self) -> int:
@@ -153,5 +152,8 @@ class PaneTable:
     def _refresh(self) -> None:
         """Take up series that have appeared."""
         if self._fan_out.start.size - 1 != self._strata.stratum_count:
-            self._fan_out = FanOut(*self._strata.fan_out())
-            self._series = {name: at for at, name in enumerate(self._strata.series)}
+            self._take_up_names()
+
+    def _take_up_names(self) -> None:
+        self._fan_out = FanOut(*self._strata.fan_out())
+        self._series = {name: at for at, name in enumerate(self._strata.series)}

@@ -33,7 +33,9 @@ def encoded(event: NaiveEvent) -> bytes:
 
 def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:
     return [
-        LogRecord(offset, START_MS + 10_000_000, b"" if offset % garbage_every == 7 else encoded(event))
+        LogRecord(
+            offset, START_MS + 10_000_000, b"" if garbage_every and offset % garbage_every == 7 else encoded(event)
+        )
         for offset, event in enumerate(events)
     ]
 
@@ -91,13 +93,13 @@ def test_a_full_join_lets_the_oldest_go_and_counts_them() -> None:
     settings = PartitionSettings(policy=SETTINGS.policy, pane_retention_ms={1_000: 120_000}, max_predictions=1_000)
     partition = Partition(0, 0, settings)
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 10 * at, 0.25) for at in range(2_000)]
-    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     checkpoint = partition.checkpoint()
     assert partition.join.predictions <= 1_000
     assert partition.departed["evicted"] == 2_000 - partition.join.predictions
     assert sum(pane.table.predictions for pane in checkpoint.closed) == partition.departed["evicted"]
     # Their duplicates are late, not new; the panes still hold all of them.
-    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     assert partition.join.counters()["prediction", "accepted"] == 2_000
     assert partition.join.counters()["prediction", "late"] == partition.departed["evicted"]
     assert sum(table.predictions for _, table in partition.panes.dump()) == 2_000
@@ -107,7 +109,7 @@ def test_implied_negatives_are_counted_as_such_when_they_leave() -> None:
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000, implied_negative=True)
     partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 120_000}))
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 100 * at, 0.25) for at in range(500)]
-    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     partition.checkpoint()
     assert partition.departed["implied_negative"] > 400
     assert partition.departed["expired_unlabelled"] == 0
@@ -119,7 +121,7 @@ def test_panes_that_no_window_needs_go_here_and_in_the_store(tmp_path: Path) -> 
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000)
     settings = PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 10_000})
     events = [NaiveEvent(Kind.LABELLED, "a", str(at), START_MS + 100 * at, 0.25, 1) for at in range(1_000)]
-    records = records_of(events, garbage_every=10**9)
+    records = records_of(events, garbage_every=0)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))
         for at in range(0, 1_000, 50):
@@ -143,7 +145,7 @@ def test_beyond_the_caps_names_share_one_bucket() -> None:
         )
         for at in range(100)
     ]
-    partition.apply(batch_of(records_of(events, garbage_every=10**9)), Decoder(), None)
+    partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     series = partition.panes.series
     assert {key.version for key in series} == {"0", "1", "other"}
     assert {key.segment for key in series} == {"all", "region=0", "region=1", "region=other"}
