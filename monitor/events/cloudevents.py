@@ -15,6 +15,8 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -22,11 +24,14 @@ import msgspec
 from monitor.events.fields import NULL, TYPES, text_of, value_of
 from monitor.events.model import Kind, Reason
 from monitor.events.rejection import Rejected, shown
-from monitor.events.wire import Fields
+from monitor.events.wire import CloudEvent, Event, Fields, Word
+
+Headers = Sequence[tuple[str, bytes]]
 
 PREFIX: Final = "ce_"
 STRUCTURED: Final = b"application/cloudevents"
 _REQUIRED: Final = ("id", "source", "specversion", "type")
+_WORDS: Final[dict[str, Word]] = {"prediction": "prediction", "outcome": "outcome", "labelled": "labelled"}
 _MAJOR: Final = re.compile(r"1\.[0-9]+")
 _VERSION_WORD: Final = re.compile(r"v[0-9]+")
 
@@ -44,16 +49,43 @@ PLAIN: Final = Envelope()
 """Of an event that is no CloudEvent."""
 
 
-def has_envelope(headers: Sequence[tuple[str, bytes]]) -> bool:
-    """Whether a message's headers say that it is a CloudEvent of either mode."""
+class Mode(Enum):
+    """Where the envelope of a CloudEvent stands."""
+
+    BINARY = "binary"
+    STRUCTURED = "structured"
+
+
+def mode_of(headers: Headers) -> Mode | None:
+    """The mode that a message's headers declare; None if they declare none."""
+    mode = None
     for name, value in headers:
         lower = name.lower()
-        if lower == "ce_specversion" or (lower == "content-type" and _is_structured(value)):
-            return True
-    return False
+        if lower == "content-type" and _is_structured(value):
+            return Mode.STRUCTURED
+        if lower == "ce_specversion":
+            mode = Mode.BINARY
+    return mode
 
 
-def binary_envelope(headers: Sequence[tuple[str, bytes]]) -> Envelope | None:
+def complete_from_headers(event: Event, headers: Headers) -> bool:
+    """Complete an event in binary mode; False if the envelope must be looked at closer."""
+    attributes = {name.lower(): value for name, value in headers}
+    sort = attributes.get("ce_type")
+    if attributes["ce_specversion"] != b"1.0" or not (sort and attributes.get("ce_id") and attributes.get("ce_source")):
+        return False
+    time = attributes.get("ce_time")
+    _complete(event, sort.decode("utf-8", "replace"), time.decode("utf-8", "replace") if time else None)
+    return True
+
+
+def unwrap(cloudevent: CloudEvent) -> Event:
+    """The event in an envelope, completed."""
+    _complete(cloudevent.data, cloudevent.type, cloudevent.time)
+    return cloudevent.data
+
+
+def binary_envelope(headers: Headers) -> Envelope | None:
     """The envelope that stands in the headers, or None if none does.
 
     Raises
@@ -76,7 +108,7 @@ def binary_envelope(headers: Sequence[tuple[str, bytes]]) -> Envelope | None:
     return _envelope(attributes, PREFIX)
 
 
-def structured_event(fields: Fields, headers: Sequence[tuple[str, bytes]]) -> tuple[Envelope, bytes] | None:
+def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes] | None:
     """The envelope that a message is, and the event in it; None if it is no envelope.
 
     Raises
@@ -109,10 +141,24 @@ def _envelope(attributes: Mapping[str, bytes], prefix: str) -> Envelope:
         raise Rejected(
             Reason.INVALID_CLOUDEVENT, f"{prefix}specversion of a CloudEvent must be 1.0, got {shown(version)}"
         )
-    words = value_of(attributes["type"]).lower().split(".")
+    word = _word(value_of(attributes["type"]))
+    return Envelope(None if word is None else TYPES[word], attributes.get("time", b""))
+
+
+@lru_cache(maxsize=256)
+def _word(sort: str) -> Word | None:
+    """The type of event that a CloudEvent's ``type`` names with its last word; None if that is none of ours."""
+    words = sort.lower().split(".")
     if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
         words.pop()
-    return Envelope(TYPES.get(words[-1]), attributes.get("time", b""))
+    return _WORDS.get(words[-1])
+
+
+def _complete(event: Event, sort: str, time: str | None) -> None:
+    if event.ts is None:
+        event.ts = time
+    if event.type is None:
+        event.type = _word(sort)
 
 
 def _data(fields: Fields) -> bytes:

@@ -13,29 +13,29 @@ The forms of an event, beyond its plain one:
 - of duplicate keys the last one counts; unknown keys are ignored.
 """
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
-import msgspec
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
-from monitor.events.cloudevents import has_envelope
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction, partition_key
 from monitor.events.examine import Examiner
-from monitor.events.features import read_features
+from monitor.events.features import read_feature_column, read_features
 from monitor.events.model import DeadLetter, EventColumns, Kind, Record, RecordBatch
 from monitor.events.names import Name, Names
+from monitor.events.reading import read_events
 from monitor.events.rejection import Rejected
 from monitor.events.strata import REFUSED, Strata
 from monitor.events.times import DAY_MS, EARLIEST_MS, parse_times
-from monitor.events.wire import ABSENT, Event, decode_event
+from monitor.events.wire import ABSENT, Event
 from monitor.kernels.rfc3339 import GOOD
 
 __all__ = ["Decoded", "Decoder", "encode_labelled", "encode_outcome", "encode_prediction", "partition_key"]
@@ -44,7 +44,6 @@ Features = NDArray[np.float32]
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
-_UNTAKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _INT64_MAX: Final = 2**63 - 1
 _MAX_BYTES: Final = 1_048_576
 _MAX_CACHED: Final = 65_536
@@ -123,28 +122,28 @@ class Decoder:
             The type of events that name none; None if each must name its own.
         """
         records = batch.records
-        events = self._read(records)
+        events, untaken = read_events(records, self._max_bytes)
         rejected: dict[int, Rejected] = {}
         features: dict[int, Features] = {}
 
         def settle(rows: Iterable[int]) -> None:
             for row in rows:
-                events[row] = None
                 try:
                     events[row], found = self._examiner.examine(records[row], default_kind)
                 except Rejected as why:
+                    events[row] = None
                     rejected[row] = why
                 else:
                     if found is not None:
                         features[row] = found
 
-        settle([row for row, event in enumerate(events) if event is None])
-        rows, kept = _kept(events)
+        settle(untaken)
+        rows, kept = _kept(events, rejected)
         draft = self._draft(kept, records, rows, default_kind)
         self._read_features(kept, rows, draft, features)
         if not draft.good.all():
-            settle([rows[at] for at in np.flatnonzero(~draft.good)])
-            rows, kept = _kept(events)
+            settle(list(compress(rows, ~draft.good)))
+            rows, kept = _kept(events, rejected)
             draft = self._draft(kept, records, rows, default_kind)
 
         names = self._names.get(strata)
@@ -164,70 +163,71 @@ class Decoder:
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
-    def _read(self, records: Sequence[Record]) -> list[Event | None]:
-        """Decode each message; None where the fast path does not take it."""
-        # An empty value is never taken, so it stands for whatever the Examiner is to look at.
-        values = [record.value or b"" for record in records]
-        for row, record in enumerate(records):
-            if record.headers and has_envelope(record.headers):
-                values[row] = b""
-        joined = b"".join(values)
-        if len(joined) > self._max_bytes:
-            values = [value if len(value) <= self._max_bytes else b"" for value in values]
-        if not joined.isascii():
-            # msgspec passes over the bytes of unknown keys without a look at their encoding.
-            values = [value if _is_utf8(value) else b"" for value in values]
-        events: list[Event | None] = []
-        rest = iter(values)
-        while len(events) < len(values):
-            try:
-                # Takes over what was decoded before a message that raises; that one stands for itself.
-                events.extend(map(decode_event, rest))
-            except _UNTAKEN:
-                events.append(None)
-        return events
-
     @staticmethod
     def _read_features(
         events: Sequence[Event], rows: Sequence[int], draft: "_Draft", features: dict[int, Features]
     ) -> None:
         """Read the features of the good events; those that are not readable make their event doubtful."""
-        for at in [at for at, event in enumerate(events) if event.features is not ABSENT]:
-            if draft.good[at] and draft.kind[at] != Kind.OUTCOME:
+        places = [
+            at
+            for at, event in enumerate(events)
+            if event.features is not ABSENT and draft.good[at] and draft.kind[at] != Kind.OUTCOME
+        ]
+        if not places:
+            return
+        column = read_feature_column([events[at].features for at in places])
+        if column is None:
+            column = []
+            for at in places:
                 try:
-                    found = read_features(events[at].features)
+                    column.append(read_features(events[at].features))
                 except Rejected:
+                    column.append(None)
                     draft.good[at] = False
-                else:
-                    if found is not None:
-                        features[rows[at]] = found
+        features.update((rows[at], found) for at, found in zip(places, column, strict=True) if found is not None)
 
     def _draft(
         self, events: Sequence[Event], records: Sequence[Record], rows: Sequence[int], default_kind: Kind | None
     ) -> "_Draft":
         """The columns that need no names, and which of the events are good so far."""
+        count = len(events)
         kinds = _KINDS | {None: _NO_KIND if default_kind is None else int(default_kind)}
-        kind = np.fromiter([kinds[event.type] for event in events], np.int8, len(events))
+        kind = np.fromiter([kinds[event.type] for event in events], np.int8, count)
         time_ms, good = _times([event.ts for event in events])
         good &= kind != _NO_KIND
         good &= time_ms >= self._earliest_ms
-        good &= time_ms <= self._latest_ms([records[row].timestamp for row in rows])
-        # None becomes nan.
-        prediction = np.array([event.p for event in events], np.float64)
-        prediction += 0.0  # 0.0 for -0.0
+        good &= self._is_timely(time_ms, [records[row].timestamp for row in rows])
+
         is_outcome = kind == Kind.OUTCOME
-        prediction[is_outcome] = np.nan
-        good &= is_outcome | ~np.isnan(prediction)
-        label = np.array([event.y for event in events], np.float64)
+        if is_outcome.all():
+            prediction = np.full(count, np.nan)
+        else:
+            # None becomes nan.
+            prediction = np.array([event.p for event in events], np.float64)
+            prediction += 0.0  # 0.0 for -0.0
+            prediction[is_outcome] = np.nan
+            good &= is_outcome | ~np.isnan(prediction)
+
         is_prediction = kind == Kind.PREDICTION
-        good &= is_prediction | (label == 0) | (label == 1)
-        outcome = (label == 1).astype(np.int8)
-        outcome[is_prediction] = -1
+        if is_prediction.all():
+            outcome = np.full(count, -1, np.int8)
+        else:
+            label = np.array([event.y for event in events], np.float64)
+            good &= is_prediction | (label == 0) | (label == 1)
+            outcome = (label == 1).astype(np.int8)
+            outcome[is_prediction] = -1
         return _Draft(kind, time_ms, prediction, outcome, good)
 
-    def _latest_ms(self, written_ms: list[int]) -> NDArray[np.int64]:
-        """Latest time that each event may have, int64, shape (n,) or (1,)."""
-        return np.array([min(self._examiner.latest_ms(written), _INT64_MAX) for written in written_ms], np.int64)
+    def _is_timely(self, time_ms: NDArray[np.int64], written_ms: Sequence[int]) -> NDArray[np.bool_]:
+        """Which times lie close enough to when their messages were written."""
+        first_ms = min(written_ms, default=0)
+        timely = time_ms <= self._latest_ms(first_ms)
+        if first_ms < 0 or not timely.all():
+            timely = time_ms <= np.array([self._latest_ms(at_ms) for at_ms in written_ms], np.int64)
+        return timely
+
+    def _latest_ms(self, written_ms: int) -> int:
+        return min(self._examiner.latest_ms(written_ms), _INT64_MAX)
 
 
 class _Draft(NamedTuple):
@@ -240,27 +240,33 @@ class _Draft(NamedTuple):
     good: NDArray[np.bool_]
 
     def where(self, mask: NDArray[np.bool_]) -> "_Draft":
+        """The rows of the mask."""
         return _Draft(self.kind[mask], self.time_ms[mask], self.prediction[mask], self.outcome[mask], self.good[mask])
 
 
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _kept(events: Sequence[Event | None]) -> tuple[list[int], list[Event]]:
+def _kept(events: list[Event | None], rejected: Collection[int]) -> tuple[Sequence[int], list[Event]]:
     """The rows that hold an event, and their events."""
-    pairs = [(row, event) for row, event in enumerate(events) if event is not None]
-    return [row for row, _ in pairs], [event for _, event in pairs]
+    rows = [row for row in range(len(events)) if row not in rejected] if rejected else range(len(events))
+    return rows, [event for event in events if event is not None]
 
 
-def _times(stamps: Sequence[str | int]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Event times, and which of them are readable."""
-    texts = [stamp if isinstance(stamp, str) else "" for stamp in stamps]
-    time_ms, status = parse_times(texts)
+    if stamps and isinstance(stamps[0], str):
+        try:
+            time_ms, status = parse_times(cast("Sequence[str]", stamps))
+        except TypeError:
+            pass  # not all of them are texts
+        else:
+            return time_ms, status == GOOD
+    try:
+        # Unlike numpy, array takes no text for a number.
+        time_ms = np.frombuffer(array("q", cast("Sequence[int]", stamps)), np.int64)
+    except TypeError:
+        pass
+    else:
+        return time_ms, np.ones(len(stamps), np.bool_)
+    time_ms, status = parse_times([stamp if isinstance(stamp, str) else "" for stamp in stamps])
     good = status == GOOD
     for row, stamp in enumerate(stamps):
         if isinstance(stamp, int):
@@ -270,10 +276,17 @@ def _times(stamps: Sequence[str | int]) -> tuple[NDArray[np.int64], NDArray[np.b
 
 
 def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> EventColumns:
-    ids = [str(event.id).encode() for event in events]
-    digests = b"".join([xxhash.xxh3_128_digest(i, name.seed) for i, name in zip(ids, names, strict=True)])
+    ids = [event.id for event in events]
+    # Not zip(*names), which makes an iterator of each of them.
+    seeds = [name.seed for name in names]
+    try:
+        encoded = list(map(str.encode, cast("list[str]", ids)))
+    except TypeError:
+        encoded = [str(identifier).encode() for identifier in ids]
+    digests = b"".join(map(xxhash.xxh3_128_digest, encoded, seeds))
     return EventColumns(
         kind=draft.kind,
+        # A copy, since the bytes cannot be written to, which compiled code tells apart.
         id_hash=np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64),
         time_ms=draft.time_ms,
         prediction=draft.prediction,

@@ -1,7 +1,7 @@
 """A bounded memory in front of a partition's names, so that an event finds its own in one look-up."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ class Name(NamedTuple):
     """Of the hash of the model's ids."""
 
 
-_NONE = Name(REFUSED, REFUSED, 0)
+_NONE: Final = Name(REFUSED, REFUSED, 0)
 
 
 class Names(dict[Spelling, Name]):
@@ -44,13 +44,14 @@ class Names(dict[Spelling, Name]):
     def intern(self, events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[list[Name], dict[int, Rejected]]:
         """The name of each event, in order, and by its place which event names itself wrongly, and how."""
         self._rejected = {}
-        spelt = [
-            event.model if is_outcome else (event.model, event.version, bytes(event.segments))
-            for event, is_outcome in zip(events, (kind == Kind.OUTCOME).tolist(), strict=True)
-        ]
-        names = [self[spelling] for spelling in spelt]
+        # No list of the spellings is kept: so many tuples would only feed the garbage collector.
+        if not (kind == Kind.OUTCOME).any():
+            names = [self[event.model, event.version, bytes(event.segments)] for event in events]
+        else:
+            names = [self[_spelling(event, of)] for event, of in zip(events, kind.tolist(), strict=True)]
         if not self._rejected:
             return names, {}
+        spelt = [_spelling(event, of) for event, of in zip(events, kind.tolist(), strict=True)]
         return names, {at: self._rejected[s] for at, s in enumerate(spelt) if s in self._rejected}
 
     def __missing__(self, spelling: Spelling) -> Name:
@@ -74,3 +75,7 @@ class Names(dict[Spelling, Name]):
         segments = read_segments(msgspec.Raw(spelling[2]))
         stratum = self._strata.stratum(model, version, segments)
         return Name(self._strata.model(model), stratum, seed_of(model))
+
+
+def _spelling(event: Event, kind: int) -> Spelling:
+    return event.model if kind == Kind.OUTCOME else (event.model, event.version, bytes(event.segments))

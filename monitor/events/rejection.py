@@ -30,6 +30,8 @@ def shown(text: str | bytes | memoryview) -> str:
         # Four bytes a character at most; the slice keeps an oversized value from being decoded whole.
         text = bytes(text[: 4 * _SHOWN_CHARACTERS + 4]).decode("utf-8", "backslashreplace")
     cut = text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    if cut.isprintable():
+        return cut
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in cut
     )

@@ -10,6 +10,7 @@ from monitor.events.fields import MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS
 
 Word = Literal["prediction", "outcome", "labelled"]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+NonEmpty = Annotated[str, Meta(min_length=1)]
 Unit = Annotated[float, Meta(ge=0, le=1)]
 
 ABSENT: Final = Raw(b"")
@@ -24,7 +25,7 @@ class Event(Struct, gc=False):
 
     model: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARACTERS)]
     id: Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)] | Int64
-    ts: str | Int64
+    ts: str | Int64 | None = None
     type: Word | None = None
     p: Unit | None = None
     y: bool | Annotated[int, Meta(ge=0, le=1)] | Unit | None = None
@@ -32,7 +33,19 @@ class Event(Struct, gc=False):
     segments: Raw = ABSENT
     features: Raw = ABSENT
     specversion: None = None
-    """A CloudEvent has one, and is looked at again."""
+    """A CloudEvent has one, and is taken as such."""
+
+
+class CloudEvent(Struct, gc=False):
+    """An event in an envelope (see :mod:`monitor.events.cloudevents`), as narrow as :class:`Event`."""
+
+    specversion: Literal["1.0"]
+    id: NonEmpty
+    source: NonEmpty
+    type: NonEmpty
+    data: Event
+    time: str | None = None
+    data_base64: None = None
 
 
 class Fields(Struct, gc=False):
@@ -69,4 +82,5 @@ def id_digest(model: str, identifier: str) -> bytes:
 
 
 decode_event: Final = msgspec.json.Decoder(Event).decode
+decode_cloudevent: Final = msgspec.json.Decoder(CloudEvent).decode
 decode_fields: Final = msgspec.json.Decoder(Fields).decode
