@@ -1,1 +1,55 @@
-"""Calibration measures, one a file."""
+"""Calibration measures, one a file.
+
+A file of this folder that declares ``MEASURE`` is a measure: :data:`MEASURES` holds them all, in the order of a
+report. Nothing else is to be edited when one is added; its report row, its series and its law tests follow from the
+declaration.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from monitor.measures.base import Measure, Norm
+from monitor.measures.ece import ece
+from monitor.measures.intce import intce, intce_partition
+from monitor.measures.kce import kce
+from monitor.measures.smce import smce, smce_witness
+from monitor.measures.surrogate_intce import rintce, surrogate_intce
+from monitor.measures.tce import tce
+
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "Norm",
+    "ece",
+    "intce",
+    "intce_partition",
+    "kce",
+    "rintce",
+    "smce",
+    "smce_witness",
+    "surrogate_intce",
+    "tce",
+]
+
+
+def _scan() -> Mapping[str, Measure]:
+    """The measures that the files of this folder declare, by name, in ascending rank."""
+    found: list[Measure] = []
+    for file in pkgutil.iter_modules(__path__):
+        measure = getattr(importlib.import_module(f"{__name__}.{file.name}"), "MEASURE", None)
+        if measure is None:
+            continue
+        if not isinstance(measure, Measure):
+            raise TypeError(f"MEASURE in monitor/measures/{file.name}.py must be a Measure, got {measure!r}")
+        if any(measure.name == other.name for other in found):
+            raise ValueError(f"two files of monitor/measures declare a measure called {measure.name}")
+        found.append(measure)
+    found.sort(key=lambda measure: (measure.rank, measure.name))
+    return MappingProxyType({measure.name: measure for measure in found})
+
+
+MEASURES: Final = _scan()
+"""Every measure by its name, in the order of a report."""

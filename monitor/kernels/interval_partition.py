@@ -1,0 +1,123 @@
+r"""The partition of a line into intervals that costs least: binned residuals plus mean width.
+
+With C and M the cumulative residual and mass, the best partition of the first b rows costs
+
+.. math:: D(b) = \min_{a < b} D(a) + |C_b - C_a| + (M_b - M_a)(x_{b-1} - x_a),
+
+the last interval holding the rows a..b-1. Taken literally that is O(m^2). But for any block of starts a
+
+.. math:: D(a) + |C_b - C_a| \ge \max(\min_a (D(a) - C_a) + C_b, \; \min_a (D(a) + C_a) - C_b),
+
+and the width term grows as a goes back. So minima of D - C and D + C are kept over blocks of 16, 128, 1,024, ... starts, and
+a block is opened only if its bound beats the best start known so far. On a million predictions that opens some four
+blocks of 16 a row. The result is exact; only the time depends on the data.
+"""
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_LEVELS: Final = 5
+_LEAF_BITS: Final = 4
+_FAN_OUT_BITS: Final = 3
+
+
+# nnan, nsz: no value here is nan and no sign of a zero matters; without them the minimum over a block is no SIMD loop.
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _least(
+    cost: NDArray[np.float64],
+    cumulative: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    location: NDArray[np.float64],
+    first: int,
+    last: int,
+    b: int,
+) -> float:
+    """Least cost of the rows before b over the starts first..last of the last interval."""
+    least = np.inf
+    for a in range(first, last + 1):
+        least = min(
+            least,
+            cost[a] + abs(cumulative[b] - cumulative[a]) + (mass[b] - mass[a]) * (location[b - 1] - location[a]),
+        )
+    return least
+
+
+@njit(cache=True, nogil=True)
+def cheapest_partition(
+    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[float, NDArray[np.int64]]:
+    """The least of binned residuals plus mean width over all partitions into intervals.
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,), m >= 1, strictly ascending.
+    residual
+        float64, shape (m,): share of the residual at each location.
+    weight
+        float64, shape (m,), every value >= 0: share of the mass at each location.
+
+    Returns
+    -------
+    value
+        The least cost.
+    start
+        int64, shape (m,): first row of the last interval in the best partition of rows 0..i.
+    """
+    m = location.shape[0]
+    start = np.empty(m, np.int64)
+    cost = np.zeros(m + 1)
+    cumulative = np.zeros(m + 1)
+    mass = np.zeros(m + 1)
+    blocks = (m >> _LEAF_BITS) + 1
+    least_minus = np.full((_LEVELS, blocks), np.inf)  # of D - C
+    least_plus = np.full((_LEVELS, blocks), np.inf)  # of D + C
+    least_minus[:, 0] = 0.0
+    least_plus[:, 0] = 0.0
+    top = _LEVELS - 1
+    arg = 0
+    for b in range(1, m + 1):
+        here = location[b - 1]
+        cumulative[b] = cumulative[b - 1] + residual[b - 1]
+        mass[b] = mass[b - 1] + weight[b - 1]
+        # A first guess, to prune against: the last row alone, or the interval that was best a row ago and this row.
+        best = cost[b - 1] + abs(cumulative[b] - cumulative[b - 1])
+        again = cost[arg] + abs(cumulative[b] - cumulative[arg]) + (mass[b] - mass[arg]) * (here - location[arg])
+        if again < best:
+            best = again
+        else:
+            arg = b - 1
+        level = top
+        newest = b - 1  # of the starts not yet ruled out
+        while newest >= 0:
+            width_cost = (mass[b] - mass[newest]) * (here - location[newest])
+            if width_cost >= best:
+                break  # and every earlier start is wider
+            bits = _LEAF_BITS + _FAN_OUT_BITS * level
+            block = newest >> bits
+            first = block << bits
+            bound = max(least_minus[level, block] + cumulative[b], least_plus[level, block] - cumulative[b])
+            if bound + width_cost < best:
+                if level > 0:
+                    level -= 1
+                    continue
+                least = _least(cost, cumulative, mass, location, first, newest, b)
+                if least < best:
+                    best = least
+                    arg = first
+                    while arg < newest and _least(cost, cumulative, mass, location, arg, arg, b) > least:
+                        arg += 1
+            newest = first - 1
+            while level < top and (first >> bits) & ((1 << _FAN_OUT_BITS) - 1) == 0:
+                level += 1
+                bits += _FAN_OUT_BITS
+        cost[b] = best
+        start[b - 1] = arg
+        for level in range(_LEVELS):
+            block = b >> (_LEAF_BITS + _FAN_OUT_BITS * level)
+            least_minus[level, block] = min(least_minus[level, block], best - cumulative[b])
+            least_plus[level, block] = min(least_plus[level, block], best + cumulative[b])
+    return float(cost[m]), start

@@ -1,0 +1,181 @@
+r"""The supremum of :math:`\sum_i c_i f(x_i)` over 1-Lipschitz f: [0, 1] -> [-1, 1], and an f that attains it.
+
+Let V_i(u) be the largest partial sum over x_0..x_i with f(x_i) = u. It is concave and piecewise linear on [-1, 1], and
+follows from V_{i-1} in three steps:
+
+1. over the gap d, f may move by d: the graph is torn apart at its peak by a flat piece of length 2 d;
+2. what now lies outside [-1, 1] is cut off, a length d at each end;
+3. c_i u is added: every slope grows by c_i.
+
+So a set of pieces (slope, length) is all there is to keep. Step 2 takes from the steepest and from the lowest piece:
+two heaps, each of which drops late what the other has used up. Step 3 is a common offset: a piece that enters flat
+before step i is stored with the slope -(c_0 + ... + c_{i-1}), so its slope now is the difference of two prefix sums.
+O(m log m) in all, with no linear programme.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def _push(heap_key: NDArray[np.float64], heap_piece: NDArray[np.int64], size: int, key: float, piece: int) -> None:
+    """Put a piece on a heap of ``size`` pieces that has the largest key on top."""
+    at = size
+    while at > 0:
+        parent = (at - 1) >> 1
+        if heap_key[parent] >= key:
+            break
+        heap_key[at] = heap_key[parent]
+        heap_piece[at] = heap_piece[parent]
+        at = parent
+    heap_key[at] = key
+    heap_piece[at] = piece
+
+
+@njit(cache=True, nogil=True)
+def _pop(heap_key: NDArray[np.float64], heap_piece: NDArray[np.int64], size: int) -> None:
+    """Take the top off a heap of ``size`` pieces."""
+    last = size - 1
+    key, piece = heap_key[last], heap_piece[last]
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= last:
+            break
+        if child + 1 < last and heap_key[child + 1] > heap_key[child]:
+            child += 1
+        if heap_key[child] <= key:
+            break
+        heap_key[at] = heap_key[child]
+        heap_piece[at] = heap_piece[child]
+        at = child
+    heap_key[at] = key
+    heap_piece[at] = piece
+
+
+@njit(cache=True, nogil=True)
+def _lengthen(tree: NDArray[np.float64], rank: int, length: float) -> None:
+    """Add a length to one rank of a Fenwick tree; does nothing where no tree is kept."""
+    at = rank + 1
+    while at < tree.shape[0]:
+        tree[at] += length
+        at += at & -at
+
+
+@njit(cache=True, nogil=True)
+def _length_below(tree: NDArray[np.float64], rank: int) -> float:
+    """Sum of the lengths of all lower ranks."""
+    total = 0.0
+    at = rank
+    while at > 0:
+        total += tree[at]
+        at -= at & -at
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _dynamic_programme(
+    location: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    tree: NDArray[np.float64],
+    peak: NDArray[np.float64],
+) -> float:
+    """Run i over the points; with ``rank`` given, note in ``peak`` where each V_i is largest."""
+    m = location.shape[0]
+    traced = peak.shape[0] == m
+    # Piece i enters before point i. A piece's level is the prefix sum at which it entered: its slope is
+    # (current prefix sum - level), so the lowest level is the steepest piece.
+    level = np.empty(m)
+    length = np.empty(m)
+    steepest_key, steepest = np.empty(m), np.empty(m, np.int64)
+    lowest_key, lowest = np.empty(m), np.empty(m, np.int64)
+    n_steepest = 0
+    n_lowest = 0
+    prefix = 0.0
+    left_end = 0.0  # V_i(-1)
+    for i in range(m):
+        gap = 2.0 if i == 0 else location[i] - location[i - 1]
+        level[i] = prefix
+        length[i] = gap if i == 0 else 2.0 * gap
+        _push(steepest_key, steepest, n_steepest, -prefix, i)
+        _push(lowest_key, lowest, n_lowest, prefix, i)
+        n_steepest += 1
+        n_lowest += 1
+        if traced:
+            _lengthen(tree, rank[i], length[i])
+        if i > 0:
+            excess = gap
+            while excess > 0.0 and n_steepest > 0:
+                piece = steepest[0]
+                cut = min(length[piece], excess)
+                left_end += (prefix - level[piece]) * cut
+                excess -= cut
+                length[piece] -= cut
+                if traced:
+                    _lengthen(tree, rank[piece], -cut)
+                if length[piece] > 0.0:
+                    break
+                _pop(steepest_key, steepest, n_steepest)
+                n_steepest -= 1
+            excess = gap
+            while excess > 0.0 and n_lowest > 0:
+                piece = lowest[0]
+                cut = min(length[piece], excess)
+                excess -= cut
+                length[piece] -= cut
+                if traced:
+                    _lengthen(tree, rank[piece], -cut)
+                if length[piece] > 0.0:
+                    break
+                _pop(lowest_key, lowest, n_lowest)
+                n_lowest -= 1
+        prefix += weight[i]
+        left_end -= weight[i]
+        if traced:
+            # V_i rises along the pieces of level below the prefix sum: those of a rank below the next piece's.
+            peak[i] = min(1.0, max(-1.0, -1.0 + _length_below(tree, rank[i + 1])))
+    for i in range(m):
+        left_end += max(0.0, prefix - level[i]) * length[i]
+    return left_end
+
+
+@njit(cache=True, nogil=True)
+def lipschitz_supremum(location: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    r"""The supremum of :math:`\sum_i c_i f(x_i)` over 1-Lipschitz f with values in [-1, 1].
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,), m >= 1, ascending.
+    weight
+        float64, shape (m,): c.
+    """
+    return _dynamic_programme(location, weight, np.empty(0, np.int64), np.empty(0), np.empty(0))
+
+
+@njit(cache=True, nogil=True)
+def lipschitz_maximiser(location: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""An f at which :func:`lipschitz_supremum` is attained.
+
+    Where each V_i is largest is read off a Fenwick tree over the prefix sums; since V_i is concave, going back from the
+    right the best f(x_i) is that place, moved no farther than the gap allows.
+
+    Returns
+    -------
+    float64, shape (m,)
+        f at each location.
+    """
+    m = location.shape[0]
+    prefix = np.zeros(m + 1)
+    for i in range(m):
+        prefix[i + 1] = prefix[i] + weight[i]
+    rank = np.empty(m + 1, np.int64)
+    rank[np.argsort(prefix)] = np.arange(m + 1)
+    best = np.empty(m)
+    _dynamic_programme(location, weight, rank, np.zeros(m + 2), best)
+    for i in range(m - 2, -1, -1):
+        gap = location[i + 1] - location[i]
+        best[i] = min(best[i + 1] + gap, max(best[i + 1] - gap, best[i]))
+    return best

@@ -1,0 +1,24 @@
+"""What every measure checks before it computes."""
+
+import math
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.scores import ScoreTable
+
+
+def require_events(table: ScoreTable, measure: str, least: int = 1) -> None:
+    """Raise NotEnoughData unless the table holds at least ``least`` events (or, of weights, any at all)."""
+    if table.rows == 0 or (not table.weighted and table.total < least):
+        raise NotEnoughData(f"{measure} needs at least {least} event{'s'[: least > 1]}, got {table.total:g}")
+
+
+def require_choice(key: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Raise InputError unless the option is one of those allowed."""
+    if value not in allowed:
+        raise InputError(f"{key} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def require_positive(key: str, value: float) -> None:
+    """Raise InputError unless the option is a finite number above 0."""
+    if not (math.isfinite(value) and value > 0.0):
+        raise InputError(f"{key} must be a finite number above 0, got {value!r}")

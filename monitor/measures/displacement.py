@@ -1,0 +1,48 @@
+"""How far predictions can lie from the row that sums them up: what the error bounds are made of."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.scores import ScoreTable, grid
+
+ROUNDING: Final = 1.0 / grid.UNITS
+"""What a row of the grid loses by counting predictions in whole units: half a unit in the residual of each event and
+half a unit in its place."""
+
+
+def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
+    r"""Upper bound of :math:`\sum |y - p| |p - x|` over the events of each row, x being the row's score.
+
+    |p - x| is convex in p, so over predictions of mean u in [lo, hi] its mean is at most its chord at u,
+    :math:`((hi - u)(x - lo) + (u - lo)(hi - x)) / (hi - lo)`; at u = x that is 2 (x - lo)(hi - x) / (hi - lo). The
+    positives' residual is at most 1 - lo, the negatives' at most hi.
+
+    Returns
+    -------
+    float64, shape (m,)
+        0 where the row is one distinct prediction.
+    """
+    span = table.upper - table.lower
+    wide = span > 0.0
+    result = np.zeros(table.rows)
+    low, high, at = table.lower[wide], table.upper[wide], table.score[wide]
+    for count, total, largest_residual in (
+        (table.positives[wide], table.positive_sum[wide], 1.0 - low),
+        (table.negatives[wide], table.negative_sum[wide], high),
+    ):
+        mean = np.clip(np.divide(total, count, out=low.copy(), where=count > 0.0), low, high)
+        chord = ((high - mean) * (at - low) + (mean - low) * (high - at)) / span[wide]
+        result[wide] += count * largest_residual * chord
+    return result
+
+
+def mean_residual_displacement(table: ScoreTable) -> float:
+    """Upper bound of E[|y - p| |p - x|]; 0 for an exact table."""
+    return float(residual_displacement(table).sum()) / table.total
+
+
+def rounding(table: ScoreTable) -> float:
+    """What whole units cost a measure that moves by at most the mean change of the residuals and places."""
+    return 0.0 if table.exact else ROUNDING

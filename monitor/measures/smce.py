@@ -1,0 +1,96 @@
+"""The smooth calibration error, and the function that witnesses it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.kernels.lipschitz import lipschitz_maximiser, lipschitz_supremum
+from monitor.measures.base import Measure
+from monitor.measures.checks import require_events
+from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.scores import ScoreTable
+
+
+def smce(table: ScoreTable) -> float:
+    r"""Smooth calibration error.
+
+    .. math:: \mathrm{smCE} = \sup_f \frac{1}{n} \sum_i (y_i - p_i) f(p_i)
+
+    over all 1-Lipschitz f: [0, 1] -> [-1, 1]. Exact, in O(m log m), with no linear programme.
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1]; smaller is better. Half of it bounds the distance to the nearest calibrated predictor from
+        below, twice it from above.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    A model that is calibrated shows about .8 to 1.0 times sqrt(mean p (1 - p) / n): compare the value with its null
+    level. relplot's ``smECE`` is another measure and has other values.
+
+    Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 7.2. The
+    paper's Theorem 7.14 solves a linear programme instead.
+
+    Examples
+    --------
+    >>> round(smce(ScoreTable.from_events([0.2, 0.8], [1, 0])), 6)
+    0.24
+    """
+    require_events(table, "smCE")
+    return smce_norm(table.score, table.residual, table.total)
+
+
+def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
+    """The function that attains smCE: where the model is miscalibrated, and in which direction.
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Returns
+    -------
+    float64, shape (m,)
+        f at each row's score, in [-1, 1], 1-Lipschitz. Above 0 the outcomes are more frequent than predicted, below 0
+        less frequent. ``(f * table.residual).sum() / table.total`` is smCE.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    require_events(table, "smCE")
+    return np.asarray(lipschitz_maximiser(table.score, table.residual))
+
+
+def smce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> float:
+    """SmCE as a norm of the residual measure: score (m,), residual (m,), n."""
+    return max(0.0, float(lipschitz_supremum(score, residual)) / n)
+
+
+def error_bound(table: ScoreTable, value: float) -> float:
+    """How far the smCE of the raw predictions can lie from that of the table: E[|r| d], because f is 1-Lipschitz."""
+    del value  # the bound holds whatever it is
+    return mean_residual_displacement(table) + rounding(table)
+
+
+MEASURE = Measure(
+    name="smce",
+    title="smCE",
+    help="Smooth calibration error: within a factor of two of the distance to the nearest calibrated predictor.",
+    unit="ratio",
+    value=smce,
+    error_bound=error_bound,
+    norm=smce_norm,
+    rank=30,
+)

@@ -1,0 +1,136 @@
+"""The surrogate interval calibration error: bins of one width under a random shift."""
+
+from typing import Final
+
+import numpy as np
+
+from monitor.kernels.shifted_bins import shifted_bins_mean
+from monitor.measures.base import Measure
+from monitor.measures.checks import require_events, require_positive
+from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.scores import ScoreTable
+
+_RELATIVE_GAIN: Final = 1e-15
+"""What halving the width further could still gain is below the last bits of the value."""
+
+
+def rintce(table: ScoreTable, width: float) -> float:
+    r"""Random interval calibration error.
+
+    .. math:: \mathrm{RintCE}(e) =
+        E_u \sum_j \Big| \frac{1}{n} \sum_{p_i \in [u + j e, u + (j + 1) e)} (y_i - p_i) \Big|
+
+    with u uniform in [0, e). The expectation is exact: no shift is drawn.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    width
+        e, finite and above 0.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1].
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``width`` is not a finite number above 0.
+
+    Notes
+    -----
+    Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 6.5.
+    """
+    require_positive("width", width)
+    require_events(table, "RintCE")
+    return float(shifted_bins_mean(table.score, table.residual, width)) / table.total
+
+
+def surrogate_intce(table: ScoreTable) -> float:
+    r"""Surrogate interval calibration error.
+
+    .. math:: \mathrm{SintCE} = \inf_{k \ge 0} \mathrm{RintCE}(2^{-k}) + 2^{-k}
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1]; smaller is better. An upper bound of intCE, whose order it shares, and like it falls only as
+        n^(-1/3) for a calibrated model.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    The infimum runs over all k, so on a sample the limit, every score a bin of its own, takes part. The paper's
+    estimator draws shifts and stops at a width set by the sample size.
+
+    Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 6.10.
+
+    Examples
+    --------
+    >>> round(surrogate_intce(ScoreTable.from_events([0.4, 0.6], [1, 0])), 6)
+    0.6
+    """
+    require_events(table, "surrogate intCE")
+    residual = table.residual
+    n = table.total
+    best = float(np.abs(residual).sum()) / n  # the limit, attained once no bin holds two scores
+    smallest_gap = float(np.diff(table.score).min(initial=1.0))
+    width = 1.0
+    while width > smallest_gap:
+        mean = float(shifted_bins_mean(table.score, residual, width)) / n
+        # RintCE(2^-k) never falls with k, so no later total is below this one's first term.
+        if mean >= best * (1.0 - _RELATIVE_GAIN):
+            break
+        best = min(best, mean + width)
+        width /= 2.0
+    return best
+
+
+def error_bound(table: ScoreTable, value: float) -> float:
+    r"""How far the surrogate intCE of the raw predictions can lie from that of the table.
+
+    A prediction that moves by d enters and leaves the moving bin by d earlier or later, so RintCE(e) moves by at
+    most :math:`2 E[|r| d] / e`. From above, that holds at every width. From below, RintCE of a smaller width is at least
+    that of a larger one, also in the limit.
+    """
+    if table.exact:
+        return 0.0
+    residual = table.residual
+    n = table.total
+    moved = 2.0 * (mean_residual_displacement(table) + rounding(table))
+    above = 1.0 + float(shifted_bins_mean(table.score, residual, 1.0)) / n + moved
+    below = np.inf
+    floor = 0.0
+    width = 1.0
+    while width > moved:  # beyond, the bound says nothing any more
+        mean = float(shifted_bins_mean(table.score, residual, width)) / n
+        floor = max(floor, mean - moved / width)
+        above = min(above, mean + moved / width + width)
+        below = min(below, floor + width)
+        width /= 2.0
+    below = min(below, floor)
+    return max(above - value, value - below) + rounding(table)
+
+
+MEASURE = Measure(
+    name="surrogate_intce",
+    title="surrogate intCE",
+    help="Binned residuals of randomly shifted bins of one width plus that width, at the best width.",
+    unit="ratio",
+    value=surrogate_intce,
+    error_bound=error_bound,
+    rank=50,
+)
