@@ -1,0 +1,358 @@
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from monitor.errors import InputError
+from monitor.sources.tables import read_table
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(path: Path, **columns: str) -> str:
+    with pytest.raises(InputError) as caught:
+        read_table(path, **columns)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+ROWS = [
+    {"p": 0.5, "y": 1, "ts": "2026-11-20T10:00:00Z", "region": "eu"},
+    {"p": 0.25, "y": 0, "ts": "2026-11-20T12:00:00+02:00", "region": "NA"},
+    {"p": 1.0, "y": None, "ts": "2026-11-20T10:00:00.250Z", "region": None},
+]
+
+
+def as_csv(path: Path) -> Path:
+    fields = [[("" if value is None else str(value)) for value in row.values()] for row in ROWS]
+    return written(path / "rows.csv", "\n".join(",".join(line) for line in [list(ROWS[0]), *fields]) + "\n")
+
+
+def as_gzipped_csv(path: Path) -> Path:
+    packed = path / "rows.csv.gz"
+    packed.write_bytes(gzip.compress(as_csv(path).read_bytes()))
+    return packed
+
+
+def as_tsv(path: Path) -> Path:
+    return written(path / "rows.tsv", as_csv(path).read_text().replace(",", "\t"))
+
+
+def as_json_lines(path: Path) -> Path:
+    # An unknown outcome is as good left out as null, and lines may be empty.
+    lines = [json.dumps({key: value for key, value in row.items() if value is not None}) for row in ROWS]
+    return written(path / "rows.jsonl", "\n\n".join(lines))
+
+
+def as_gzipped_json_lines(path: Path) -> Path:
+    packed = path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(as_json_lines(path).read_bytes()))
+    return packed
+
+
+def as_parquet(path: Path) -> Path:
+    pq.write_table(pa.Table.from_pylist(ROWS), path / "rows.parquet")
+    return path / "rows.parquet"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [as_csv, as_gzipped_csv, as_tsv, as_json_lines, as_gzipped_json_lines, as_parquet],
+    ids=lambda f: f.__name__,
+)
+def test_every_format_says_the_same(write, tmp_path: Path) -> None:
+    table = read_table(write(tmp_path), segments=["region"])
+    assert len(table) == 3
+    assert table.prediction.tolist() == [0.5, 0.25, 1.0]
+    assert table.outcome.tolist() == [1, 0, -1]
+    assert table.time_ms is not None
+    assert table.time_ms.tolist() == [1795168800000, 1795168800000, 1795168800250]
+    # NA is a region here, and an empty field is none.
+    assert table.segments["region"].values == ("eu", "NA")
+    assert table.segments["region"].codes.tolist() == [0, 1, -1]
+    assert table.notes == (
+        "prediction read from column 'p'",
+        "outcome read from column 'y'",
+        "time read from column 'ts'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "prediction", "outcome", "time"),
+    [
+        ("id,score,label,timestamp", "score", "label", "timestamp"),
+        ("y_prob,y_true", "y_prob", "y_true", None),
+        ("Probability,Target,Date", "Probability", "Target", "Date"),
+        ("y_pred,y,score", "score", "y", None),
+        ("proba,outcome,ts,time", "proba", "outcome", "ts"),
+    ],
+)
+def test_columns_with_usual_names_are_found_and_said(
+    header: str, prediction: str, outcome: str, time: str | None, tmp_path: Path
+) -> None:
+    values = {prediction: "0.5", outcome: "1", time: "2026-11-20"}
+    line = ",".join(values.get(name, "x") for name in header.split(","))
+    table = read_table(written(tmp_path / "f.csv", f"{header}\n{line}\n"))
+    assert table.prediction.tolist() == [0.5]
+    assert table.outcome.tolist() == [1]
+    assert (table.time_ms is None) == (time is None)
+    assert any(note.startswith(f"prediction read from column {prediction!r}") for note in table.notes)
+    assert any(note.startswith(f"outcome read from column {outcome!r}") for note in table.notes)
+
+
+def test_a_choice_between_several_is_said(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path / "f.csv", "p,y_pred,y\n.5,1,1\n"))
+    assert table.notes[0] == "prediction read from column 'p' (not from 'y_pred'; --prediction chooses another)"
+
+
+def test_named_columns_are_taken_without_a_word(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,q,y,z\n.5,.25,1,0\n")
+    table = read_table(path, prediction="q", outcome="z")
+    assert (table.prediction.tolist(), table.outcome.tolist(), table.notes) == ([0.25], [0], ())
+
+
+def test_a_segment_column_is_not_guessed_to_be_the_outcome(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,label,target\n.5,gold,1\n")
+    table = read_table(path, segments=["label"])
+    assert table.outcome.tolist() == [1]
+    assert table.segments["label"].values == ("gold",)
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        (["1", "0", ""], [1, 0, -1]),
+        (["1.0", "0.0", "NaN"], [1, 0, -1]),
+        (["true", "False", "null"], [1, 0, -1]),
+        (["Yes", "no", "n/a"], [1, 0, -1]),
+        (["t", "f", "NA"], [1, 0, -1]),
+        ([" 1", "0 ", "1e0"], [1, 0, 1]),
+    ],
+)
+def test_spellings_of_outcomes(words: list[str], outcome: list[int], tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y\n" + "".join(f".5,{word}\n" for word in words))
+    assert read_table(path).outcome.tolist() == outcome
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([1, 0, None], pa.int8()),
+        pa.array([1.0, 0.0, float("nan")]),
+        pa.array([True, False, None]),
+        pa.array(["yes", "no", None]).dictionary_encode(),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_types_of_outcomes(array: pa.Array, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"p": pa.array([0.5, 0.25, 0.75], pa.float32()), "y": array}), tmp_path / "f.parquet")
+    table = read_table(tmp_path / "f.parquet")
+    assert table.outcome.tolist() == [1, 0, -1]
+    assert table.prediction.tolist() == [0.5, 0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("array", "milliseconds"),
+    [
+        (pa.array([1795168800000]), 1795168800000),
+        (pa.array([1795168800]), 1795168800000),
+        (pa.array([1795168800.25]), 1795168800250),
+        (pa.array(["1795168800000"]), 1795168800000),
+        (pa.array(["2026-11-20 10:00:00"]), 1795168800000),
+        (pa.array(["2026-11-20T10:00:00.123456789Z"]), 1795168800123),
+        (pa.array([1795168800000], pa.timestamp("ms")), 1795168800000),
+        (pa.array([1795168800000000250], pa.timestamp("ns", "Europe/Berlin")), 1795168800000),
+        (pa.array([20777], pa.date32()), 20777 * 86_400_000),
+    ],
+    ids=str,
+)
+def test_spellings_of_times(array: pa.Array, milliseconds: int, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"p": [0.5], "y": [1], "when": array}), tmp_path / "f.parquet")
+    table = read_table(tmp_path / "f.parquet", time="when")
+    assert table.time_ms is not None
+    assert table.time_ms.tolist() == [milliseconds]
+
+
+def test_several_spellings_of_times_in_one_column(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,ts\n.5,1,2026-11-20T10:00:00Z\n.5,1,2026-11-20 10:00:01\n")
+    table = read_table(path)
+    assert table.time_ms is not None
+    assert table.time_ms.tolist() == [1795168800000, 1795168801000]
+
+
+def test_seconds_are_said(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,at\n.5,1,1795168800\n")
+    assert "time read from column 'at', taken as seconds since the epoch" in read_table(path, time="at").notes
+
+
+def test_a_guessed_time_that_is_none_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,time\n.5,1,noon\n")
+    table = read_table(path)
+    assert table.time_ms is None
+    assert "column 'time' holds values that are no times, so it is left out" in table.notes
+    assert refusal(path, time="time") == (
+        "column 'time', row 1: time must be RFC 3339 or milliseconds since the epoch, got 'noon' (1 such row); "
+        "correct or remove them"
+    )
+
+
+def test_classes_in_place_of_probabilities_are_said(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path / "f.csv", "y_pred,y\n1,1\n0,1\n"))
+    assert table.notes[-1] == "every value of column 'y_pred' is 0 or 1: are these classes, not probabilities?"
+
+
+NUMBER = "prediction must be a number from 0 to 1"
+MEND = "correct or remove them"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("p,y\n.5,1\nabc,1\n.5,0\n1.5,0\n", f"column 'p', row 2: {NUMBER}, got 'abc' (2 such rows); {MEND}"),
+        ("p,y\n.5,1\n,1\n", f"column 'p', row 2: {NUMBER}, got nothing (1 such row); {MEND}"),
+        ("p,y\n83,1\n", f"column 'p', row 1: {NUMBER}, got '83' (1 such row); {MEND}; divide percentages by 100"),
+        ("p,y\n-0.1,1\n", f"column 'p', row 1: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
+        ("p,p,y\n.5,.5,1\n", "column 'p' stands twice in the header; rename one of them"),
+        ("p,y\n.5,1\n.5,1,7\n", "cannot be read: CSV parse error: line 3: Expected 2 columns, got 3: .5,1,7"),
+        ("", "cannot be read: Empty CSV file"),
+    ],
+)
+def test_what_is_wrong_with_a_csv_file(text: str, message: str, tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / "f.csv", text)) == message
+
+
+def test_what_is_wrong_with_an_outcome(tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / "f.csv", "p,y\n.5,1\n.5,2\n.5,maybe\n.5,-1\n")) == (
+        "column 'y', row 2: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "
+        f"(3 such rows); {MEND}"
+    )
+
+
+def test_a_role_that_no_column_plays(tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / "f.csv", "id,y\n1,1\n")) == (
+        "no column looks like the prediction (p, prediction, predictions, score, proba, ...); "
+        "name it with --prediction; columns are 'id', 'y'"
+    )
+    assert refusal(written(tmp_path / "g.csv", "p,answer\n.5,1\n")) == (
+        "no column looks like the outcome (y, outcome, outcomes, label, target, ...); "
+        "name it with --outcome; columns are 'p', 'answer'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"p": 0.5, "y": 1}\n{"p": [0.5, 0.5], "y": 1}\n',
+            f"column 'p', row 2: {NUMBER}, got '[0.5,0.5]' (1 such row); {MEND}",
+        ),
+        ('{"p": true, "y": 1}\n', f"column 'p', row 1: {NUMBER}, got True (1 such row); {MEND}"),
+        ('{"p": 0.5, "y": 1}\n{"p": 0.5\n', "line 2 is no JSON object: Input data was truncated"),
+        (
+            '[{"p": 0.5, "y": 1}]\n',
+            "line 1 is no JSON object: Expected `object`, got `array`; one JSON object a line is read, not one list",
+        ),
+    ],
+)
+def test_what_is_wrong_with_json_lines(text: str, message: str, tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / "f.jsonl", text)) == message
+
+
+def test_a_column_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,region\n.5,1,eu\n")
+    assert refusal(path, prediction="q") == "no prediction column 'q'; columns are 'p', 'y', 'region'"
+    assert refusal(path, time="at") == "no time column 'at'; columns are 'p', 'y', 'region'"
+    with pytest.raises(InputError, match="no segment column 'country'; columns are 'p', 'y', 'region'"):
+        read_table(path, segments=["country"])
+
+
+def test_bad_values_are_counted_across_pieces(tmp_path: Path) -> None:
+    # Larger than one block of the CSV reader and one piece of the others.
+    n = 300_000
+    p = np.full(n, 0.123456789012)
+    p[[200_000, 250_000, 299_999]] = 7.0
+    pq.write_table(pa.table({"p": p, "y": np.ones(n, np.int8)}), tmp_path / "f.parquet")
+    text = "p,y\n" + "".join(f"{value},1\n" for value in p)
+    for path in (tmp_path / "f.parquet", written(tmp_path / "f.csv", text)):
+        message = refusal(path)
+        assert "row 200001:" in message
+        assert "(3 such rows)" in message
+
+
+def test_progress_counts_rows(tmp_path: Path) -> None:
+    n = 200_000
+    pq.write_table(pa.table({"p": np.full(n, 0.5), "y": np.ones(n, np.int8)}), tmp_path / "f.parquet")
+    seen: list[int] = []
+    read_table(tmp_path / "f.parquet", progress=seen.append)
+    assert len(seen) > 1
+    assert seen == sorted(set(seen))
+    assert seen[-1] == n
+
+
+def test_a_header_alone_is_a_table_of_no_rows(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path / "f.csv", "p,y,ts,s\n"), segments=["s"])
+    assert len(table) == 0
+    assert table.segments["s"].values == ()
+
+
+def test_semicolons_and_a_byte_order_mark(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path / "f.csv", "\ufeffp;y\n.5;1\n"))
+    assert table.prediction.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("name", ["rows.txt", "rows", "rows.parquet.gz", "rows.gz"])
+def test_an_unknown_ending_names_the_known_ones(name: str, tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / name, "p,y\n.5,1\n")).startswith("files ending in .csv, .tsv, .parquet")
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    assert refusal(tmp_path / "gone.csv") == "no such file; name a file that is there"
+    (tmp_path / "folder.csv").mkdir()
+    assert refusal(tmp_path / "folder.csv") == "is a directory; name a file that is there"
+
+
+@pytest.mark.parametrize("name", ["f.parquet", "f.csv.gz", "f.jsonl.gz"])
+def test_bytes_of_another_format(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"p,y\n.5,1\n")
+    assert refusal(tmp_path / name).startswith("cannot be read: ")
+
+
+def test_a_cut_archive(tmp_path: Path) -> None:
+    packed = gzip.compress(b"p,y\n" + b".5,1\n" * 1000)
+    (tmp_path / "f.csv.gz").write_bytes(packed[: len(packed) // 2])
+    assert refusal(tmp_path / "f.csv.gz").startswith("cannot be read: ")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.floats(0.0, 1.0), st.sampled_from([1, 0, None]), st.sampled_from(["a", "b b", 'q"', "c,d"])),
+        min_size=1,
+        max_size=50,
+    )
+)
+def test_what_is_written_is_read(rows: list[tuple[float, int | None, str]], tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    columns = {"p": [row[0] for row in rows], "y": [row[1] for row in rows], "s": [row[2] for row in rows]}
+    arrow = pa.table(
+        {"p": pa.array(columns["p"], pa.float64()), "y": pa.array(columns["y"], pa.int8()), "s": columns["s"]}
+    )
+    pq.write_table(arrow, folder / "f.parquet")
+    pa.csv.write_csv(arrow, folder / "f.csv")
+    (folder / "f.jsonl").write_text("\n".join(json.dumps(row) for row in arrow.to_pylist()))
+    for name in ("f.parquet", "f.csv", "f.jsonl"):
+        table = read_table(folder / name, segments=["s"])
+        assert table.prediction.tolist() == columns["p"]
+        assert table.outcome.tolist() == [-1 if y is None else y for y in columns["y"]]
+        assert [table.segments["s"].values[code] for code in table.segments["s"].codes] == columns["s"]
