@@ -77,6 +77,12 @@ class KafkaSettings(Section):
     """What the broker's logs and quotas call this client."""
     session_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=45)
     """How long the group waits for a replica that has fallen silent before its partitions move."""
+    max_poll_interval: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=5)
+    """How long a replica may take to work off what it read before its partitions move."""
+    connect_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=10)
+    """How long to look for a broker before saying that there is none, and trying again."""
+    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    """How long to wait for a broker's answer."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to speak to the brokers."""
     ssl_cafile: Text | None = None
@@ -227,8 +233,14 @@ class EvaluationSettings(Section):
     """Time between two evaluations. One that takes longer than this delays the next, and nothing else."""
     minimum_events: Positive = 100
     """Predictions with an outcome below which a window is `insufficient`."""
-    minimum_positives: Annotated[int, Field(ge=0)] = 10
-    """Positives, and likewise negatives, below which a window is `insufficient`."""
+    minimum_positives: Annotated[int, Field(ge=0)] = 5
+    """Outcomes of 1 below which a window is `insufficient`."""
+    minimum_negatives: Annotated[int, Field(ge=0)] = 5
+    """Outcomes of 0 below which a window is `insufficient`."""
+    draws: Annotated[int, Field(ge=0, le=100_000)] = 199
+    """Resamples for confidence intervals and for the level of a perfectly calibrated model; 0 leaves both out."""
+    max_series: Positive = 1000
+    """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
 
 
 class ApiSettings(Section):
@@ -246,10 +258,10 @@ class DeadLetterSettings(Section):
     """What happens to messages that are no valid events, beyond being counted."""
 
     max_ratio: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
-    """Share of dead letters among the last messages at which consumption stops, before a bad deploy drains the topic;
+    """Share of dead letters in a block of messages above which consumption stops, before a bad deploy drains the topic;
     1 never stops."""
-    minimum_messages: Positive = 1000
-    """Number of those last messages; before as many have been read, nothing stops."""
+    block: Positive = 1000
+    """Messages in such a block, at least."""
     keep: Annotated[int, Field(ge=0)] = 100_000
     """Dead letters that are kept in the store, newest first."""
     topic: Topic | None = None
@@ -259,15 +271,20 @@ class DeadLetterSettings(Section):
 class PipelineSettings(Section):
     """How the log is read, joined and made durable."""
 
-    checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=1)
+    checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=2)
     """Time between two checkpoints: what a crash makes the service read again."""
     max_poll_records: Positive = 20_000
     """Messages taken from the log at once."""
-    max_pending: Positive = 10_000_000
-    """Predictions and early outcomes that the join holds, over all partitions; beyond it the oldest are evicted and
+    max_pending: Positive = 5_000_000
+    """Predictions that the join of one partition holds, at some 70 bytes each; beyond it the oldest are evicted and
     counted."""
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
+    max_ahead: Annotated[Duration, Field(ge=_SECOND)] = timedelta(days=1)
+    """How far an event's time may lie ahead of when its message was written; later ones are dead letters."""
+    topic_alignment: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=1)
+    """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
+    is read, outcomes so do not run ahead of their predictions."""
 
 
 class LogSettings(Section):

@@ -1,0 +1,122 @@
+"""`monitor`: finds the command, runs it, and turns what goes wrong into one line and an exit status."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from monitor.errors import InputError, MonitorError, SettingsError
+from monitor.version import VERSION
+
+FAILED: Final = 1
+BAD_USE: Final = 2
+INTERRUPTED: Final = 130
+
+_COMMANDS: Final = {
+    "demo": "monitor.cli.demo",
+    "serve": "monitor.cli.serve",
+    "report": "monitor.cli.report",
+    "replay": "monitor.cli.replay",
+    "dead-letters": "monitor.cli.dead_letters",
+    "config": "monitor.cli.config",
+}
+"""Command -> its module, whose ``app`` holds it."""
+
+
+class _Commands(TyperGroup):
+    """Loads the module of a command only when it is asked for: most need libraries that take a while to load."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names of the commands, as the help shows them."""
+        del ctx
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, or None."""
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module: ModuleType = importlib.import_module(_COMMANDS[cmd_name])
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"monitor {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    context: typer.Context,
+    *,
+    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.", envvar="MONITOR_DEBUG")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Watch the calibration of probabilistic classifiers in production.
+
+    To see it work: `monitor demo`. For a file: `monitor report predictions.csv`.
+    """
+    del version
+    context.obj = {"debug": debug}
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line and return its exit status.
+
+    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input, which the user can mend.
+    """
+    debug = "--debug" in arguments or bool(os.environ.get("MONITOR_DEBUG"))
+    try:
+        status = app(list(arguments), prog_name="monitor", standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except typer.TyperException as error:
+        return _complain(_usage(error), BAD_USE)
+    except (SettingsError, InputError) as error:
+        if debug:
+            raise
+        return _complain(str(error), BAD_USE)
+    except MonitorError as error:
+        if debug:
+            raise
+        return _complain(str(error), FAILED)
+    return status if isinstance(status, int) else 0
+
+
+def _usage(error: typer.TyperException) -> str:
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "monitor"
+    return f"{' '.join(message.split()).rstrip('.')}; see `{command} --help`"
+
+
+def _complain(message: str, status: int) -> int:
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in message.splitlines() or [type(message).__name__]:
+        console.print("[bold red]error:[/]", end=" ")
+        console.print(line, markup=False)
+    return status
+
+
+def main() -> NoReturn:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
