@@ -187,9 +187,9 @@ def tce_error_bound(
     """
     _check_options(alpha, bins, n_bins, min_size, max_size)
     data = _Counts.of(table)
+    blocks = _Blocks.build(data, bins, n_bins, min_size, max_size)
     if table.exact:
         return 0.0
-    blocks = _Blocks.build(data, bins, n_bins, min_size, max_size)
     unsure = blocks.parted | straddling(data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, alpha)
     return float(100.0 * data.counts[unsure].sum() / data.counts.sum())
 

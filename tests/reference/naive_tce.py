@@ -22,12 +22,13 @@ LOGISTIC_MODEL: Final = {
 def synthetic_data(train_prevalence: float, test_prevalence: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Predictions and outcomes of the 6,000 test events of section 4.1."""
     np.random.seed(0)  # noqa: NPY002 - the paper's own generator
-    train = stats.bernoulli.rvs(train_prevalence, size=14000)
-    test = stats.bernoulli.rvs(test_prevalence, size=6000)
-    stats.norm.rvs(loc=0.5 * (2 * train - 1), scale=2, size=14000)
-    feature = stats.norm.rvs(loc=0.5 * (2 * test - 1), scale=2, size=6000)
+    train = np.asarray(stats.bernoulli.rvs(train_prevalence, size=14000), np.int64)
+    test = np.asarray(stats.bernoulli.rvs(test_prevalence, size=6000), np.int64)
+    # scipy's norm.rvs draws as numpy does; the training features only move the generator on.
+    np.random.normal(0.5 * (2 * train - 1), 2.0)  # noqa: NPY002
+    feature = np.random.normal(0.5 * (2 * test - 1), 2.0)  # noqa: NPY002
     slope, intercept = LOGISTIC_MODEL[train_prevalence]
-    return expit(slope * feature + intercept), test
+    return np.asarray(expit(slope * feature + intercept), np.float64), test
 
 
 def pava_bc(outcomes: Sequence[int], min_size: int, max_size: int) -> list[Block]:
@@ -44,8 +45,8 @@ def pava_bc(outcomes: Sequence[int], min_size: int, max_size: int) -> list[Block
                     break
                 if Fraction(positives[-2], sizes[-2]) < Fraction(positives[-1], sizes[-1]):
                     break
-            positives[-2] += positives.pop()
-            sizes[-2] += sizes.pop()
+            positives[-2:] = [sum(positives[-2:])]
+            sizes[-2:] = [sum(sizes[-2:])]
     if min_size > 0:
         rest = sum(outcomes[n - min_size :])
         if sizes and sizes[-1] + min_size <= max_size:

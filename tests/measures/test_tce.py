@@ -1,0 +1,328 @@
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.measures.tce import MEASURE, Bins, tce, tce_bins, tce_error_bound
+from monitor.scores import GridTable, ScoreTable
+from tests.reference import naive_tce
+
+Events = tuple[NDArray[np.float64], NDArray[np.int64]]
+KINDS: tuple[Bins, ...] = ("pava_bc", "pava", "quantile", "equal_width")
+
+
+def synthetic_table(train_prevalence: float, test_prevalence: float) -> ScoreTable:
+    return ScoreTable.from_events(*naive_tce.synthetic_data(train_prevalence, test_prevalence))
+
+
+def draw_events(seed: int, n: int, slope: float = 1.0, offset: float = 0.0, decimals: int | None = None) -> Events:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(offset, 1.5, n)
+    p = expit(z) if decimals is None else np.round(expit(z), decimals)
+    return p, (rng.random(n) < expit(slope * z)).astype(np.int64)
+
+
+# The paper's tables.
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "value", "quantile_value"),
+    [
+        (0.5, 0.5, "7.28", "10.88"),
+        (0.5, 0.4, "96.10", "96.47"),
+        (0.5, 0.6, "98.83", "98.93"),
+        (0.01, 0.01, "3.40", "0.18"),
+        (0.01, 0.0, "95.50", "68.73"),
+        (0.01, 0.02, "92.32", "89.73"),
+    ],
+)
+def test_table_2(train: float, test: float, value: str, quantile_value: str) -> None:
+    table = synthetic_table(train, test)
+    assert f"{tce(table):.2f}" == value
+    assert f"{tce(table, bins='quantile'):.2f}" == quantile_value
+
+
+def test_the_bins_of_table_2() -> None:
+    p, y = naive_tce.synthetic_data(0.5, 0.5)
+    bins = tce_bins(ScoreTable.from_events(p, y))
+    assert bins.sizes.tolist() == [303, 687, 313, 583, 398, 478, 530, 419, 901, 454, 561, 373]
+    assert list(zip(bins.positives.tolist(), bins.sizes.tolist(), strict=True)) == naive_tce.pava_bc(
+        y[np.argsort(p)].tolist(), 300, 1200
+    )
+
+
+def test_the_data_of_table_2_have_the_published_ece_and_ace() -> None:
+    table = synthetic_table(0.5, 0.5)
+    published_errors: dict[Bins, float] = {"equal_width": 0.0138, "quantile": 0.0150}
+    for kind, published in published_errors.items():
+        bins = tce_bins(table, bins=kind)
+        error = np.abs(bins.rate - bins.mean_prediction) @ bins.sizes / bins.sizes.sum()
+        assert round(float(error), 4) == published
+
+
+@pytest.mark.parametrize(
+    ("min_size", "max_size", "balanced", "shifted"),
+    [
+        # Tables 6 (no upper limit), 7 (no lower limit) and 8.
+        (1, 6000, 3.4500, 88.0667),
+        (6, 6000, 3.3833, 88.0667),
+        (30, 6000, 2.3500, 88.3333),
+        (60, 6000, 2.6333, 87.8667),
+        (3000, 6000, 92.2000, 93.9500),
+        (0, 6, 5.8500, 5.5000),
+        (0, 30, 3.0000, 9.1000),
+        (0, 60, 2.3667, 14.3833),
+        (0, 300, 3.7667, 79.6667),
+        (0, 600, 3.3833, 85.6500),
+        (6, 24, 3.8000, 7.7333),
+        (30, 120, 1.8333, 45.7667),
+        (60, 240, 0.2833, 66.1833),
+        (600, 2000, 13.5667, 96.6000),
+    ],
+)
+def test_tables_6_to_8(min_size: int, max_size: int, balanced: float, shifted: float) -> None:
+    values = [tce(synthetic_table(0.5, test), min_size=min_size, max_size=max_size) for test in (0.5, 0.4)]
+    assert [round(value, 4) for value in values] == [balanced, shifted]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "balanced", "shifted"),
+    [
+        (0.001, (1.4500, 4.6833, 0.1833), (77.8000, 83.3833, 76.1000)),
+        (0.005, (2.4667, 5.5667, 1.1333), (86.3000, 92.8000, 80.0833)),
+        (0.010, (3.0500, 6.2000, 1.6500), (90.1833, 95.2167, 83.1167)),
+        (0.050, (7.2833, 10.8833, 3.4500), (96.1000, 96.4667, 88.0667)),
+        (0.100, (12.8500, 15.2000, 6.8667), (97.2167, 96.9167, 90.1667)),
+        (0.500, (53.1000, 55.3333, 46.5667), (99.3000, 98.7167, 97.7500)),
+    ],
+)
+def test_table_10(alpha: float, balanced: tuple[float, ...], shifted: tuple[float, ...]) -> None:
+    kinds: tuple[Bins, ...] = ("pava_bc", "quantile", "pava")
+    for test, published in ((0.5, balanced), (0.4, shifted)):
+        table = synthetic_table(0.5, test)
+        assert tuple(round(tce(table, alpha=alpha, bins=kind), 4) for kind in kinds) == published
+
+
+# Against the naive loops.
+
+
+@pytest.mark.parametrize(("train", "test"), [(0.5, 0.5), (0.01, 0.02)])
+def test_every_prediction_has_scipys_verdict(train: float, test: float) -> None:
+    predictions, outcomes = naive_tce.synthetic_data(train, test)
+    p, y = predictions[:1500], outcomes[:1500]
+    order = np.argsort(p)
+    table = ScoreTable.from_events(p, y)
+    assert tce(table) == naive_tce.tce(p[order], naive_tce.pava_bc(y[order].tolist(), 75, 300))
+    blocks, _ = naive_tce.quantile_blocks(p[order], y[order], 10)
+    assert tce(table, bins="quantile") == naive_tce.tce(p[order], blocks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.integers(0, 12), min_size=1, max_size=60),
+    seed=st.integers(0, 2**32 - 1),
+    n_bins=st.integers(1, 7),
+    kind=st.sampled_from(["quantile", "equal_width"]),
+)
+def test_bins_by_edges_are_those_of_numpys_edges(scores: list[int], seed: int, n_bins: int, kind: Bins) -> None:
+    p = np.sort(np.array(scores) / 12)
+    y = np.random.default_rng(seed).integers(0, 2, p.size)
+    if kind == "quantile":
+        blocks, _ = naive_tce.quantile_blocks(p, y, n_bins)
+    else:
+        place = np.minimum(np.array([int((np.arange(1, n_bins) / n_bins <= v).sum()) for v in p]), n_bins - 1)
+        blocks = [(int(y[place == b].sum()), int((place == b).sum())) for b in range(n_bins)]
+    bins = tce_bins(ScoreTable.from_events(p, y), bins=kind, n_bins=n_bins)
+    held = [block for block in blocks if block[1]]
+    assert list(zip(bins.positives.tolist(), bins.sizes.tolist(), strict=True)) == held
+    assert bins.value == pytest.approx(naive_tce.tce(p, held))
+
+
+def test_a_prediction_of_one_falls_in_the_last_bin_and_one_on_an_edge_in_the_upper() -> None:
+    table = ScoreTable.from_events([0.0, 0.1, 0.95, 1.0], [0, 1, 1, 0])
+    bins = tce_bins(table, bins="equal_width")
+    assert bins.sizes.tolist() == [1, 1, 2]
+    np.testing.assert_allclose(bins.lower_edge, [0.0, 0.1, 0.9])
+    np.testing.assert_allclose(bins.upper_edge, [0.1, 0.2, 1.0])
+
+
+def test_isotonic_bins_meet_halfway_between_predictions() -> None:
+    bins = tce_bins(ScoreTable.from_events([0.1, 0.2, 0.6, 0.8], [0, 0, 1, 1]), bins="pava")
+    np.testing.assert_allclose(bins.lower_edge, [0.0, 0.4])
+    np.testing.assert_allclose(bins.upper_edge, [0.4, 1.0])
+
+
+# Laws.
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    scores=st.lists(st.integers(0, 40), min_size=1, max_size=150),
+    seed=st.integers(0, 2**32 - 1),
+    kind=st.sampled_from(KINDS),
+)
+def test_the_order_of_events_does_not_matter_and_ties_stay_together(scores: list[int], seed: int, kind: Bins) -> None:
+    rng = np.random.default_rng(seed)
+    p = np.array(scores) / 40
+    y = rng.integers(0, 2, p.size)
+    shuffled = rng.permutation(p.size)
+    bins = tce_bins(ScoreTable.from_events(p, y), bins=kind)
+    assert tce(ScoreTable.from_events(p[shuffled], y[shuffled]), bins=kind) == bins.value
+    assert 0.0 <= bins.value <= 100.0
+    assert bins.sizes.sum() == p.size
+    assert bins.positives.sum() == y.sum()
+    # Each distinct prediction lies in one bin: the bins' sizes are sums over whole ties.
+    cumulative = np.cumsum(np.unique(p, return_counts=True)[1])
+    assert np.isin(np.cumsum(bins.sizes), cumulative).all()
+
+
+@pytest.mark.parametrize("kind", ["pava", "quantile", "equal_width"])
+def test_swapping_the_classes_mirrors_the_bins(kind: Bins) -> None:
+    # Not so with pava_bc: its limits make it a greedy pass from the left, and the mirror image has other blocks.
+    p, y = draw_events(5, 3000, slope=1.3)
+    bins = tce_bins(ScoreTable.from_events(p, y), bins=kind)
+    mirrored = tce_bins(ScoreTable.from_events(1.0 - p, 1 - y), bins=kind)
+    assert mirrored.sizes.tolist() == bins.sizes.tolist()[::-1]
+    assert mirrored.rejected.tolist() == bins.rejected.tolist()[::-1]
+
+
+def test_the_detail_is_the_value() -> None:
+    table = ScoreTable.from_events(*draw_events(6, 4000, slope=1.2, decimals=3))
+    for kind in KINDS:
+        bins = tce_bins(table, bins=kind)
+        assert bins.value == tce(table, bins=kind)
+        np.testing.assert_allclose(bins.rejected_share, bins.rejected / bins.sizes)
+        assert (bins.lower_edge < bins.upper_edge).all()
+        assert (bins.upper_edge[:-1] <= bins.lower_edge[1:]).all()
+        assert (bins.lower_limit <= bins.rate).all()
+        assert (bins.rate <= bins.upper_limit).all()
+        assert (bins.mean_prediction >= bins.lower_edge).all()
+        assert (bins.mean_prediction <= bins.upper_edge).all()
+        # Predictions outside the limits are rejected, so at least those are.
+        for b in range(bins.sizes.size):
+            last = bins.upper_edge[b] == 1.0
+            held = (table.score >= bins.lower_edge[b]) & ((table.score < bins.upper_edge[b]) | last)
+            outside = held & ((table.score < bins.lower_limit[b]) | (table.score > bins.upper_limit[b]))
+            assert table.counts[outside].sum() <= bins.rejected[b]
+
+
+def test_a_far_miscalibrated_model_is_refuted_and_a_calibrated_one_is_not() -> None:
+    p, y = draw_events(7, 5000)
+    assert tce(ScoreTable.from_events(p, y)) < 40.0
+    assert tce(ScoreTable.from_events(expit(logit(p) + 2.0), y)) > 95.0
+
+
+# Tables of cells.
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (1.2, 0.0), (1.0, -4.0), (1.3, -4.0)])
+@pytest.mark.parametrize("n", [300, 5000, 200_000])
+def test_with_edges_on_the_grid_a_grid_table_is_within_its_bound(n: int, slope: float, offset: float) -> None:
+    for seed, n_bins in itertools.product(range(3), (10, 15, 20, 30)):
+        p, y = draw_events(seed, n, slope, offset)
+        raw = tce(ScoreTable.from_events(p, y), bins="equal_width", n_bins=n_bins)
+        cells = GridTable.from_events(p, y).to_scores()
+        bound = tce_error_bound(cells, bins="equal_width", n_bins=n_bins)
+        assert abs(tce(cells, bins="equal_width", n_bins=n_bins) - raw) <= bound + 1e-9
+
+
+def test_with_isotonic_bins_a_grid_table_is_nearly_always_within_its_bound() -> None:
+    held = []
+    for seed, (slope, offset) in itertools.product(range(15), [(1.0, 0.0), (1.2, 0.0), (1.0, -4.0), (1.2, -4.0)]):
+        p, y = draw_events(seed, 20_000, slope, offset)
+        cells = GridTable.from_events(p, y).to_scores()
+        value = tce(cells)
+        difference = abs(value - tce(ScoreTable.from_events(p, y)))
+        held.append(difference <= MEASURE.error_bound(cells, value))
+        assert difference < 15.0
+    assert np.mean(held) >= 0.75
+
+
+def test_the_bound_of_raw_predictions_is_zero() -> None:
+    assert tce_error_bound(ScoreTable.from_events(*draw_events(8, 500))) == 0.0
+
+
+def test_a_cell_below_an_edge_stays_there_even_where_its_mean_rounds_up() -> None:
+    p = np.concatenate([np.full(50, np.nextafter(0.9, 0.0)), np.full(50, 0.95)])
+    y = np.concatenate([np.ones(50, np.int64), np.zeros(50, np.int64)])
+    cells = GridTable.from_events(p, y).to_scores()
+    for table in (ScoreTable.from_events(p, y), cells):
+        assert tce_bins(table, bins="equal_width").positives.tolist() == [50, 0]
+
+
+# Errors.
+
+
+def test_an_empty_table_is_not_enough_data() -> None:
+    for function in (tce, tce_bins, tce_error_bound):
+        with pytest.raises(NotEnoughData, match="at least 1 event"):
+            function(ScoreTable.from_events([], []))
+
+
+def test_a_weighted_table_is_refused() -> None:
+    with pytest.raises(InputError, match="weighted"):
+        tce(ScoreTable.from_events([0.2, 0.4], [0, 1], weight=[1.0, 1.0]))
+
+
+def test_counts_that_are_not_whole_are_refused() -> None:
+    table = dataclasses.replace(ScoreTable.from_events([0.2, 0.4], [0, 1]), negatives=np.array([1.5, 0.0]))
+    with pytest.raises(InputError, match=r"negatives 1\.5 at score 0\.2"):
+        tce(table)
+
+
+def test_rows_without_events_change_nothing() -> None:
+    p, y = draw_events(9, 400)
+    table = ScoreTable.from_events(p, y)
+    padded: dict[str, Any] = {
+        field.name: np.insert(getattr(table, field.name), 7, 0.0)
+        for field in dataclasses.fields(table)
+        if field.name != "weighted"
+    }
+    for name in ("score", "lower", "upper"):
+        padded[name][7] = 0.5 * (table.score[6] + table.score[7])
+    for kind in KINDS:
+        assert tce(dataclasses.replace(table, **padded), bins=kind) == tce(table, bins=kind)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 0.0}, "alpha must lie between 0 and 1, both excluded, got 0"),
+        ({"alpha": 1.0}, "alpha"),
+        ({"alpha": float("nan")}, "alpha"),
+        ({"bins": "quantiles"}, "bins must be one of pava_bc, pava, quantile, equal_width, got 'quantiles'"),
+        ({"bins": "quantile", "n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
+        ({"bins": "quantile", "n_bins": 2.5}, r"n_bins must be a whole number of at least 1, got 2\.5"),
+        ({"min_size": -1}, "min_size must be a whole number of at least 0, got -1"),
+        ({"max_size": "3"}, "max_size must be a whole number of at least 0, got '3'"),
+        ({"min_size": 3, "max_size": 2}, "min_size must be at most max_size, got min_size=3 and max_size=2"),
+        ({"min_size": 3}, "got min_size=3 and max_size=2 for 10 events"),
+        ({"bins": "pava", "max_size": 2}, "max_size limits the bins of pava_bc alone, got max_size=2 with bins='pava'"),
+    ],
+)
+def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
+    table = ScoreTable.from_events(np.arange(10) / 10, [0, 1] * 5)
+    for function in (tce, tce_bins, tce_error_bound):
+        with pytest.raises(InputError, match=message):
+            function(table, **options)  # type: ignore[arg-type]
+
+
+def test_the_smallest_tables_have_a_value() -> None:
+    for n in range(1, 25):
+        p, y = draw_events(n, n)
+        for kind in KINDS:
+            assert 0.0 <= tce(ScoreTable.from_events(p, y), bins=kind) <= 100.0
+    assert tce(ScoreTable.from_events([0.01], [1])) == 100.0
+
+
+def test_the_declaration() -> None:
+    table = ScoreTable.from_events(*draw_events(1, 200))
+    assert (MEASURE.name, MEASURE.unit, MEASURE.norm, MEASURE.needs_whole_counts) == ("tce", "percent", None, True)
+    assert MEASURE.value(table) == tce(table)
