@@ -1,1 +1,7 @@
-"""Intervals, null levels and p-values."""
+"""How sure a measure is: intervals, and levels under calibration, by resampling."""
+
+from monitor.inference.interval import Interval, interval
+from monitor.inference.null_level import NamedMeasure, NullLevel, null_level
+from monitor.inference.resampling import coarsen
+
+__all__ = ["Interval", "NamedMeasure", "NullLevel", "coarsen", "interval", "null_level"]

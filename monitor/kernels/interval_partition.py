@@ -8,9 +8,9 @@ the last interval holding the rows a..b-1. Taken literally that is O(m^2). But f
 
 .. math:: D(a) + |C_b - C_a| \ge \max(\min_a (D(a) - C_a) + C_b, \; \min_a (D(a) + C_a) - C_b),
 
-and the width term grows as a goes back. So minima of D - C and D + C are kept over blocks of 16, 128, 1,024, ... starts, and
-a block is opened only if its bound beats the best start known so far. On a million predictions that opens some four
-blocks of 16 a row. The result is exact; only the time depends on the data.
+and the width term grows as a goes back. So minima of D - C and D + C are kept over blocks of 16, 128, 1,024, ...
+starts, and a block is opened only if its bound beats the best start known so far. On a million predictions that opens
+some four blocks of 16 a row. The result is exact; only the time depends on the data.
 """
 
 from typing import Final

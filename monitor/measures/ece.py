@@ -108,13 +108,15 @@ def error_bound(table: ScoreTable, value: float) -> float:
 def _equal_width(score: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
     """Bin of each score."""
     inner = np.arange(1, n_bins) / n_bins
-    return np.asarray(np.searchsorted(inner, score, side="right"), np.int64)
+    index: NDArray[np.int64] = np.searchsorted(inner, score, side="right").astype(np.int64)
+    return index
 
 
 def _quantile(counts: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
     """Bin of each row: where, among all events in order, the middle of its own stands."""
     middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
-    return np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
+    index: NDArray[np.int64] = np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
+    return index
 
 
 MEASURE = Measure(

@@ -82,21 +82,25 @@ def kce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the kCE of the raw predictions can lie from that of the table.
 
-    Two bounds hold, and the smaller one counts. The kernel's feature map moves by at most sqrt(2 d) when a prediction
-    moves by d, which summed up is at most :math:`E[|r| \sqrt{2 d}]`, by Cauchy and Schwarz at most
-    :math:`\sum_c \sqrt{2 \sum |r| \sum |r| d} / n`. And the kernel itself moves by at most d_i + d_j, so kCE^2 moves by
-    at most :math:`B = 2 E|r| \, E[|r| d]`, and kCE stays within the roots of value^2 -+ B.
+    Two bounds hold, and the smaller one counts. With d = |p - x|, A_c the absolute residual of row c and
+    :math:`D_c = \sum |r| d` over its events:
+
+    - kCE is a norm, so it moves by at most the norm of what moved: in each row, residuals taken from x and put at p. Two
+      such dipoles in one row interact by at most 2 min(d_i, d_j), in different rows, where the kernel is smooth, by at
+      most d_i d_j: :math:`n^{-1} (\sum_c 2 A_c D_c + (\sum_c D_c)^2)^{1/2}`.
+    - The kernel itself moves by at most d_i + d_j, so kCE^2 moves by at most :math:`B = 2 E|r| \, E[|r| d]`, and kCE
+      stays within the roots of value^2 -+ B.
     """
     if table.exact:
         return 0.0
     n = table.total
-    size = table.absolute_residual
+    size = np.maximum(table.absolute_residual, 0.0)
     moved = residual_displacement(table)
-    of_features = float(np.sqrt(2.0 * np.maximum(size, 0.0) * moved).sum()) / n
+    of_dipoles = math.sqrt(2.0 * float(size @ moved) + float(moved.sum()) ** 2) / n
     change = 2.0 * float(size.sum()) * float(moved.sum()) / n**2
     below = value - math.sqrt(max(0.0, value**2 - change))
     above = math.sqrt(value**2 + change) - value
-    return min(of_features, max(below, above)) + rounding(table)
+    return min(of_dipoles, max(below, above)) + rounding(table)
 
 
 def _logit(p: NDArray[np.float64]) -> NDArray[np.float64]:

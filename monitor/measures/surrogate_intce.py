@@ -103,8 +103,8 @@ def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the surrogate intCE of the raw predictions can lie from that of the table.
 
     A prediction that moves by d enters and leaves the moving bin by d earlier or later, so RintCE(e) moves by at
-    most :math:`2 E[|r| d] / e`. From above, that holds at every width. From below, RintCE of a smaller width is at least
-    that of a larger one, also in the limit.
+    most :math:`2 E[|r| d] / e`. From above, that holds at every width. From below, RintCE of a smaller width is at
+    least that of a larger one, also in the limit.
     """
     if table.exact:
         return 0.0

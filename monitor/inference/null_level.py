@@ -1,0 +1,117 @@
+"""What each measure would be if the model were calibrated."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.inference.resampling import generator, percent_point_95, resampled
+from monitor.scores import ScoreTable
+
+_ROUNDING: Final = 1e-9
+"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
+
+
+class NamedMeasure(Protocol):
+    """What resampling needs of a measure."""
+
+    @property
+    def name(self) -> str:
+        """Its key in a report."""
+        ...
+
+    @property
+    def value(self) -> Callable[[ScoreTable], float]:
+        """The measure of a table."""
+        ...
+
+    @property
+    def norm(self) -> Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None:
+        """(score (m,), residual (m,), n) -> the measure, if it is a semi-norm of the residual measure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NullLevel:
+    """A measure's law for a calibrated model that makes these predictions.
+
+    Attributes
+    ----------
+    mean
+        Mean.
+    q95
+        95% point: the value lies above it just where the p-value is at most .05.
+    p_value
+        (1 + number of draws that reach the value) / (1 + number of draws): how often a calibrated model does as badly.
+    """
+
+    mean: float
+    q95: float
+    p_value: float
+
+
+def null_level(
+    table: ScoreTable, measures: Iterable[NamedMeasure], *, draws: int = 199, seed: int | None = None
+) -> Mapping[str, NullLevel]:
+    """Level, 95% point and p-value of each measure under calibration.
+
+    The outcomes of each row are drawn anew, y* ~ Binomial(events, prediction), and every measure is computed of every
+    draw. All measures see the same draws. A table of more rows than the grid has cells is put on the grid first, the
+    value that is compared with the draws included.
+
+    Parameters
+    ----------
+    table
+        m rows of whole counts.
+    measures
+        Which measures.
+    draws
+        Number of draws, at least 19; 199 serve a dashboard, 999 an alert.
+    seed
+        Seed of the draws; the table's content if left out, so that equal tables have equal levels.
+
+    Returns
+    -------
+    Mapping
+        By the measure's name.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        The table is weighted, or ``draws`` is too small.
+    """
+    table = resampled(table, "a null level")
+    rng = generator(table, draws, seed)
+    counts, n = table.counts, table.total
+    expected = counts * table.score
+    # Row by row, because the generator sets up each row's law once; then draw by draw, as the kernels read them.
+    law = (counts.astype(np.int64)[:, None], table.score[:, None])
+    positives = np.ascontiguousarray(rng.binomial(*law, size=(table.rows, draws)).T, np.float64)
+    levels = {}
+    for measure in measures:
+        if measure.norm is not None:
+            norm = measure.norm
+            null = np.array([norm(table.score, drawn - expected, n) for drawn in positives])
+        else:
+            null = np.array([measure.value(_with_outcomes(table, counts, drawn)) for drawn in positives])
+        reached = int((null >= measure.value(table) * (1.0 - _ROUNDING)).sum())
+        levels[measure.name] = NullLevel(
+            mean=float(null.mean()), q95=percent_point_95(null), p_value=(1 + reached) / (1 + draws)
+        )
+    return levels
+
+
+def _with_outcomes(table: ScoreTable, counts: NDArray[np.float64], positives: NDArray[np.float64]) -> ScoreTable:
+    """The table's predictions with other outcomes."""
+    negatives = counts - positives
+    return replace(
+        table,
+        positives=positives,
+        negatives=negatives,
+        positive_sum=positives * table.score,
+        negative_sum=negatives * table.score,
+    )
