@@ -85,9 +85,9 @@ def error_bound(table: ScoreTable, value: float) -> float:
     Two bounds hold, and the smaller one counts. With d = |p - x|, A_c the absolute residual of row c and
     :math:`D_c = \sum |r| d` over its events:
 
-    - kCE is a norm, so it moves by at most the norm of what moved: in each row, residuals taken from x and put at p. Two
-      such dipoles in one row interact by at most 2 min(d_i, d_j), in different rows, where the kernel is smooth, by at
-      most d_i d_j: :math:`n^{-1} (\sum_c 2 A_c D_c + (\sum_c D_c)^2)^{1/2}`.
+    - kCE is a norm, so it moves by at most the norm of what moved: in each row, residuals taken from x and put at p.
+      Two such dipoles in one row interact by at most 2 min(d_i, d_j), in different rows, where the kernel is smooth, by
+      at most d_i d_j: :math:`n^{-1} (\sum_c 2 A_c D_c + (\sum_c D_c)^2)^{1/2}`.
     - The kernel itself moves by at most d_i + d_j, so kCE^2 moves by at most :math:`B = 2 E|r| \, E[|r| d]`, and kCE
       stays within the roots of value^2 -+ B.
     """
