@@ -116,6 +116,8 @@ class Pipeline:
         self._stopping = threading.Event()
         self.panes = PaneView()
         self.status = PipelineStatus()
+        self.failure: Exception | None = None
+        """Why :meth:`run` returned by itself: a MonitorError where an operator has to mend something."""
 
     def stop(self) -> None:
         """Ask :meth:`run` to finish its batch, save, leave and return. Any thread."""
@@ -132,10 +134,10 @@ class Pipeline:
                 self.step()
             self._save_all()
         except MonitorError as error:
-            phase, detail = Phase.FAILED, str(error)
+            phase, detail, self.failure = Phase.FAILED, str(error), error
             _log.error("the pipeline stopped", error=type(error).__name__, detail=detail)
         except Exception as error:  # noqa: BLE001 - the thread ends here; the status must say why
-            phase, detail = Phase.FAILED, f"unexpected {type(error).__name__}: {error}"
+            phase, detail, self.failure = Phase.FAILED, f"unexpected {type(error).__name__}: {error}", error
             _log.exception("the pipeline failed")
         finally:
             self._source.close()
