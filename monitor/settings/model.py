@@ -62,6 +62,8 @@ class EmbeddedSettings(Section):
     """Partitions of each topic, for a log that is new; one that exists keeps its own."""
     retention_bytes: Annotated[int, Field(ge=1)] | None = None
     """Size of a topic partition, in bytes, beyond which its oldest records go; null keeps all of them."""
+    retention: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    """Age beyond which records go, a file of them at a time; null keeps all of them."""
 
 
 class KafkaSettings(Section):
@@ -239,6 +241,8 @@ class EvaluationSettings(Section):
     """Outcomes of 0 below which a window is `insufficient`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 199
     """Resamples for confidence intervals and for the level of a perfectly calibrated model; 0 leaves both out."""
+    look_back: Duration = timedelta(hours=1)
+    """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
     max_series: Positive = 1000
     """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
 
@@ -250,8 +254,16 @@ class ApiSettings(Section):
     """Address to listen on; 0.0.0.0 listens on all, and there is no log-in."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which is logged."""
-    max_body_bytes: Positive = 16 * 1024 * 1024
-    """Size of the largest request body that is read."""
+    max_report_bytes: Positive = 32 * 1024 * 1024
+    """Size of the largest body of POST /v1/reports."""
+    max_event_bytes: Positive = 4 * 1024 * 1024
+    """Size of the largest body of POST /v1/events."""
+    body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    """How long a request may take to send its body."""
+    computations: Positive = 2
+    """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
+    computation_wait: Duration = timedelta(seconds=10)
+    """How long a request waits for its turn to be computed."""
 
 
 class DeadLetterSettings(Section):

@@ -1,0 +1,1 @@
+"""The one place where concrete parts meet: settings become a running service."""

@@ -1,0 +1,257 @@
+"""Spreads the settings over the parts. No part reads them itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from monitor.clock import Clock
+from monitor.evaluation.assess import Minimum
+from monitor.evaluation.evaluator import Evaluator
+from monitor.evaluation.windows import PaneReader, Window
+from monitor.events.codec import Decoder
+from monitor.events.model import DeadLetter, Kind, ModelPolicy
+from monitor.events.strata import Caps
+from monitor.settings import Settings
+from monitor.settings.model import KafkaSettings, ModelsSettings
+from monitor.settings.values import to_ms
+from monitor.sources.base import LogStart, Message, Source, Topics, Writer
+from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded_log import EmbeddedLog
+from monitor.sources.kafka import KafkaSource
+from monitor.sources.kafka_connection import KafkaConnection
+from monitor.sources.kafka_writer import KafkaWriter
+from monitor.store.base import StateStore
+from monitor.store.sql import SqlStore
+from monitor.stream.partition import PartitionSettings
+from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
+
+_KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
+
+_HEADER: Final = "calibration-dead-letter-"
+"""Begins the names of the headers that a dead letter gets besides its own."""
+
+
+class Log(NamedTuple):
+    """Both ends of the log of events."""
+
+    source: Source
+    writer: Writer
+
+
+def make_topics(settings: Settings) -> Topics:
+    """The topics that are read."""
+    named = settings.source.topics.named
+    return Topics({topic: _KINDS[kind] for kind, topic in named.items() if topic is not None})
+
+
+def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
+    """The policy of a model by name, or None where the model has to be declared and is not."""
+    defaults = models.defaults
+    usual = ModelPolicy(
+        horizon_ms=to_ms(defaults.horizon),
+        lateness_ms=to_ms(defaults.allowed_lateness),
+        implied_negative=defaults.implied_negative,
+        segments=defaults.segments,
+    )
+    declared = {}
+    for name, model in models.declared.items():
+        # Each key of a declaration is called as in the defaults, and None where it is left out.
+        own = defaults.model_copy(update={key: value for key, value in model if value is not None})
+        declared[name] = ModelPolicy(
+            horizon_ms=to_ms(own.horizon),
+            lateness_ms=to_ms(own.allowed_lateness),
+            implied_negative=own.implied_negative,
+            segments=own.segments,
+        )
+    fallback = None if models.only_declared else usual
+    return lambda name: declared.get(name, fallback)
+
+
+def make_windows(settings: Settings) -> list[Window]:
+    """The windows that every series is measured in."""
+    return [
+        Window(name=window.title, length_ms=to_ms(window.reach), last=window.last, mature=window.mature)
+        for window in settings.windows
+    ]
+
+
+def make_partition_settings(settings: Settings) -> PartitionSettings:
+    """What all partitions have in common."""
+    caps = settings.caps
+    return PartitionSettings(
+        policy=make_policy(settings.models),
+        pane_retention_ms=pane_retention_ms(make_windows(settings), to_ms(settings.evaluation.look_back)),
+        caps=Caps(models=caps.models, versions=caps.versions, segment_values=caps.segment_values, strata=caps.strata),
+        max_predictions=settings.pipeline.max_pending,
+    )
+
+
+def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[int, int]:
+    """Width of panes -> how long they are kept beyond horizon and lateness: as long as a window may ask for them."""
+    kept: dict[int, int] = {}
+    for window in windows:
+        # A window ends at the start of a pane, so it may reach back one pane further than it is long.
+        kept[window.slide_ms] = max(kept.get(window.slide_ms, 0), window.length_ms + 2 * window.slide_ms + look_back_ms)
+    return kept
+
+
+def make_decoder(settings: Settings, clock: Clock) -> Decoder:
+    """A decoder with the limits of the settings."""
+    pipeline = settings.pipeline
+    return Decoder(max_bytes=pipeline.max_message_bytes, max_ahead_ms=to_ms(pipeline.max_ahead), clock=clock)
+
+
+def make_log(settings: Settings, clock: Clock) -> Log:
+    """Both ends of the log. A Kafka cluster is not asked for anything yet.
+
+    Raises
+    ------
+    SettingsError
+        Something that the settings name is not there, or is wrong.
+    SourceError
+        The embedded log cannot be opened.
+    """
+    topics = make_topics(settings)
+    start = LogStart(when_new=settings.source.start, when_purged=settings.source.when_purged)
+    if settings.source.kind == "embedded":
+        log = make_embedded_log(settings, clock)
+        return Log(EmbeddedSource(log, topics, log_start=start), EmbeddedWriter(log))
+    kafka = settings.source.kafka
+    connection = make_connection(kafka)
+    source = KafkaSource(
+        connection,
+        topics,
+        group_id=kafka.group_id,
+        group_instance_id=kafka.group_instance_id,
+        log_start=start,
+        session_timeout_seconds=kafka.session_timeout.total_seconds(),
+        max_poll_interval_seconds=kafka.max_poll_interval.total_seconds(),
+        clock=clock,
+    )
+    return Log(source, KafkaWriter(connection))
+
+
+def make_writer(settings: Settings, clock: Clock) -> Writer:
+    """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
+    if settings.source.kind == "embedded":
+        return EmbeddedWriter(make_embedded_log(settings, clock))
+    return KafkaWriter(make_connection(settings.source.kafka))
+
+
+def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
+    """The embedded log."""
+    embedded = settings.source.embedded
+    return EmbeddedLog(
+        Path(embedded.directory).expanduser(),
+        partitions=embedded.partitions,
+        retention_bytes=embedded.retention_bytes,
+        retention_ms=None if embedded.retention is None else to_ms(embedded.retention),
+        clock=clock,
+    )
+
+
+def make_connection(kafka: KafkaSettings) -> KafkaConnection:
+    """How the brokers are reached."""
+
+    def reveal(name: str) -> str | None:
+        secret = getattr(kafka, name)
+        return None if secret is None else str(secret.get_secret_value())
+
+    return KafkaConnection(
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id=kafka.client_id,
+        security_protocol=kafka.security_protocol,
+        ssl_cafile=kafka.ssl_cafile,
+        ssl_certfile=kafka.ssl_certfile,
+        ssl_keyfile=kafka.ssl_keyfile,
+        ssl_password=reveal("ssl_password"),
+        ssl_check_hostname=kafka.ssl_check_hostname,
+        sasl_mechanism=kafka.sasl_mechanism,
+        sasl_plain_username=kafka.sasl_plain_username,
+        sasl_plain_password=reveal("sasl_plain_password"),
+        sasl_kerberos_service_name=kafka.sasl_kerberos_service_name,
+        connect_seconds=kafka.connect_timeout.total_seconds(),
+        request_seconds=kafka.request_timeout.total_seconds(),
+    )
+
+
+def open_store(settings: Settings, clock: Clock) -> SqlStore:
+    """The store; made when it is not there.
+
+    Raises
+    ------
+    SettingsError, StoreError
+        As of :meth:`SqlStore.open`.
+    """
+    return SqlStore.open(settings.store.url, dead_letter_limit=settings.dead_letters.keep, clock=clock)
+
+
+def make_pipeline(settings: Settings, log: Log, store: StateStore, clock: Clock) -> Pipeline:
+    """The pipeline between a log and a store."""
+    pipeline, letters = settings.pipeline, settings.dead_letters
+    return Pipeline(
+        log.source,
+        store,
+        make_decoder(settings, clock),
+        partitions=make_partition_settings(settings),
+        settings=PipelineSettings(
+            kinds=make_topics(settings).kinds,
+            max_poll_records=pipeline.max_poll_records,
+            checkpoint_seconds=pipeline.checkpoint_interval.total_seconds(),
+            alignment_seconds=pipeline.topic_alignment.total_seconds(),
+            dead_letter_ceiling=DeadLetterCeiling(ratio=letters.max_ratio, messages=letters.block),
+        ),
+        clock=clock,
+        send_dead_letters=None if letters.topic is None else dead_letter_sender(letters.topic, log.writer),
+    )
+
+
+def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evaluator:
+    """The evaluator of what was counted."""
+    evaluation = settings.evaluation
+    return Evaluator(
+        panes,
+        make_windows(settings),
+        interval_seconds=evaluation.interval.total_seconds(),
+        minimum=make_minimum(settings),
+        draws=evaluation.draws,
+        max_series=evaluation.max_series,
+        clock=clock,
+    )
+
+
+def make_minimum(settings: Settings) -> Minimum:
+    """How much must be known before a window is measured."""
+    evaluation = settings.evaluation
+    return Minimum(
+        events=evaluation.minimum_events,
+        positives=evaluation.minimum_positives,
+        negatives=evaluation.minimum_negatives,
+    )
+
+
+def dead_letter_sender(topic: str, writer: Writer) -> Callable[[Sequence[DeadLetter]], None]:
+    """Writes dead letters to a topic: the original key, bytes and headers, and where they were and why as headers."""
+
+    def send(letters: Sequence[DeadLetter]) -> None:
+        writer.write([_as_message(topic, letter) for letter in letters])
+
+    return send
+
+
+def _as_message(topic: str, letter: DeadLetter) -> Message:
+    told = {
+        "reason": letter.reason.value,
+        "detail": letter.detail,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+    }
+    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in told.items()]
+    return Message(
+        topic,
+        letter.value,
+        key=letter.key,
+        headers=(*letter.headers, *headers),
+        timestamp_ms=letter.timestamp_ms if letter.timestamp_ms >= 0 else None,
+    )
