@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
-from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction, partition_key
 from monitor.events.examine import Examiner
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.model import DeadLetter, EventColumns, Kind, Record, RecordBatch
@@ -37,8 +36,6 @@ from monitor.events.strata import REFUSED, Strata
 from monitor.events.times import DAY_MS, EARLIEST_MS, parse_times
 from monitor.events.wire import ABSENT, Event
 from monitor.kernels.rfc3339 import GOOD
-
-__all__ = ["Decoded", "Decoder", "encode_labelled", "encode_outcome", "encode_prediction", "partition_key"]
 
 Features = NDArray[np.float32]
 
@@ -168,11 +165,8 @@ class Decoder:
         events: Sequence[Event], rows: Sequence[int], draft: "_Draft", features: dict[int, Features]
     ) -> None:
         """Read the features of the good events; those that are not readable make their event doubtful."""
-        places = [
-            at
-            for at, event in enumerate(events)
-            if event.features is not ABSENT and draft.good[at] and draft.kind[at] != Kind.OUTCOME
-        ]
+        readable = (draft.good & (draft.kind != Kind.OUTCOME)).tolist()
+        places = [at for at, event in enumerate(events) if event.features is not ABSENT and readable[at]]
         if not places:
             return
         column = read_feature_column([events[at].features for at in places])

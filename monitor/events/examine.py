@@ -151,6 +151,9 @@ def _fields(value: bytes) -> Fields:
 
 def _not_json(text: str, wrong: str) -> Rejected:
     """Why a message is no JSON; by its key where a bare NaN or Infinity is the cause, as careless encoders write it."""
+    unsaid = Rejected(Reason.NOT_JSON, f"{wrong}, in {shown(text)}")
+    if "NaN" not in text and "Infinity" not in text:
+        return unsaid
     constants: list[_NonFinite] = []
 
     def noted(name: str) -> _NonFinite:
@@ -162,7 +165,7 @@ def _not_json(text: str, wrong: str) -> Rejected:
     except ValueError:
         constants.clear()
     if not constants:
-        return Rejected(Reason.NOT_JSON, f"{wrong}, in {shown(text)}")
+        return unsaid
     if isinstance(value, dict):
         for key, reason in _REASONS.items():
             bad = _non_finite(value.get(key))

@@ -26,6 +26,8 @@ class Name(NamedTuple):
     """Of the hash of the model's ids."""
 
 
+# A plain integer: the look-up of an enumeration's member costs more than the rest of a comparison.
+_OUTCOME: Final = int(Kind.OUTCOME)
 _NONE: Final = Name(REFUSED, REFUSED, 0)
 
 
@@ -45,7 +47,7 @@ class Names(dict[Spelling, Name]):
         """The name of each event, in order, and by its place which event names itself wrongly, and how."""
         self._rejected = {}
         # No list of the spellings is kept: so many tuples would only feed the garbage collector.
-        if not (kind == Kind.OUTCOME).any():
+        if not (kind == _OUTCOME).any():
             names = [self[event.model, event.version, bytes(event.segments)] for event in events]
         else:
             names = [self[_spelling(event, of)] for event, of in zip(events, kind.tolist(), strict=True)]
@@ -78,4 +80,4 @@ class Names(dict[Spelling, Name]):
 
 
 def _spelling(event: Event, kind: int) -> Spelling:
-    return event.model if kind == Kind.OUTCOME else (event.model, event.version, bytes(event.segments))
+    return event.model if kind == _OUTCOME else (event.model, event.version, bytes(event.segments))
