@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.real.kafka import KafkaBroker
+from tests.real.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +13,10 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
     """A running Kafka broker. Use topics and groups of your own; who stops it starts it again."""
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL server. Take a new database; who stops it starts it again."""
+    with PostgresServer() as server:
+        yield server

@@ -10,22 +10,33 @@ from pathlib import Path
 from typing import IO
 
 # Run between fork and exec of the server, in an interpreter of its own: `preexec_fn` is unsafe once threads run. The
-# kernel's death signal (1 is PR_SET_PDEATHSIG, 9 SIGKILL) survives the exec. Where there is none, stop() has to do.
+# kernel's death signal (1 is PR_SET_PDEATHSIG, 9 SIGKILL) survives the exec, but no change of user: that comes first.
+# Where there is none, stop() has to do.
 _LAUNCHER = """
 import os, sys
-if sys.platform == "linux":
+linux = sys.platform == "linux"
+if linux:
     import ctypes
-    ctypes.CDLL(None).prctl(1, 9)
-    if os.getppid() != int(sys.argv[1]):
+    prctl = ctypes.CDLL(None).prctl
+parent, user, group = map(int, sys.argv[1:4])
+if user >= 0:
+    os.setgroups([])
+    os.setgid(group)
+    os.setuid(user)
+if linux:
+    prctl(1, 9)
+    if os.getppid() != parent:
         os._exit(1)
-os.execvp(sys.argv[2], sys.argv[2:])
+os.execvp(sys.argv[4], sys.argv[4:])
 """
 
 
-def start_child(command: Sequence[str | Path], directory: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a server that dies with the thread that called this, however that ends."""
+def start_child(
+    command: Sequence[str | Path], directory: Path, output: IO[bytes], user: tuple[int, int] = (-1, -1)
+) -> subprocess.Popen[bytes]:
+    """Start a server that dies with the thread that called this, however that ends; as (user, group) if given."""
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid()), *map(str, command)],
+        [sys.executable, "-I", "-S", "-c", _LAUNCHER, *map(str, (os.getpid(), *user, *command))],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=output,

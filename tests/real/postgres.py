@@ -1,0 +1,153 @@
+"""A real PostgreSQL server for tests and benchmarks, on the loopback only, from the binaries of ``pgserver``.
+
+``python -m tests.real.postgres`` starts one by hand and prints where it listens.
+"""
+
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+
+from tests.real.child import free_ports, start_child, tail
+
+PASSWORD: Final = "s3cret/of:postgres@tests"
+START_SECONDS: Final = 30
+STOP_SECONDS: Final = 30
+
+# pgserver's own way of running under root adds a user to the system and opens folders up to the root to everyone.
+_UNPRIVILEGED: Final = "nobody"
+
+
+class PostgresServer:
+    """One server with its own data; it keeps its port and its data from start to start.
+
+    PostgreSQL refuses to run as root: then it runs as ``nobody``, in a folder that is theirs.
+    """
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="postgres-"))
+        self.log = self.directory / "server.log"
+        self.port = free_ports(1)[0]
+        self._user = (-1, -1)
+        packages = _packages()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._databases = count(1)
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(_UNPRIVILEGED)
+            self._user = (entry.pw_uid, entry.pw_gid)
+            os.chown(self.directory, *self._user)
+            # They may not be let into the folder where the packages are. The binaries find what they need beside them.
+            for folder in packages.glob("pgserver*"):
+                shutil.copytree(folder, self.directory / "packages" / folder.name)
+            packages = self.directory / "packages"
+        self._binaries = packages / "pgserver" / "pginstall" / "bin"
+
+    def __enter__(self) -> Self:
+        try:
+            self._initialise()
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.directory)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",
+            "port": str(self.port),
+            "fsync": "off",
+            "max_connections": "50",
+        }
+        options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        with self.log.open("ab") as output:
+            self._process = start_child(
+                [self._binaries / "postgres", "-D", self.directory / "data", *options],
+                self.directory,
+                output,
+                self._user,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
+            except psycopg.OperationalError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"PostgreSQL did not start: {error}\n{tail(self.log)}") from error
+                time.sleep(0.05)
+            else:
+                return
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop the server: SIGINT ends all sessions in order, SIGQUIT leaves at once, as a crash would."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def url(self, database: str, *, port: int | None = None) -> str:
+        """Where a database is."""
+        password = PASSWORD.replace("/", "%2F").replace(":", "%3A").replace("@", "%40")
+        return f"postgresql://postgres:{password}@127.0.0.1:{port or self.port}/{database}"
+
+    def new_database(self) -> str:
+        """Create an empty database; its name."""
+        name = f"test_{next(self._databases)}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return name
+
+    def _initialise(self) -> None:
+        password = self.directory / "password"
+        password.write_text(PASSWORD)
+        with self.log.open("ab") as output:
+            process = start_child(
+                [
+                    *(self._binaries / "initdb", "-D", self.directory / "data", "--username=postgres"),
+                    *("--auth=scram-sha-256", f"--pwfile={password}"),
+                    *("--encoding=UTF8", "--no-locale", "--no-sync"),
+                ],
+                self.directory,
+                output,
+                self._user,
+            )
+            if process.wait(START_SECONDS):
+                raise RuntimeError(f"initdb failed\n{tail(self.log)}")
+
+
+def _packages() -> Path:
+    package = importlib.util.find_spec("pgserver")
+    if package is None or not package.submodule_search_locations:
+        raise RuntimeError("pgserver is not installed: run `pip install -e '.[dev]'`")
+    return Path(package.submodule_search_locations[0]).parent
+
+
+if __name__ == "__main__":
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, lambda *_: sys.exit(0))
+    with PostgresServer() as server:
+        print(server.url(server.new_database()), flush=True)
+        signal.pause()
