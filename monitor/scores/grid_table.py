@@ -135,8 +135,9 @@ class GridTable:
         counts = positives + negatives
         above = values[:, POSITIVE_SUM] + values[:, NEGATIVE_SUM]
         lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
-        # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is held inside it.
-        score = np.clip(anchor + above / (counts * grid.UNITS), lower, upper)
+        # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is held inside it, below the
+        # upper edge, which belongs to the next cell.
+        score = np.clip(anchor + above / (counts * grid.UNITS), lower, np.nextafter(upper, lower))
         return ScoreTable(
             score=score,
             positives=positives,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
+from monitor.kernels.sorted_events import count_packed, pack_events
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,24 +74,12 @@ class ScoreTable:
                 raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
             _check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
 
-        p = p + 0.0  # -0.0 becomes 0.0
-        order = np.argsort(p)
-        ordered = p[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if p.size else np.zeros(0, np.int64)
-        score = ordered[starts]
-        y_ordered = y[order]
-        if p.size == 0:
-            positives = negatives = np.zeros(0)
-        elif w is None:
-            counts = np.diff(np.r_[starts, p.size]).astype(np.float64)
-            positives = np.add.reduceat(y_ordered, starts)
-            negatives = counts - positives
+        if w is None:
+            packed = pack_events(p, y)
+            packed.sort()
+            score, positives, negatives = count_packed(packed)
         else:
-            w_ordered = w[order]
-            positives = np.add.reduceat(w_ordered * y_ordered, starts)
-            negatives = np.add.reduceat(w_ordered * (1.0 - y_ordered), starts)
-            kept = positives + negatives > 0.0
-            score, positives, negatives = score[kept], positives[kept], negatives[kept]
+            score, positives, negatives = _weigh(p + 0.0, y, w)  # -0.0 becomes 0.0
         return cls(
             score=score,
             positives=positives,
@@ -141,6 +130,20 @@ class ScoreTable:
     def exact(self) -> bool:
         """Whether every row is one distinct prediction."""
         return bool(np.array_equal(self.lower, self.upper))
+
+
+def _weigh(p: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Distinct predictions that have a weight, with the weights of their positives and negatives."""
+    # Ordered by outcome and weight too: a sum of weights must not depend on the order in which events came.
+    order = np.lexsort((w, y, p))
+    p, y, w = p[order], y[order], w[order]
+    starts = np.flatnonzero(np.diff(p, prepend=-1.0))
+    if starts.size == 0:
+        return p, p, p
+    positives = np.add.reduceat(w * y, starts)
+    negatives = np.add.reduceat(w * (1.0 - y), starts)
+    kept = positives + negatives > 0.0
+    return p[starts][kept], positives[kept], negatives[kept]
 
 
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
