@@ -1,0 +1,147 @@
+"""A score table becomes measures with their uncertainty, or the reason why it does not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Final
+
+from monitor.errors import NotEnoughData, SettingsError
+from monitor.evaluation.report import MeasureResult
+from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
+from monitor.measures import MEASURES
+from monitor.measures.base import Measure
+from monitor.scores import ScoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class Minimum:
+    """How much must be known before anything is said: a number from a handful of outcomes misleads.
+
+    Attributes
+    ----------
+    events
+        Predictions with an outcome, at least 1.
+    positives, negatives
+        Those of them with outcome 1, and 0.
+    """
+
+    events: int = 100
+    positives: int = 5
+    negatives: int = 5
+
+    def __post_init__(self) -> None:
+        for name, value, least in (
+            ("events", self.events, 1),
+            ("positives", self.positives, 0),
+            ("negatives", self.negatives, 0),
+        ):
+            if value < least:
+                raise SettingsError(f"minimum {name} must be at least {least}, got {value}")
+
+    def shortfall(self, table: ScoreTable) -> str | None:
+        """What is missing, in words, or None."""
+        n, positives, negatives = table.total, table.positives.sum(), table.negatives.sum()
+        if n < self.events:
+            if n == 0:
+                return f"no prediction has an outcome: at least {self.events} are needed"
+            return f"only {n:g} of at least {self.events} predictions have an outcome"
+        for name, value, least in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
+            if value < least:
+                return f"{f'only {value:g}' if value else 'no'} {name}: at least {least} are needed"
+        return None
+
+
+GIVEN: Final = Minimum(events=2, positives=0, negatives=0)
+"""For data that somebody hands over to be measured, a file or two lists: its size is theirs to judge, and each measure
+stands beside its interval and its level under calibration. One event alone has no frequency to compare with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What a table says of calibration: measures by name, or why there are none."""
+
+    measures: Mapping[str, MeasureResult] = field(default_factory=dict)
+    insufficient: str | None = None
+
+
+def assess(
+    table: ScoreTable,
+    *,
+    measures: Mapping[str, Measure] = MEASURES,
+    minimum: Minimum | None = None,
+    draws: int = DRAWS,
+    seed: int | None = None,
+) -> Assessment:
+    """Measure a table, with intervals and levels under calibration.
+
+    Values are of the table as it is, exact for raw predictions; intervals and levels come from its cells.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    measures
+        Those wanted, by name. One that is not defined on this table (TCE on weights, or a value that is not finite)
+        is left out of the result. Weights have values and no uncertainty.
+    minimum
+        How much must be known; ``Minimum()`` if left out.
+    draws
+        Resamples for intervals and levels; 0 leaves both out.
+    seed
+        For the resamples; the table's content if left out, so that the same table gives the same numbers.
+
+    Raises
+    ------
+    InputError
+        ``draws`` is neither 0 nor at least 19.
+    """
+    result = point_values(table, measures=measures, minimum=minimum or Minimum())
+    if draws == 0 or not result.measures:
+        return result
+    chosen = {name: measures[name] for name in result.measures}
+    return with_uncertainty(result, uncertainty(table, chosen, draws=draws, seed=seed))
+
+
+def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:
+    """The values alone, with their error bounds: what can be had at every evaluation."""
+    shortfall = minimum.shortfall(table)
+    if shortfall is not None:
+        return Assessment(insufficient=shortfall)
+    results: dict[str, MeasureResult] = {}
+    reasons: list[str] = []
+    for name, measure in measures.items():
+        if measure.needs_whole_counts and table.weighted:
+            reasons.append(f"{name} needs whole counts, not weights")
+            continue
+        try:
+            value = measure.value(table)
+        except NotEnoughData as error:
+            reasons.append(str(error))
+            continue
+        if not isfinite(value):
+            reasons.append(f"{name} is not finite on these predictions")
+            continue
+        results[name] = MeasureResult(value, measure.unit, error_bound=measure.error_bound(table, value))
+    return Assessment(results, None if results else "; ".join(reasons) or "no measure is asked for")
+
+
+def with_uncertainty(assessment: Assessment, found: Mapping[str, Uncertainty]) -> Assessment:
+    """The same values with what is known of their uncertainty."""
+    return replace(
+        assessment,
+        measures={
+            name: _with_uncertainty(result, found[name]) if name in found else result
+            for name, result in assessment.measures.items()
+        },
+    )
+
+
+def _with_uncertainty(result: MeasureResult, found: Uncertainty) -> MeasureResult:
+    return replace(
+        result,
+        lower=found.lower(result.value),
+        upper=found.upper(result.value),
+        null_mean=found.null_mean,
+        null_q95=found.null_q95,
+        p_value=found.p_value,
+    )

@@ -1,0 +1,116 @@
+"""Reports of data that somebody hands over: two lists, a file's rows, the body of a request."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError
+from monitor.evaluation.assess import GIVEN, Minimum, assess
+from monitor.evaluation.report import Report
+from monitor.evaluation.uncertainty import DRAWS
+from monitor.events.model import ALL, UNVERSIONED
+from monitor.measures import MEASURES
+from monitor.measures.base import Measure
+from monitor.scores import ScoreTable
+
+UNNAMED = "unnamed"
+"""The model of data that names none."""
+
+
+def evaluate(
+    p: ArrayLike,
+    y: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    time_ms: ArrayLike | None = None,
+    measures: Mapping[str, Measure] = MEASURES,
+    minimum: Minimum = GIVEN,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    model: str = UNNAMED,
+    version: str = UNVERSIONED,
+    segment: str = ALL,
+) -> Report:
+    """The whole report of predictions and their outcomes.
+
+    Parameters
+    ----------
+    p
+        Predictions P(y = 1), shape (n,), every value in [0, 1].
+    y
+        Outcomes, shape (n,): 0 or 1 (or bool), nan for a prediction whose outcome is not known.
+    weight
+        shape (n,), every value finite and >= 0; 1 each if left out. With weights there are no intervals and levels, and
+        no measure that needs whole counts; ``n`` and ``positives`` still count predictions.
+    time_ms
+        Times of the predictions, shape (n,), milliseconds since the epoch: the report says which times it covers.
+    measures
+        Those wanted, by name.
+    minimum
+        How much must be known before anything is said. By default all data of at least two outcomes are measured.
+    draws
+        Resamples for intervals and levels under calibration, at least 19; 0 leaves both out.
+    seed
+        For the resamples; the data themselves if left out, so that the same data give the same report.
+    model, version, segment
+        What the report says it is about.
+
+    Returns
+    -------
+    Report
+        Of the window ``all``.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or lengths differ. The message names the first such value.
+
+    Examples
+    --------
+    >>> report = evaluate([0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19], [1, 0, 1, 1, 0, 1, 0, 0])
+    >>> round(report.measures["smce"].value, 5)
+    0.10575
+    """
+    prediction, outcome = _column("p", p), _column("y", y)
+    if prediction.shape != outcome.shape:
+        raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
+    valid = (prediction >= 0.0) & (prediction <= 1.0)
+    if not valid.all():
+        at = int(np.argmin(valid))
+        raise InputError(f"p must be in [0, 1], got {prediction[at]:g} at index {at}")
+    times = None if time_ms is None else _column("time_ms", time_ms)
+    weights = None if weight is None else _column("weight", weight)
+    for name, values in (("time_ms", times), ("weight", weights)):
+        if values is not None and values.shape != prediction.shape:
+            raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
+    known = ~np.isnan(outcome)
+    table = ScoreTable.from_events(prediction[known], outcome[known], None if weights is None else weights[known])
+    assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed)
+    n = int(np.count_nonzero(known))
+    return Report(
+        model=model,
+        version=version,
+        segment=segment,
+        window=ALL,
+        from_ms=int(times.min()) if times is not None and times.size else None,
+        to_ms=int(times.max()) + 1 if times is not None and times.size else None,
+        n=n,
+        positives=int(np.count_nonzero(outcome == 1.0)),
+        predictions=int(prediction.size),
+        prevalence=table.prevalence if table.rows else None,
+        mean_prediction=table.mean_prediction if table.rows else None,
+        measures=assessment.measures,
+        insufficient=assessment.insufficient if prediction.size else "there are no predictions",
+    )
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+    if array.ndim == 1:
+        return array
+    two = "; of class probabilities pass the column of class 1, p[:, 1]" if name == "p" and array.ndim == 2 else ""
+    raise InputError(f"{name} must have one dimension, got shape {array.shape}{two}")
