@@ -1,0 +1,80 @@
+"""Events from a file: JSON lines, as they stand in a topic, plain or packed with gzip."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Final, cast
+
+from monitor.errors import InputError
+from monitor.events.model import RecordBatch
+from monitor.sources.log_format import LogRecord
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_LINE_END: Final = b"\r\n"
+
+
+class EventFile:
+    """A file of events, one JSON object a line; blank lines, CRLF and a byte order mark do not matter.
+
+    Parameters
+    ----------
+    path
+        The file; a name ending in ``.gz`` says that it is packed.
+
+    Attributes
+    ----------
+    size
+        Bytes on disk.
+    bytes_read
+        How many of them have been read, for a progress bar. It ends at ``size``.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or it may not be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            what = "is a directory" if path.is_dir() else "no such file"
+            raise InputError(f"{path}: {what}; name a file of JSON lines that is there")
+        self.path = path
+        self.size = path.stat().st_size
+        self.bytes_read = 0
+
+    def batches(self, records: int = 10_000) -> Iterator[RecordBatch]:
+        """Go through the file, in batches of at most so many lines; offsets are line numbers from 1.
+
+        Raises
+        ------
+        InputError
+            The file cannot be read to its end.
+        """
+        self.bytes_read = 0
+        batch: list[LogRecord] = []
+        number = 0
+        try:
+            with ExitStack() as files:
+                raw = files.enter_context(self.path.open("rb"))
+                # A GzipFile reads like any file, though it does not say so.
+                packed = self.path.suffix.lower() == ".gz"
+                lines = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=raw))) if packed else raw
+                for number, line in enumerate(lines, start=1):
+                    text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
+                    if not text.strip():
+                        continue
+                    batch.append(LogRecord(number, -1, None, text.rstrip(_LINE_END), ()))
+                    if len(batch) == records:
+                        self.bytes_read = raw.tell()
+                        yield self._batch(batch, number)
+                        batch = []
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{self.path}: cannot be read after line {number}: {error}; is it whole?") from error
+        self.bytes_read = self.size
+        if batch:
+            yield self._batch(batch, number)
+
+    def _batch(self, records: list[LogRecord], number: int) -> RecordBatch:
+        return RecordBatch(self.path.name, 0, records, number + 1)
