@@ -58,6 +58,25 @@ class PaneCount(NamedTuple):
     labelled: int
 
 
+class CountedPane(Protocol):
+    """How much one pane holds, whoever counted it."""
+
+    @property
+    def start_ms(self) -> int:
+        """Where the pane begins."""
+        ...
+
+    @property
+    def predictions(self) -> int:
+        """Predictions in it."""
+        ...
+
+    @property
+    def labelled(self) -> int:
+        """Those of them with an outcome."""
+        ...
+
+
 class PaneReader(Protocol):
     """The panes as the evaluation sees them: summed over all partitions. May be called from any thread."""
 
@@ -77,7 +96,7 @@ class PaneReader(Protocol):
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
         ...
 
-    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[PaneCount]:
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[CountedPane]:
         """What each pane holds that starts in [from, to), ascending by start; empty ones left out."""
         ...
 
