@@ -1,1 +1,1 @@
-"""REST."""
+"""REST and the page: what people and programs ask over HTTP."""

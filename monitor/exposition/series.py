@@ -380,32 +380,3 @@ def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
 def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
     """Every series that the service exports, in the order in which it does."""
     return (*(each.series for each in measure_series(measures)), *WINDOWS, *EVALUATION, *PIPELINE, *PROCESS)
-
-
-_INTRODUCTION: Final = """\
-# Prometheus series
-
-Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py` and the measures'
-declarations. A series about a window is absent, and never 0, where there is nothing to say.
-"""
-
-
-def to_markdown(measures: Iterable[Measure]) -> str:
-    """The page that lists every series: docs/series.md."""
-    parts = [_INTRODUCTION]
-    sections = {
-        "Measures": tuple(each.series for each in measure_series(measures)),
-        "Windows": WINDOWS,
-        "Evaluation and exposition": EVALUATION,
-        "Pipeline": PIPELINE,
-        "Process": PROCESS,
-    }
-    for title, listed in sections.items():
-        parts += [f"## {title}\n", "| series | kind | labels | unit | meaning |\n|---|---|---|---|---|"]
-        parts += [
-            f"| `{series.name}` | {series.kind} | {', '.join(f'`{label}`' for label in series.labels)} "
-            f"| {series.unit} | {series.meaning} |"
-            for series in listed
-        ]
-        parts.append("")
-    return "\n".join(parts)

@@ -1,0 +1,102 @@
+"""GET /v1/models: what is watched."""
+
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.api.answers import answer, make_body
+from monitor.api.pages import page
+from monitor.api.parts import Parts
+from monitor.api.schemas import ModelsBody, ok, problems
+from monitor.api.snapshots import LatestView, SnapshotView
+from monitor.events.model import ModelPolicy
+from monitor.events.times import format_time
+
+_EXAMPLE = {
+    "models": [
+        {
+            "model": "churn",
+            "state": "measured",
+            "current_version": "7",
+            "versions": [{"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h", "7d"]}],
+            "watermark": "2026-11-20T18:00:00.000Z",
+            "policy": {
+                "horizon_seconds": 86400.0,
+                "lateness_seconds": 3600.0,
+                "implied_negative": False,
+                "segments": ["region"],
+            },
+            "report": "/v1/models/churn/report",
+        }
+    ],
+    "next_cursor": None,
+}
+
+
+class ModelsQuery(BaseModel):
+    """Which models are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="models on a page")] = 100
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
+
+
+def models_router(parts: Parts, latest: LatestView) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["reports"])
+
+    @router.get(
+        "/v1/models",
+        summary="The models that are watched",
+        response_class=Response,
+        responses=ok(ModelsBody, "Models by name, those declared that wait for events too", _EXAMPLE) | problems(422),
+    )
+    async def models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
+        view = latest()
+        versions = view.versions()
+        names = sorted({*versions, *parts.declared})
+        shown = page([(name,) for name in names], query.cursor or None, query.limit)
+        listed = [_entry(name, versions.get(name, {}), view, parts.policy(name)) for (name,) in shown.keys]
+        return answer(request, make_body({"models": listed, "next_cursor": shown.next_cursor}))
+
+    return router
+
+
+def _entry(
+    name: str, versions: dict[str, dict[str, Any]], view: SnapshotView, policy: ModelPolicy | None
+) -> dict[str, Any]:
+    watermark_ms = view.snapshot.watermarks_ms.get(name)
+    return {
+        "model": name,
+        "state": _state(name, versions, view),
+        "current_version": view.snapshot.current_versions.get(name),
+        "versions": [
+            {"version": version, "segments": list(known["segments"]), "windows": list(known["windows"])}
+            for version, known in versions.items()
+        ],
+        "watermark": None if watermark_ms is None else format_time(watermark_ms),
+        "policy": None
+        if policy is None
+        else {
+            "horizon_seconds": policy.horizon_ms / 1000,
+            "lateness_seconds": policy.lateness_ms / 1000,
+            "implied_negative": policy.implied_negative,
+            "segments": list(policy.segments),
+        },
+        "report": f"/v1/models/{quote(name)}/report",
+    }
+
+
+def _state(
+    name: str, versions: dict[str, dict[str, Any]], view: SnapshotView
+) -> Literal["measured", "insufficient", "failed", "waiting"]:
+    if not versions:
+        return "waiting"
+    reports = view.reports_of(name)
+    if not reports:
+        return "failed"
+    return "measured" if any(report.measures for report in reports) else "insufficient"

@@ -1,0 +1,123 @@
+"""What the API needs of the rest of the service. The one place where concrete parts meet hands it in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from numpy.typing import ArrayLike
+
+from monitor.clock import Clock, SystemClock
+from monitor.evaluation.report import Report, Snapshot
+from monitor.evaluation.windows import Window
+from monitor.events.codec import Decoder
+from monitor.events.model import ModelPolicy
+from monitor.sources.base import Topics, Writer
+from monitor.stream.status import PipelineStatus
+
+
+class Evaluator(Protocol):
+    """Holds the latest snapshot and answers for earlier times."""
+
+    @property
+    def latest(self) -> Snapshot:
+        """What the last evaluation found."""
+        ...
+
+    @property
+    def windows(self) -> Sequence[Window]:
+        """The windows of every series; the first is meant when nobody names one."""
+        ...
+
+    def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
+        """One report, recomputed if need be.
+
+        Raises
+        ------
+        UnknownSeries
+            Nothing is called that.
+        NoLongerKept
+            The events of that time are gone.
+        EvaluationFailed
+            It could not be made.
+        """
+        ...
+
+
+class Pipeline(Protocol):
+    """What reads and joins the events."""
+
+    @property
+    def status(self) -> PipelineStatus:
+        """Where it stands."""
+        ...
+
+
+class Evaluate(Protocol):
+    """The report of data that somebody hands over."""
+
+    def __call__(
+        self, p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None, model: str, version: str, segment: str
+    ) -> Report:
+        """Measure predictions ``p`` and outcomes ``y`` (nan where unknown), shape (n,).
+
+        Raises
+        ------
+        InputError
+            A value is out of its range, or lengths differ.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a request may ask for.
+
+    Attributes
+    ----------
+    report_bytes, event_bytes
+        Largest body of POST /v1/reports and of POST /v1/events.
+    body_seconds
+        How long a request may take to send its body.
+    computations
+        Reports that are computed at one time; those of the latest snapshot are not computed and do not count.
+    writes
+        Requests of POST /v1/events that are written at one time.
+    wait_seconds
+        How long a request waits for its turn to be computed or written.
+    """
+
+    report_bytes: int = 32 * 1024 * 1024
+    event_bytes: int = 4 * 1024 * 1024
+    body_seconds: float = 30.0
+    computations: int = 2
+    writes: int = 8
+    wait_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The other rooms, as the routes use them.
+
+    Attributes
+    ----------
+    policy
+        The policy of a model by name, or None where the model is not declared and has to be.
+    metrics
+        (Accept header) -> body and content type of GET /metrics.
+    declared
+        Names of the models that the settings declare: they are listed before their first event.
+    decoder
+        Makes a decoder with the stream's own limits.
+    """
+
+    evaluator: Evaluator
+    pipeline: Pipeline
+    evaluate: Evaluate
+    policy: Callable[[str], ModelPolicy | None]
+    writer: Writer
+    topics: Topics
+    metrics: Callable[[str | None], tuple[bytes, str]]
+    declared: Sequence[str] = ()
+    decoder: Callable[[], Decoder] = Decoder
+    clock: Clock = field(default_factory=SystemClock)
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,59 @@
+"""/healthz and /readyz: what an orchestrator asks."""
+
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from monitor.api.answers import MEDIA_TYPE, encode_json
+from monitor.api.parts import Pipeline
+from monitor.api.problems import Problem
+from monitor.api.schemas import HealthBody, ReadyBody, ok, problems
+from monitor.stream.status import Phase
+from monitor.version import VERSION
+
+_NOT_READY: Final = {
+    Phase.STARTING: "partitions are being assigned and their state is being restored; wait",
+    Phase.SOURCE_UNAVAILABLE: "the log of events does not answer and is asked again and again; see that it runs",
+    Phase.STORE_UNAVAILABLE: "the database does not answer and is asked again and again; see that it runs",
+    Phase.STOPPED: "the service is shutting down",
+    Phase.FAILED: "consumption has stopped for good; mend the cause and restart",
+}
+
+_NO_STORE: Final = {"cache-control": "no-store"}
+
+
+def probes_router(pipeline: Pipeline) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["operation"])
+
+    @router.get(
+        "/healthz",
+        summary="Whether the process answers",
+        description="The process alone: restarting it does not bring back a broker. See `/readyz` for the rest.",
+        response_class=Response,
+        responses=ok(HealthBody, "It does", {"status": "ok", "version": VERSION}) | problems(),
+    )
+    async def healthz() -> Response:
+        return Response(encode_json({"status": "ok", "version": VERSION}), headers=_NO_STORE, media_type=MEDIA_TYPE)
+
+    @router.get(
+        "/readyz",
+        summary="Whether partitions are assigned, restored and read",
+        response_class=Response,
+        responses=ok(ReadyBody, "They are", {"status": "ready", "partitions": [0, 1, 2, 3]}) | problems(503),
+    )
+    async def readyz() -> Response:
+        status = pipeline.status
+        if not status.ready:
+            because = f": {status.detail}" if status.detail else ""
+            raise Problem(
+                503, "not-ready", f"{status.phase}: {_NOT_READY[status.phase]}{because}", phase=status.phase.value
+            )
+        return Response(
+            encode_json({"status": "ready", "partitions": sorted(status.partitions)}),
+            headers=_NO_STORE,
+            media_type=MEDIA_TYPE,
+        )
+
+    return router

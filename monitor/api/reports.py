@@ -1,0 +1,108 @@
+"""Reports of the stream: one, or those of the latest snapshot by the page."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.api.answers import answer, make_body, tag
+from monitor.api.pages import page
+from monitor.api.parts import Parts
+from monitor.api.requests import Computations, parse_time
+from monitor.api.schemas import REPORT, ReportBody, ReportsBody, ok, problems
+from monitor.api.snapshots import LatestView
+from monitor.evaluation.report import ReportKey
+from monitor.events.model import ALL, SeriesKey
+
+_LIST_EXAMPLE = {
+    "evaluated_at": "2026-11-20T18:00:05.000Z",
+    "evaluation": 1207,
+    "failures": [],
+    "next_cursor": None,
+    "reports": [REPORT],
+}
+
+
+class ReportQuery(BaseModel):
+    """Which report is wanted. An empty parameter is one that is left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+    segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
+    window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
+    as_of: Annotated[
+        str,
+        Field(
+            description="when the model's watermark stood there: RFC 3339, or milliseconds since the epoch. "
+            "Recomputed from what is kept; now if left out.",
+            examples=["2026-11-20T10:00:00Z"],
+        ),
+    ] = ""
+
+
+class ReportsQuery(BaseModel):
+    """Which reports are wanted. An empty parameter is one that is left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
+    version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
+    segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
+    window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
+    limit: Annotated[int, Field(ge=1, le=1000, description="reports on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+
+
+def reports_router(parts: Parts, latest: LatestView, computations: Computations) -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["reports"])
+
+    @router.get(
+        "/v1/models/{model:path}/report",
+        summary="One report",
+        description="The report of one series in one window: one report, never several. Without `version` it is of "
+        "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
+        "window that is declared. Of the latest snapshot it is served as it stands there; `as_of` recomputes it. "
+        "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+        response_class=Response,
+        responses=ok(ReportBody, "The report; `insufficient` says why where it has no measures", REPORT)
+        | {304: {"description": "Nothing has changed since the answer with that ETag"}}
+        | problems(404, 410, 422, 503),
+    )
+    async def report(request: Request, model: str, query: Annotated[ReportQuery, Query()]) -> Response:
+        view = latest()
+        if not query.as_of:
+            version = query.version or view.snapshot.current_versions.get(model, "")
+            series = SeriesKey(model, version, query.segment or ALL)
+            body = view.report(ReportKey(series, query.window or parts.evaluator.windows[0].name))
+            if body is not None:
+                return answer(request, body)
+        as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
+        found = await computations.run(
+            lambda: parts.evaluator.report(
+                model, query.version or None, query.segment or ALL, query.window or None, as_of_ms
+            )
+        )
+        return answer(request, make_body(found.to_dict()))
+
+    @router.get(
+        "/v1/reports",
+        summary="The reports of the latest snapshot",
+        description="By model, version, segment and window, with what the last evaluation could not report.",
+        response_class=Response,
+        responses=ok(ReportsBody, "A page of reports", _LIST_EXAMPLE) | problems(422),
+    )
+    async def reports(request: Request, query: Annotated[ReportsQuery, Query()]) -> Response:
+        view = latest()
+        wanted = (query.model, query.version, query.segment, query.window)
+        keys = view.keys
+        if any(wanted):
+            keys = [
+                key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
+            ]
+        shown = page(keys, query.cursor or None, query.limit)
+        return answer(request, tag(view.listing(shown.keys, shown.next_cursor)))
+
+    return router

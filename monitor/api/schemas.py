@@ -1,0 +1,283 @@
+"""The bodies as OpenAPI describes them, with examples. Documentation alone: answers are encoded without these."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import models_json_schema
+
+from monitor.api.problems import MEDIA_TYPE as PROBLEM_TYPE
+
+JSON: Final = "application/json"
+
+
+class Body(BaseModel):
+    """Every body of the API: no keys beyond those listed."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
+
+
+class MeasureBody(Body):
+    """One measure of one window."""
+
+    value: float
+    unit: Literal["percent", "ratio"] = Field(description="percent is 0 to 100, ratio is 0 to 1")
+    lower: float | None = Field(description="lower end of the 95% confidence interval")
+    upper: float | None = Field(description="upper end of the 95% confidence interval")
+    null_mean: float | None = Field(description="mean if the model were perfectly calibrated")
+    null_q95: float | None = Field(description="95% point if the model were perfectly calibrated")
+    p_value: float | None = Field(description="share of perfectly calibrated resamples at least as far off")
+    error_bound: float | None = Field(description="how far value can lie from that of the raw predictions")
+
+
+class ReportBody(Body):
+    """What is known of the calibration of one series in one window."""
+
+    model: str
+    version: str
+    segment: str
+    window: str
+    from_: str | None = Field(alias="from", description="prediction times covered, from, included; RFC 3339")
+    to: str | None = Field(description="prediction times covered, to, excluded; RFC 3339")
+    n: int = Field(description="predictions whose outcome is known or implied, which the measures are of")
+    positives: int
+    prevalence: float | None
+    mean_prediction: float | None
+    predictions: int = Field(description="all predictions of the window, with or without an outcome")
+    label_coverage: float | None = Field(description="n / predictions")
+    measures: dict[str, MeasureBody] = Field(description="by name; empty where the data is insufficient")
+    insufficient: str | None = Field(description="why there are no measures, or null")
+
+
+class FailureBody(Body):
+    """A report that the last evaluation could not make."""
+
+    model: str
+    version: str
+    segment: str
+    window: str
+    reason: str
+
+
+class ReportsBody(Body):
+    """Reports of the latest snapshot."""
+
+    evaluated_at: str | None = Field(description="RFC 3339; null before the first evaluation")
+    evaluation: int = Field(description="counts the evaluations")
+    failures: list[FailureBody]
+    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
+    reports: list[ReportBody]
+
+
+class PolicyBody(Body):
+    """What is declared of a model."""
+
+    horizon_seconds: float = Field(description="how long after a prediction its outcome still counts")
+    lateness_seconds: float = Field(description="how far out of order events may stand in their log")
+    implied_negative: bool = Field(description="whether no outcome within the horizon means a negative")
+    segments: list[str] = Field(description="segment keys that become series of their own")
+
+
+class VersionBody(Body):
+    """A version of a model, with what is reported of it."""
+
+    version: str
+    segments: list[str]
+    windows: list[str]
+
+
+class ModelBody(Body):
+    """A model."""
+
+    model: str
+    state: Literal["measured", "insufficient", "failed", "waiting"] = Field(
+        description="measured: a report has measures; insufficient: reports, but too little data for any; "
+        "failed: no report could be made; waiting: no events yet"
+    )
+    current_version: str | None = Field(description="the one a report is of when nobody names one")
+    versions: list[VersionBody]
+    watermark: str | None = Field(description="newest event time seen, RFC 3339")
+    policy: PolicyBody | None
+    report: str = Field(description="path of its report")
+
+
+class ModelsBody(Body):
+    """Models by name."""
+
+    models: list[ModelBody]
+    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
+
+
+class DataBody(Body):
+    """Predictions with their outcomes, to be reported on."""
+
+    p: list[Annotated[float, Field(ge=0, le=1)]] = Field(description="predictions P(y = 1)")
+    y: list[Annotated[float, Field(json_schema_extra={"enum": [0, 1]})] | bool | None] = Field(
+        description="outcomes, as many: 0 or 1, true or false, or null where unknown"
+    )
+    weight: list[Annotated[float, Field(ge=0)]] | None = Field(
+        None, description="weights, as many; measures that need whole counts are left out then"
+    )
+    model: str = Field("unnamed", description="what the report says it is about")
+    version: str = Field("unversioned", description="likewise")
+    segment: str = Field("all", description="likewise")
+
+
+class RejectedBody(Body):
+    """An event that was not taken."""
+
+    index: int = Field(description="its place in the request, from 0")
+    reason: str = Field(description="as in the label reason of calibration_dead_letters_total, or refused_model")
+    detail: str = Field(description="names key and value and says what is allowed")
+
+
+class TakenBody(Body):
+    """What became of the events of a request."""
+
+    accepted: int = Field(description="written, and durable")
+    rejected: int
+    errors: list[RejectedBody] = Field(description="the first hundred of those rejected")
+
+
+class HealthBody(Body):
+    """The process answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class ReadyBody(Body):
+    """Partitions are assigned, restored and read."""
+
+    status: Literal["ready"]
+    partitions: list[int]
+
+
+class ProblemBody(BaseModel):
+    """RFC 9457 problem details. Some kinds have further members, such as ``errors``."""
+
+    type: str = Field(description="what programs tell the problem by")
+    title: str
+    status: int
+    detail: str = Field(description="names key and value and says what to do")
+    instance: str = Field(description="the path that was asked for")
+
+
+BODIES: Final = (
+    ReportBody,
+    ReportsBody,
+    ModelsBody,
+    DataBody,
+    TakenBody,
+    HealthBody,
+    ReadyBody,
+    ProblemBody,
+)
+
+REPORT: Final[dict[str, Any]] = {
+    "model": "churn",
+    "version": "7",
+    "segment": "all",
+    "window": "24h",
+    "from": "2026-11-19T10:00:00.000Z",
+    "to": "2026-11-20T10:00:00.000Z",
+    "n": 18211,
+    "positives": 3127,
+    "prevalence": 0.171709406402724,
+    "mean_prediction": 0.203318447,
+    "predictions": 20534,
+    "label_coverage": 0.886870556151,
+    "measures": {
+        "tce": {
+            "value": 61.3,
+            "unit": "percent",
+            "lower": None,
+            "upper": None,
+            "null_mean": 9.8,
+            "null_q95": 15.2,
+            "p_value": 0.005,
+            "error_bound": 0.4,
+        },
+        "smce": {
+            "value": 0.0317,
+            "unit": "ratio",
+            "lower": 0.0262,
+            "upper": 0.0371,
+            "null_mean": 0.0026,
+            "null_q95": 0.0049,
+            "p_value": 0.005,
+            "error_bound": 3.1e-6,
+        },
+    },
+    "insufficient": None,
+}
+
+_KINDS: Final = {
+    400: ("incomplete-body", "the connection was closed before the body was complete"),
+    404: ("unknown-series", "no window '25h'; windows are '1h', '24h', '7d'"),
+    408: ("slow-body", "the body was not complete after 30 seconds; 1024 bytes came"),
+    410: ("no-longer-kept", "predictions are kept since 2026-11-13T10:00:00Z: ask as of 2026-11-14T10:00:00Z or later"),
+    413: ("body-too-large", "the body must have at most 4194304 bytes, got 5000000 bytes; send it in several requests"),
+    415: ("unsupported-media-type", "Content-Type must be application/json, got text/plain"),
+    422: ("invalid-input", "outcome must be 0 or 1, got 2 at index 3"),
+    500: ("internal", "the service failed to answer; its log says why, under incident 0f9c2b6a41de"),
+    503: ("source-unavailable", "the broker does not answer; try again"),
+}
+
+
+def ok(body: type[Body], description: str, example: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entry of a good answer."""
+    return {
+        status: {
+            "description": description,
+            "content": {JSON: {"schema": reference(body), "example": example}},
+        }
+    }
+
+
+def text(media_type: str, description: str, example: str) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entry of a good answer that is no JSON."""
+    return {
+        200: {
+            "description": description,
+            "content": {media_type: {"schema": {"type": "string"}, "example": example}},
+        }
+    }
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entries of the problems that a route has, each with an example; 500 always."""
+    titles = {status: _KINDS[status] for status in (*statuses, 500)}
+    return {
+        status: {
+            "description": kind.replace("-", " ").capitalize(),
+            "content": {
+                PROBLEM_TYPE: {
+                    "schema": reference(ProblemBody),
+                    "example": {
+                        "type": f"urn:calibration-monitor:problem:{kind}",
+                        "title": kind.replace("-", " ").capitalize(),
+                        "status": status,
+                        "detail": detail,
+                        "instance": "/v1/...",
+                    },
+                }
+            },
+        }
+        for status, (kind, detail) in titles.items()
+    }
+
+
+def reference(body: type[BaseModel]) -> dict[str, str]:
+    """Where the schema of a body stands in the OpenAPI document."""
+    return {"$ref": f"#/components/schemas/{body.__name__}"}
+
+
+def definitions() -> dict[str, Any]:
+    """The schemas of all bodies, by name."""
+    # Answers as they are sent: a key that always comes is required.
+    _, schema = models_json_schema(
+        [(body, "validation" if body is DataBody else "serialization") for body in BODIES],
+        ref_template="#/components/schemas/{model}",
+    )
+    found: dict[str, Any] = schema["$defs"]
+    return found

@@ -1,0 +1,145 @@
+"""Serves an app in a thread of its own, with a graceful end."""
+
+import errno
+import ipaddress
+import socket
+import threading
+from typing import Final, Self
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from monitor.errors import SettingsError
+
+_START_SECONDS: Final = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ApiServer:
+    """An HTTP server. Use once: ``start``, then ``stop``; or as a context manager.
+
+    Parameters
+    ----------
+    app
+        What answers.
+    host, port
+        Where to listen; port 0 takes a free one, which :attr:`port` names after ``start``.
+    grace_seconds
+        How long ``stop`` lets requests finish that are under way.
+    """
+
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, *, grace_seconds: float = 5.0) -> None:
+        self._host = host
+        self._port = port
+        self._grace_seconds = grace_seconds
+        config = uvicorn.Config(
+            app,
+            lifespan="off",
+            # Logging belongs to the process, and a log of every request to whatever stands in front.
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=max(1, round(grace_seconds)),
+        )
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; the one asked for before ``start``."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """Where a browser on this machine finds the page."""
+        try:
+            address = ipaddress.ip_address(self._host)
+        except ValueError:
+            return f"http://{self._host}:{self._port}"
+        if address.is_unspecified:
+            return f"http://localhost:{self._port}"
+        return f"http://[{address}]:{self._port}" if address.version == 6 else f"http://{address}:{self._port}"
+
+    def start(self) -> None:
+        """Listen, and return once requests are answered.
+
+        Raises
+        ------
+        SettingsError
+            The address or the port cannot be had. Says why, and what to do.
+        """
+        listener = self._listen()
+        self._port = listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="api", daemon=True)
+        self._thread.start()
+        if not self._answers():
+            self.stop()
+            raise RuntimeError(f"the HTTP server did not start: {self._failure or 'no sign of life'}")
+        _log.info("listening", url=self.url)
+
+    def stop(self) -> None:
+        """Take no more requests, let those under way finish, and return when the thread has ended."""
+        if self._thread is None:
+            return
+        self._server.should_exit = True
+        # uvicorn's own grace, and as much again for what does not heed it.
+        self._thread.join(2 * self._grace_seconds + 1)
+        if self._thread.is_alive():
+            self._server.force_exit = True
+            self._thread.join(self._grace_seconds)
+        self._thread = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def _listen(self) -> socket.socket:
+        where = f"{self._host}:{self._port}"
+        try:
+            family, _, _, _, address = socket.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            return socket.create_server(address[:2], family=family, backlog=2048)
+        except socket.gaierror as error:
+            raise SettingsError(
+                f"api.host {self._host!r} is no address of this machine ({error.strerror}); "
+                "127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
+            ) from error
+        except OSError as error:
+            raise SettingsError(f"api.port: cannot listen on {where}: {_why(error)}") from error
+
+    def _run(self, listener: socket.socket) -> None:
+        try:
+            with listener:
+                self._server.run(sockets=[listener])
+        except BaseException as error:  # noqa: BLE001 - a thread's end is otherwise silent
+            self._failure = error
+            _log.error("the HTTP server ended", exc_info=error)
+
+    def _answers(self) -> bool:
+        """Wait until the server has started; False if it has not in time."""
+        thread = self._thread
+        waited = 0.0
+        while thread is not None and thread.is_alive() and waited < _START_SECONDS:
+            if self._server.started:
+                return True
+            thread.join(0.005)
+            waited += 0.005
+        return False
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the port is taken; end what listens there, or set another port (0 takes a free one)"
+    if error.errno == errno.EACCES:
+        return "this user may not; set a port from 1024 on"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine has no such address; 127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
+    return str(error.strerror or error)

@@ -1,0 +1,35 @@
+"""The page of the documentation that lists every series: docs/series.md."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from monitor.exposition.series import EVALUATION, PIPELINE, PROCESS, WINDOWS, measure_series
+from monitor.measures.base import Measure
+
+_INTRODUCTION: Final = """\
+# Prometheus series
+
+Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py` and the measures'
+declarations. A series about a window is absent, and never 0, where there is nothing to say.
+"""
+
+
+def to_markdown(measures: Iterable[Measure]) -> str:
+    """The page as Markdown."""
+    parts = [_INTRODUCTION]
+    sections = {
+        "Measures": tuple(each.series for each in measure_series(measures)),
+        "Windows": WINDOWS,
+        "Evaluation and exposition": EVALUATION,
+        "Pipeline": PIPELINE,
+        "Process": PROCESS,
+    }
+    for title, listed in sections.items():
+        parts += [f"## {title}\n", "| series | kind | labels | unit | meaning |\n|---|---|---|---|---|"]
+        parts += [
+            f"| `{series.name}` | {series.kind} | {', '.join(f'`{label}`' for label in series.labels)} "
+            f"| {series.unit} | {series.meaning} |"
+            for series in listed
+        ]
+        parts.append("")
+    return "\n".join(parts)

@@ -1,0 +1,88 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from monitor.evaluation.report import MeasureResult
+from monitor.exposition.exposition import Exposition
+from monitor.exposition.page import to_markdown
+from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.series import STATISTICS, catalogue, measure_series
+from monitor.exposition.windows import WindowFamilies
+from monitor.measures import MEASURES
+from monitor.sources.base import TopicPartition
+from monitor.stream.status import Phase, PipelineStatus
+from tests.snapshots import Evaluations, Pipeline, measure, report, snapshot
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for series in catalogue(MEASURES.values()):
+        assert re.fullmatch(r"(calibration|process)_[a-z][a-z0-9_]*", series.name)
+        assert series.name.endswith("_total") == (series.kind == "counter")
+        assert series.name.endswith("_info") == (series.kind == "info")
+        assert series.meaning.endswith(".")
+        assert not series.name.endswith(("_percent", "_ms", "_count", "_sum", "_bucket"))
+
+
+def test_no_name_is_listed_twice() -> None:
+    names = [series.name for series in catalogue(MEASURES.values())]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["tce_ratio", "kce", "smce", "intce", "surrogate_intce", "ece"])
+def test_the_names_that_charts_rely_on_are_there(name: str) -> None:
+    names = {series.name for series in catalogue(MEASURES.values())}
+    assert {
+        f"calibration_{name}{end}" for end in ("", "_lower", "_upper", "_null_mean", "_null_q95", "_p_value")
+    } <= names
+
+
+def test_one_declaration_adds_a_measure_and_percent_becomes_a_ratio() -> None:
+    found = {each.series.name: each for each in measure_series([measure("xce", "percent", 5)])}
+    assert found["calibration_xce_ratio"].scale == 0.01
+    assert found["calibration_xce_ratio_lower"].scale == 0.01
+    assert found["calibration_xce_ratio_p_value"].scale == 1.0
+
+
+def test_every_number_of_a_result_has_a_series() -> None:
+    assert set(STATISTICS) == set(MeasureResult.__dataclass_fields__) - {"unit"}
+
+
+def test_every_exported_series_is_listed_and_vice_versa() -> None:
+    evaluations = Evaluations()
+    evaluations.show(snapshot([report(measures=MEASURES.values())]))
+    status = PipelineStatus(phase=Phase.RUNNING, lag={TopicPartition("events", 0): 3}, checkpoint_ms=1_800_000_000_000)
+    registry = CollectorRegistry()
+    registry.register(Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))]))
+    exported = {sample.name for metric in registry.collect() for sample in metric.samples}
+    assert exported == {series.name for series in catalogue(MEASURES.values())}
+
+
+def test_labels_are_those_listed() -> None:
+    evaluations = Evaluations()
+    evaluations.show(snapshot([report(measures=MEASURES.values())]))
+    status = PipelineStatus(lag={TopicPartition("events", 0): 3})
+    parts = [WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))]
+    labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
+    for metric in Exposition(parts).collect():
+        for sample in metric.samples:
+            assert set(sample.labels) == labels[sample.name]
+
+
+def test_the_documented_command_makes_the_page_as_it_stands() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "monitor.exposition"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert made.stdout == (ROOT / "docs" / "series.md").read_text()
+    for series in catalogue(MEASURES.values()):
+        assert f"| `{series.name}` | {series.kind} |" in made.stdout
+
+
+def test_a_pipe_in_a_meaning_would_break_the_table() -> None:
+    rows = [line for line in to_markdown(MEASURES.values()).splitlines() if line.startswith("| `")]
+    assert all(row.count("|") == 6 for row in rows)
