@@ -137,6 +137,7 @@ class KafkaSource:
             remaining = deadline - self._clock.monotonic()
             wait_ms = max(0, round(min(remaining, _SLICE_SECONDS) * 1000))
             fetched: Mapping[KafkaTopicPartition, Any] = {}
+            _unblock(consumer)
             with self._translated():
                 fetched = consumer.poll(timeout_ms=wait_ms, max_records=max_records)
             revoked, assigned = self._take_news()
@@ -371,3 +372,14 @@ class KafkaSource:
         )  # fmt: skip
         consumer.seek(part, onward)
         self._next[part] = None
+
+
+def _unblock(consumer: KafkaConsumer) -> None:
+    """Let what was fetched for partitions that were paused meanwhile come to its turn.
+
+    kafka-python (3.0.12) keeps it aside and takes it up again only while nothing else is in its one slot for records
+    in turn; what is used up stays in there, so a resumed partition would stand still for ever.
+    """
+    fetcher = consumer._fetcher  # noqa: SLF001 - there is no public way
+    if fetcher._next_partition_records is not None and not fetcher._next_partition_records:  # noqa: SLF001
+        fetcher._next_partition_records = None  # noqa: SLF001
