@@ -1,6 +1,7 @@
 """What is saved is what is loaded, on both databases."""
 
 import gc
+import itertools
 
 import numpy as np
 import pytest
@@ -125,7 +126,7 @@ def test_however_a_pane_is_split_its_sum_is_the_same(store: SqlStore, cuts: list
     rng = np.random.default_rng(5)
     p, y = rng.random(60), rng.integers(-1, 2, 60)
     edges = [0, *sorted(cuts), 60]
-    parts = [GridTable.from_events(p[a:b], y[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [GridTable.from_events(p[a:b], y[a:b]) for a, b in itertools.pairwise(edges)]
     epoch = store.claim(0)
     for i in range(saves):
         store.save([checkpoint(epoch, i, closed=[pane(0, part) for part in parts[i::saves]])])

@@ -1,0 +1,51 @@
+"""Saves checkpoints as fast as it can until it is killed: ``python -m tests.store.crash_writer URL PARTITION SEED``.
+
+Checkpoint k brings one batch whose rows all say k, adds one event to a pane, counts k, and drops every tenth bucket.
+It says each number on its standard output once it is saved.
+"""
+
+import sys
+
+import numpy as np
+
+from monitor.events.model import Stratum
+from monitor.scores import GridTable
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
+from monitor.store.sql import SqlStore
+from tests.store.samples import HOUR_MS, letter, load, pane
+
+CHECKPOINTS_A_BUCKET = 10
+
+
+def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
+    rows = np.zeros(1 + k % 7, JOURNAL_ROW)
+    rows["time_ms"] = k
+    age, place = divmod(k, CHECKPOINTS_A_BUCKET)
+    return Checkpoint(
+        partition=partition,
+        epoch=epoch,
+        offsets={"predictions": k, "outcomes": 2 * k},
+        models=[ModelState("churn", k, k)],
+        first_stratum=k - 1,
+        new_strata=[Stratum("churn", str(k), ())],
+        journal=[JournalBatch(Bucket("churn", age * HOUR_MS), rows.tobytes())],
+        dropped=[Bucket("churn", (age - 2) * HOUR_MS)] if place == 0 else [],
+        closed=[pane(0, GridTable.from_events([0.25], [1]))],
+        counters={("prediction", "joined"): k},
+        dead_letters=[letter(k, partition=partition)],
+    )
+
+
+def main() -> None:
+    url, partition = sys.argv[1], int(sys.argv[2])
+    with SqlStore.open(url) as store:
+        epoch = store.claim(partition)
+        k = load(store, partition).offsets.get("predictions", 0)
+        while True:
+            k += 1
+            store.save([checkpoint_number(k, partition, epoch)])
+            print(k, flush=True)
+
+
+if __name__ == "__main__":
+    main()
