@@ -262,8 +262,10 @@ class ApiSettings(Section):
     """How long a request may take to send its body."""
     computations: Positive = 2
     """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
-    computation_wait: Duration = timedelta(seconds=10)
-    """How long a request waits for its turn to be computed."""
+    writes: Positive = 8
+    """Requests of POST /v1/events that are written at one time."""
+    turn_timeout: Duration = timedelta(seconds=10)
+    """How long a request waits for its turn to be computed or written."""
 
 
 class DeadLetterSettings(Section):

@@ -1,0 +1,77 @@
+"""A log of events that stands in a file, joined, windowed and matured as the service does it."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from monitor.app.parts import make_decoder, make_minimum, make_partition_settings, make_windows
+from monitor.clock import Clock, ManualClock
+from monitor.evaluation.evaluator import Evaluator
+from monitor.evaluation.report import Snapshot
+from monitor.settings import Settings
+from monitor.sources.files import EventFile
+from monitor.stream.offline import OfflineStream
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What a log of events comes to.
+
+    Attributes
+    ----------
+    snapshot
+        Reports of all series and windows at the log's end.
+    events
+        (type, result) -> events that met this fate.
+    dead_letters
+        Reason -> lines that are no valid events.
+    first_dead_letter
+        The first of them: line and detail, for people.
+    """
+
+    snapshot: Snapshot
+    events: Mapping[tuple[str, str], int]
+    dead_letters: Mapping[str, int]
+    first_dead_letter: str | None
+
+
+def report_log(
+    path: Path, settings: Settings, clock: Clock, progress: Callable[[int, int], None] | None = None
+) -> LogReport:
+    """Report on a file of JSON lines of events.
+
+    Parameters
+    ----------
+    progress
+        Called with the bytes read and their total, after each batch.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    file = EventFile(path)
+    stream = OfflineStream(make_decoder(settings, clock), make_partition_settings(settings))
+    for batch in file.batches():
+        stream.read(batch)
+        if progress is not None:
+            progress(file.bytes_read, file.size)
+    # Only the dead letters still matter, and those are handed over with what can change no more.
+    stream.settle()
+    evaluator = Evaluator(
+        stream.panes,
+        make_windows(settings),
+        minimum=make_minimum(settings),
+        draws=settings.evaluation.draws,
+        max_series=settings.evaluation.max_series,
+        # While this clock stands still there is time for every interval and level.
+        clock=ManualClock(clock.now_ms()),
+    )
+    letters = stream.dead_letters
+    return LogReport(
+        snapshot=evaluator.evaluate(),
+        events=stream.counters(),
+        dead_letters=Counter(letter.reason.value for letter in letters),
+        first_dead_letter=f"line {letters[0].offset}: {letters[0].detail}" if letters else None,
+    )

@@ -1,0 +1,56 @@
+"""Where an event of a file goes in the log."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from monitor.events.encode import partition_key
+from monitor.events.model import Kind
+from monitor.sources.base import Message, Topics
+
+_WORDS: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
+
+
+class _Head(msgspec.Struct):
+    """What tells the type of an event."""
+
+    type: str | None = None
+    p: msgspec.Raw | None = None
+    y: msgspec.Raw | None = None
+
+
+class Routed(NamedTuple):
+    """An event as it is to be written."""
+
+    message: Message
+    has_id: bool
+
+
+_decode: Final = msgspec.json.Decoder(_Head).decode
+
+
+def route(value: bytes, topics: Topics) -> Routed:
+    """The message of an event: keyed by its prediction's id, in the topic of its type.
+
+    An event whose type has no topic of its own, or cannot be told, goes to the topic of all types; else to the first
+    one, where it will be a dead letter like any other that does not belong.
+    """
+    by_kind = {kind: topic for topic, kind in topics.kinds.items()}
+    kind = _kind(value) if len(by_kind) > 1 else None
+    topic = by_kind.get(kind) or by_kind.get(None) or next(iter(topics.kinds))
+    key = partition_key(value)
+    return Routed(Message(topic, value, key=key), has_id=key is not None)
+
+
+def _kind(value: bytes) -> Kind | None:
+    try:
+        head = _decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if head.type is not None:
+        # A CloudEvent's type is a longer name that ends in ours.
+        return _WORDS.get(head.type.rpartition(".")[2])
+    # Events of a topic of one kind need not say what they are; what they hold does.
+    if head.p is not None:
+        return Kind.PREDICTION if head.y is None else Kind.LABELLED
+    return None if head.y is None else Kind.OUTCOME

@@ -1,0 +1,208 @@
+"""The running service: its threads, and how they end.
+
+The pipeline's thread owns the source; one thread evaluates; the HTTP server has its own. What goes wrong:
+
+- Wrong settings, a port that is taken, a store of another version: nothing starts; one line, and the process ends.
+- A broker or database that does not answer: retried with backoff, while REST serves and /readyz says so. A database
+  that is not there at the start is awaited for half a minute.
+- What an operator has to mend (too many dead letters, purged offsets, topics that do not fit): consumption stops, REST
+  goes on serving the last snapshot, and /readyz names the cause. A restart alone would change nothing.
+- An unexpected error in the pipeline: the process ends with status 1, so that whoever watches it starts it again
+  from the last checkpoint.
+"""
+
+import threading
+from functools import partial
+from typing import Final
+
+import structlog
+
+from monitor.api.create import create_api
+from monitor.api.parts import Limits, Parts
+from monitor.api.server import ApiServer
+from monitor.app.parts import (
+    Log,
+    make_decoder,
+    make_evaluator,
+    make_log,
+    make_pipeline,
+    make_policy,
+    make_topics,
+    open_store,
+)
+from monitor.app.warmup import warm_up
+from monitor.clock import Clock, SystemClock
+from monitor.errors import MonitorError, StoreUnavailable
+from monitor.evaluation.data import evaluate
+from monitor.exposition.exposition import Exposition
+from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.windows import WindowFamilies
+from monitor.measures import MEASURES
+from monitor.settings import Settings
+from monitor.store.sql import SqlStore
+from monitor.stream.status import Phase, PipelineStatus
+
+_STORE_PATIENCE_SECONDS: Final = 30.0
+_STORE_RETRY_SECONDS: Final = 1.0
+_PIPELINE_SECONDS: Final = 7.5
+"""How long the pipeline may take to finish its batch, save and leave: Kafka alone gets 5 s to let it go."""
+_GRACE_SECONDS: Final = 1.0
+"""How long requests under way may take at the end. Together, all ends within 10 s."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Service:
+    """Everything that `monitor serve` runs. Use once: ``start``, ``wait``, ``stop``.
+
+    Parameters
+    ----------
+    settings
+        All settings.
+    clock
+        The wall clock.
+
+    Raises
+    ------
+    SettingsError, StoreError, SourceError
+        It cannot start. Nothing runs.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._ended = threading.Event()
+        self._warm = threading.Event()
+        self.store = _open_patiently(settings, self._clock)
+        try:
+            self.log: Log = make_log(settings, self._clock)
+            self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
+            self.evaluator = make_evaluator(settings, self.pipeline.panes, self._clock)
+            exposition = Exposition(
+                [PipelineFamilies(self.pipeline), WindowFamilies(self.evaluator, MEASURES.values())]
+            )
+            self.server = ApiServer(
+                create_api(
+                    Parts(
+                        evaluator=self.evaluator,
+                        pipeline=self.pipeline,
+                        evaluate=evaluate,
+                        policy=make_policy(settings.models),
+                        writer=self.log.writer,
+                        topics=make_topics(settings),
+                        metrics=exposition.render,
+                        declared=list(settings.models.declared),
+                        decoder=partial(make_decoder, settings, self._clock),
+                        clock=self._clock,
+                        limits=_limits(settings),
+                    )
+                ),
+                settings.api.host,
+                settings.api.port,
+                grace_seconds=_GRACE_SECONDS,
+            )
+        except BaseException:
+            self.store.close()
+            raise
+        self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
+        self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
+
+    @property
+    def status(self) -> PipelineStatus:
+        """Where the pipeline stands."""
+        return self.pipeline.status
+
+    @property
+    def warm(self) -> bool:
+        """Whether the numerical kernels are compiled."""
+        return self._warm.is_set()
+
+    def start(self) -> None:
+        """Start all threads; returns once HTTP requests are answered.
+
+        Raises
+        ------
+        SettingsError
+            The port cannot be had.
+        """
+        try:
+            self.server.start()
+        except BaseException:
+            self.store.close()
+            raise
+        self._pipeline_thread.start()
+        self._evaluation_thread.start()
+
+    def end(self) -> None:
+        """Let :meth:`wait` return. Any thread, and signal handlers."""
+        self._ended.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until :meth:`end`, or until the pipeline ended of an unexpected error; False if that took too long."""
+        return self._ended.wait(seconds)
+
+    def stop(self) -> bool:
+        """Finish the batch, save, leave the group, and end all threads.
+
+        Returns
+        -------
+        Whether everything ended well: False if the pipeline had failed, or did not end in time.
+        """
+        _log.info("stopping")
+        self.pipeline.stop()
+        self.evaluator.stop()
+        if not self._warm.is_set():
+            # Compiling cannot be cut short, and nothing was read yet that would have to be saved.
+            self.server.stop()
+            return True
+        self._pipeline_thread.join(_PIPELINE_SECONDS)
+        self.server.stop()
+        if self._pipeline_thread.is_alive():
+            _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
+            return False
+        self._evaluation_thread.join(_GRACE_SECONDS)
+        self.log.writer.close()
+        self.store.close()
+        _log.info("stopped", records_read=self.status.records_read)
+        return self.status.phase is not Phase.FAILED
+
+    def _run_pipeline(self) -> None:
+        try:
+            began = self._clock.monotonic()
+            warm_up()
+            _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
+        finally:
+            # The evaluation waits for this, whatever became of it.
+            self._warm.set()
+        self.pipeline.run()
+        failure = self.pipeline.failure
+        if failure is not None and not isinstance(failure, MonitorError):
+            self.end()
+
+    def _run_evaluation(self) -> None:
+        self._warm.wait()
+        self.evaluator.run()
+
+
+def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:
+    """Open the store; wait a while for a database that is only just starting."""
+    deadline = clock.monotonic() + _STORE_PATIENCE_SECONDS
+    while True:
+        try:
+            return open_store(settings, clock)
+        except StoreUnavailable as error:
+            if clock.monotonic() >= deadline:
+                raise
+            _log.warning("waiting for the store", detail=str(error))
+            clock.sleep(_STORE_RETRY_SECONDS)
+
+
+def _limits(settings: Settings) -> Limits:
+    api = settings.api
+    return Limits(
+        report_bytes=api.max_report_bytes,
+        event_bytes=api.max_event_bytes,
+        body_seconds=api.body_timeout.total_seconds(),
+        computations=api.computations,
+        writes=api.writes,
+        wait_seconds=api.turn_timeout.total_seconds(),
+    )

@@ -1,0 +1,195 @@
+"""`monitor dead-letters list|replay`: the messages that were no valid events."""
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from monitor.app.parts import make_writer, open_store
+from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.tables import time_text
+from monitor.clock import SystemClock
+from monitor.errors import InputError
+from monitor.events.model import Reason
+from monitor.sources.base import Message
+from monitor.store.base import DeadLetterStore, StoredDeadLetter
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Look at the messages that were no valid events, and send them back to their topic once that is mended.",
+    epilog="Examples: `monitor dead-letters list --reason not_json`; `monitor dead-letters replay`.",
+)
+
+_PAGE = 500
+_SHOWN_BYTES = 200
+
+ReasonOption = Annotated[
+    str | None, typer.Option(metavar="REASON", help=f"Only those of this reason: {', '.join(Reason)}.")
+]
+
+
+@app.command("list", epilog="Examples: `monitor dead-letters list --limit 20`; `monitor dead-letters list --json`.")
+def list_letters(
+    *,
+    reason: ReasonOption = None,
+    after: Annotated[int, typer.Option(min=0, help="Only those with a greater number: the next page.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object a line, with the whole message in base64.")
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """List dead letters, oldest first, with the reason and where they stood in the log."""
+    _check(reason)
+    settings = read_settings(config)
+    with open_store(settings, SystemClock()) as store:
+        counts = store.count_dead_letters()
+        letters = _up_to(store, reason, after, limit)
+    if as_json:
+        for stored in letters:
+            typer.echo(json.dumps(_as_json(stored)))
+        return
+    console = Console()
+    if not counts:
+        console.print("no dead letters")
+        return
+    console.print(", ".join(f"{number:,} {name}" for name, number in sorted(counts.items())), markup=False)
+    console.print(_table(letters))
+    of_interest = counts.get(reason, 0) if reason else sum(counts.values())
+    if letters and len(letters) < of_interest:
+        again = f" --reason {reason}" if reason else ""
+        console.print(f"more: monitor dead-letters list{again} --after {letters[-1].number}", style="dim", markup=False)
+
+
+@app.command(
+    "replay",
+    epilog="Examples: `monitor dead-letters replay --reason invalid_time`; "
+    "`monitor dead-letters replay --number 17 --number 18`.",
+)
+def replay_letters(
+    *,
+    reason: ReasonOption = None,
+    number: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Only the one of this number. May be given several times.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many, oldest first.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Send dead letters back to their topic and partition, with their bytes and headers, and remove them here.
+
+    What is still no valid event comes back as a new dead letter. A letter is removed only once it is written.
+    """
+    _check(reason)
+    settings = read_settings(config)
+    clock = SystemClock()
+    with open_store(settings, clock) as store:
+        writer = make_writer(settings, clock)
+        sent: Counter[str] = Counter()
+        try:
+            for page in _pages(store, reason, set(number or ()), limit):
+                writer.write([_message(stored) for stored in page])
+                store.remove_dead_letters([stored.number for stored in page])
+                sent.update(stored.letter.topic for stored in page)
+        finally:
+            # Also after a failure: what was sent is sent.
+            writer.close()
+            where = ", ".join(f"{count:,} to {topic}" for topic, count in sorted(sent.items()))
+            typer.echo(f"sent back {sent.total():,} dead letters{f': {where}' if where else ''}")
+
+
+def _check(reason: str | None) -> None:
+    if reason is not None and reason not in set(Reason):
+        raise InputError(f"--reason must be one of {', '.join(Reason)}, got {reason!r}")
+
+
+def _up_to(store: DeadLetterStore, reason: str | None, after: int, limit: int) -> list[StoredDeadLetter]:
+    letters: list[StoredDeadLetter] = []
+    while len(letters) < limit:
+        page = store.dead_letters(after=after, limit=min(_PAGE, limit - len(letters)), reason=reason)
+        if not page:
+            break
+        letters.extend(page)
+        after = page[-1].number
+    return letters
+
+
+def _pages(
+    store: DeadLetterStore, reason: str | None, numbers: set[int], limit: int | None
+) -> Iterator[list[StoredDeadLetter]]:
+    """The letters to be sent: those that are there now, so that one that comes back is not sent in circles."""
+    began_ms = SystemClock().now_ms()
+    after, left = 0, limit
+    while left is None or left > 0:
+        page = store.dead_letters(after=after, limit=_PAGE, reason=reason)
+        if not page:
+            return
+        after = page[-1].number
+        wanted = [
+            stored for stored in page if stored.stored_ms <= began_ms and (not numbers or stored.number in numbers)
+        ]
+        if left is not None:
+            wanted = wanted[:left]
+            left -= len(wanted)
+        if wanted:
+            yield wanted
+
+
+def _message(stored: StoredDeadLetter) -> Message:
+    letter = stored.letter
+    # The partition is named, as the key of a malformed message need not be its id's.
+    return Message(letter.topic, letter.value, key=letter.key, headers=letter.headers, partition=letter.partition)
+
+
+def _table(letters: list[StoredDeadLetter]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("number", justify="right", no_wrap=True)
+    table.add_column("stored (UTC)", no_wrap=True)
+    table.add_column("reason", no_wrap=True)
+    table.add_column("topic/partition@offset", overflow="fold")
+    table.add_column("what is wrong", overflow="fold")
+    table.add_column("message", overflow="ellipsis", no_wrap=True, max_width=60)
+    for stored in letters:
+        letter = stored.letter
+        table.add_row(
+            str(stored.number),
+            time_text(stored.stored_ms),
+            letter.reason.value,
+            f"{letter.topic}/{letter.partition}@{letter.offset}",
+            _plain(letter.detail),
+            _plain((letter.value or b"")[:_SHOWN_BYTES].decode("utf-8", "replace")),
+        )
+    return table
+
+
+def _plain(text: str) -> Text:
+    """A stranger's text, without what a terminal would obey."""
+    return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
+
+
+def _as_json(stored: StoredDeadLetter) -> dict[str, Any]:
+    letter = stored.letter
+    return {
+        "number": stored.number,
+        "stored_ms": stored.stored_ms,
+        "reason": letter.reason.value,
+        "detail": letter.detail,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp_ms": letter.timestamp_ms,
+        "key_base64": _base64(letter.key),
+        "value_base64": _base64(letter.value),
+        "headers": [[name, _base64(value)] for name, value in letter.headers],
+    }
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()

@@ -1,0 +1,41 @@
+"""Progress of work that takes a while, on standard error and only where somebody looks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+@contextmanager
+def bytes_progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar of bytes; hands out a function that takes how many are done and how many there are."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+@contextmanager
+def rows_progress(what: str) -> Iterator[Callable[[int], None]]:
+    """A count of rows; hands out a function that takes how many are done."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,} rows"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda rows: progress.update(task, completed=rows)

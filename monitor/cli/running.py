@@ -1,0 +1,58 @@
+"""Runs a service in the foreground until somebody ends it."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from monitor.app.service import Service
+
+
+@contextmanager
+def ended_by_signals(service: Service) -> Iterator[None]:
+    """Let SIGTERM and the first Ctrl-C end the service in order; a second Ctrl-C ends the process at once."""
+
+    def end(number: int, _frame: object) -> None:
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        service.end()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_service(service: Service, meanwhile: Callable[[Service], None] | None = None) -> int:
+    """Start a service, wait until it is ended, stop it.
+
+    Parameters
+    ----------
+    meanwhile
+        What the main thread does while the service runs; it returns when the service is to end. It waits by default.
+
+    Returns
+    -------
+    The exit status.
+    """
+    with ended_by_signals(service):
+        service.start()
+        try:
+            if meanwhile is None:
+                service.wait()
+            else:
+                meanwhile(service)
+        finally:
+            well = service.stop()
+    status = 0 if well else 1
+    if any(thread.name in {"pipeline", "evaluation"} for thread in threading.enumerate()):
+        # A thread still compiles or measures, and owns nothing that has to be put away: the interpreter's own end
+        # would cut it off inside LLVM, which aborts the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status

@@ -1,0 +1,24 @@
+"""`monitor serve`: the service."""
+
+import typer
+
+from monitor.app.logs import configure_logs
+from monitor.app.service import Service
+from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.running import run_service
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(
+    epilog="Examples: `monitor serve --config monitor.yaml`; "
+    "`MONITOR__API__PORT=9000 monitor serve`. `monitor config --default > monitor.yaml` writes a file to start from."
+)
+def serve(*, config: ConfigOption = None) -> None:
+    """Run the service: read events, measure, export to Prometheus, answer over REST.
+
+    SIGTERM and Ctrl-C end it in order: the batch is finished and saved, the group is left, the exit status is 0.
+    """
+    settings = read_settings(config)
+    configure_logs(settings.log.level, settings.log.format)
+    raise typer.Exit(run_service(Service(settings)))
