@@ -27,7 +27,8 @@ def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
     span = table.upper - table.lower
     wide = span > 0.0
     result = np.zeros(table.rows)
-    low, high, at = table.lower[wide], table.upper[wide], table.score[wide]
+    low, high = table.lower[wide], table.upper[wide]
+    at = np.clip(table.score[wide], low, high)  # a mean can pass the edge by its last bit
     for count, total, largest_residual in (
         (table.positives[wide], table.positive_sum[wide], 1.0 - low),
         (table.negatives[wide], table.negative_sum[wide], high),

@@ -61,8 +61,8 @@ def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
     Returns
     -------
     float64, shape (m,)
-        f at each row's score, in [-1, 1], 1-Lipschitz. Above 0 the outcomes are more frequent than predicted, below 0
-        less frequent. ``(f * table.residual).sum() / table.total`` is smCE.
+        f at each row's score, in [-1, 1], 1-Lipschitz: high where outcomes are more frequent than predicted, low where
+        they are less frequent. ``(f * table.residual).sum() / table.total`` is smCE.
 
     Raises
     ------

@@ -1,0 +1,227 @@
+"""What every measure obeys, and what the theory says of them all. A measure that is added is tested here unasked."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import monitor.measures
+from monitor.measures import MEASURES, Measure, ece, intce, kce, rintce, smce, surrogate_intce
+from monitor.scores import GridTable, ScoreTable
+from tests.reference.naive_measures import lower_distance_by_linear_programme
+
+Floats = NDArray[np.float64]
+
+every_measure = pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES.keys())
+every_bounded_measure = pytest.mark.parametrize(
+    # The isotonic bins of TCE follow the rows' scores, so its bound holds nearly always, not always: its own tests
+    # count how often.
+    "measure",
+    [measure for measure in MEASURES.values() if measure.name != "tce"],
+    ids=lambda measure: measure.name,
+)
+every_norm = pytest.mark.parametrize(
+    "measure", [measure for measure in MEASURES.values() if measure.norm is not None], ids=lambda measure: measure.name
+)
+
+
+@st.composite
+def events(draw: st.DrawFn, least: int = 1, most: int = 40) -> tuple[Floats, Floats]:
+    """Predictions with ties, and outcomes that need have nothing to do with them."""
+    score = st.floats(0.0, 1.0, allow_subnormal=False) | st.integers(0, 10).map(lambda i: i / 10)
+    pairs = draw(st.lists(st.tuples(score, st.integers(0, 1)), min_size=least, max_size=most))
+    p, y = zip(*pairs, strict=True)
+    return np.array(p), np.array(y, np.float64)
+
+
+def simulated(seed: int, n: int, slope: float) -> tuple[Floats, Floats]:
+    """Outcomes of calibrated scores, and predictions that are too sure (slope > 1) or too timid."""
+    rng = np.random.default_rng(seed)
+    q = rng.beta(*rng.uniform(0.3, 4.0, 2), n).clip(1e-6, 1 - 1e-6)
+    y = (rng.random(n) < q).astype(np.float64)
+    return 1.0 / (1.0 + ((1.0 - q) / q) ** slope), y
+
+
+# --- The registry -----------------------------------------------------------------------------------------------------
+
+
+def test_every_file_that_declares_a_measure_is_registered_in_the_order_of_ranks() -> None:
+    declared = []
+    for file in pkgutil.iter_modules(monitor.measures.__path__):
+        module = importlib.import_module(f"monitor.measures.{file.name}")
+        if hasattr(module, "MEASURE"):
+            declared.append(module.MEASURE)
+    assert sorted(declared, key=lambda measure: measure.rank) == list(MEASURES.values())
+    assert [measure.name for measure in MEASURES.values()] == list(MEASURES)
+    assert list(MEASURES)[:6] == ["tce", "kce", "smce", "intce", "surrogate_intce", "ece"]
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_function_of_a_measure_is_imported_by_its_name(name: str) -> None:
+    """Though its file has the same name."""
+    function: Callable[[ScoreTable], float] = getattr(monitor.measures, name)
+    table = ScoreTable.from_events([0.2, 0.4, 0.9], [0, 1, 1])
+    assert function(table) == MEASURES[name].value(table)
+
+
+# --- Each measure -----------------------------------------------------------------------------------------------------
+
+
+@every_measure
+@given(data=events())
+def test_a_measure_is_in_its_range(measure: Measure, data: tuple[Floats, Floats]) -> None:
+    value = measure.value(ScoreTable.from_events(*data))
+    assert 0.0 <= value <= {"percent": 100.0, "ratio": 1.0}[measure.unit] + 1e-12
+
+
+@every_measure
+@given(data=events(), seed=st.integers(0, 9))
+def test_the_order_of_events_does_not_matter(measure: Measure, data: tuple[Floats, Floats], seed: int) -> None:
+    p, y = data
+    order = np.random.default_rng(seed).permutation(p.size)
+    assert measure.value(ScoreTable.from_events(p, y)) == measure.value(ScoreTable.from_events(p[order], y[order]))
+
+
+@every_measure
+def test_the_order_of_merging_does_not_matter(measure: Measure) -> None:
+    parts = [simulated(seed, 200, 1.5) for seed in range(3)]
+    raw = {
+        measure.value(
+            ScoreTable.from_events(np.concatenate([p for p, _ in order]), np.concatenate([y for _, y in order]))
+        )
+        for order in permutations(parts)
+    }
+    panes = [GridTable.from_events(p, y) for p, y in parts]
+    merged = {measure.value((a + (b + c)).to_scores()) for a, b, c in permutations(panes)}
+    merged |= {measure.value(((a + b) + c).to_scores()) for a, b, c in permutations(panes)}
+    assert len(raw) == 1
+    assert len(merged) == 1
+
+
+@every_measure
+@pytest.mark.parametrize("certain", [[0.0, 0.0, 1.0], [1.0], [0.0]])
+def test_certain_and_right_is_0(measure: Measure, certain: list[float]) -> None:
+    assert measure.value(ScoreTable.from_events(certain, certain)) == 0.0
+
+
+@every_measure
+def test_frequencies_that_are_the_predictions_are_0(measure: Measure) -> None:
+    p = np.repeat([0.25, 0.5, 0.75], 40)
+    y = np.concatenate([np.arange(40) < 40 * share for share in (0.25, 0.5, 0.75)])
+    assert measure.value(ScoreTable.from_events(p, y)) == pytest.approx(0.0, abs=1e-15)
+
+
+@every_measure
+def test_always_wrong_is_the_largest_value(measure: Measure) -> None:
+    table = ScoreTable.from_events([1.0] * 30, [0] * 30)
+    assert measure.value(table) == pytest.approx({"percent": 100.0, "ratio": 1.0}[measure.unit], rel=1e-12)
+
+
+@every_bounded_measure
+@pytest.mark.parametrize("slope", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("n", [3, 40, 3000])
+def test_a_table_of_the_grid_is_within_its_error_bound(measure: Measure, slope: float, n: int) -> None:
+    for seed in range(8):
+        p, y = simulated(seed, n, slope)
+        raw = ScoreTable.from_events(p, y)
+        cells = GridTable.from_events(p, y).to_scores()
+        value = measure.value(cells)
+        bound = measure.error_bound(cells, value)
+        assert abs(measure.value(raw) - value) <= bound + 1e-14, seed
+        assert measure.error_bound(raw, measure.value(raw)) == 0.0
+
+
+@every_bounded_measure
+@given(data=events(), shift=st.floats(0.0, 1e-3))
+def test_a_table_of_wide_cells_is_within_its_error_bound(
+    measure: Measure, data: tuple[Floats, Floats], shift: float
+) -> None:
+    """Ten cells as coarse as no grid would have them, and predictions drawn to their ends."""
+    p, y = data
+    cell = np.minimum(np.floor(p * 10), 9)
+    near = np.where(p * 10 - cell < 0.5, cell / 10 + shift, np.nextafter((cell + 1) / 10, 0) - shift)
+    p = np.clip(near, cell / 10, np.nextafter((cell + 1) / 10, 0))
+    cell = cell.astype(np.int64)
+    occupied = np.unique(cell)
+    counts = np.array([[((cell == c) & (y == k)).sum() for c in occupied] for k in (1, 0)], np.float64)
+    sums = np.array([[p[(cell == c) & (y == k)].sum() for c in occupied] for k in (1, 0)])
+    table = ScoreTable(
+        score=sums.sum(axis=0) / counts.sum(axis=0),
+        positives=counts[0],
+        negatives=counts[1],
+        positive_sum=sums[0],
+        negative_sum=sums[1],
+        lower=occupied / 10,
+        upper=(occupied + 1) / 10,
+    )
+    value = measure.value(table)
+    assert abs(measure.value(ScoreTable.from_events(p, y)) - value) <= measure.error_bound(table, value) + 1e-12
+
+
+@every_norm
+@given(data=events(), factor=st.floats(-3.0, 3.0))
+def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Floats, Floats], factor: float) -> None:
+    norm = measure.norm
+    assert norm is not None
+    table = ScoreTable.from_events(*data)
+    score, residual, n = table.score, table.residual, table.total
+    value = norm(score, residual, n)
+    other = np.cos(np.arange(residual.size))
+    assert value == measure.value(table)
+    assert norm(score, factor * residual, n) == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
+    assert norm(score, residual + other, n) <= value + norm(score, other, n) + 1e-12
+
+
+# --- The measures together --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=60, deadline=None)
+@given(events(most=15))
+def test_the_measures_stand_as_the_theory_says(data: tuple[Floats, Floats]) -> None:
+    """The inequalities of Blasiok et al. 2023, sections 5 to 8."""
+    p, y = data
+    table = ScoreTable.from_events(p, y)
+    at_least, at_most = lower_distance_by_linear_programme(p, y)
+    slack = 1e-7  # the linear programme's tolerance
+    assert smce(table) / 2 <= at_most + slack
+    assert at_least - slack <= 2 * smce(table)
+    assert at_least - slack <= intce(table)
+    assert intce(table) <= 4 * np.sqrt(at_most + slack)
+
+
+@given(events())
+def test_the_measures_order_themselves(data: tuple[Floats, Floats]) -> None:
+    p, y = data
+    table = ScoreTable.from_events(p, y)
+    size = float(np.abs(y - p).mean())
+    slack = 1e-12
+    assert intce(table) <= surrogate_intce(table) + slack
+    assert rintce(table, 1.0) <= intce(table) + slack
+    assert kce(table) ** 2 <= smce(table) * size + slack
+    assert smce(table) <= np.sqrt(2) * kce(table) + slack
+    assert smce(table) <= size + slack
+    for width in (0.5, 0.25):
+        assert rintce(table, 2 * width) <= rintce(table, width) + slack
+        assert intce(table) <= rintce(table, width) + width + slack
+    for n_bins in (1, 7, 10):
+        assert ece(table, n_bins=n_bins) <= 1.0 + slack
+        assert intce(table) <= ece(table, n_bins=n_bins) + 1 / n_bins + slack
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6])
+def test_only_bins_with_fixed_edges_jump(epsilon: float) -> None:
+    """Half the mass a little below 1/2, all negative, half a little above, all positive: almost calibrated."""
+    table = ScoreTable.from_events(np.repeat([0.5 - epsilon, 0.5 + epsilon], 50), np.repeat([0, 1], 50))
+    together = ScoreTable.from_events(np.full(100, 0.5), np.repeat([0, 1], 50))
+    assert ece(together) == 0.0
+    assert ece(table) > 0.48
+    assert smce(table) <= 2 * epsilon
+    # The kernel's square is linear in the distance, so kCE goes with the root.
+    assert kce(table) <= np.sqrt(2 * epsilon)
+    assert intce(table) <= 3 * epsilon
