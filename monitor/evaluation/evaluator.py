@@ -22,9 +22,6 @@ from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import GridTable, ScoreTable
 
-_BUDGET: Final = 0.9
-"""Share of the interval in which intervals and levels are refreshed; the rest is for what cannot be foreseen."""
-
 _WAIT_SECONDS: Final = 0.05
 """A clock's sleep cannot be cut short, so waiting is cut into pieces: `stop` takes effect after at most one."""
 
@@ -111,6 +108,7 @@ class Evaluator:
         self._clock = clock or SystemClock()
         self._snapshot = Snapshot()
         self._entries: dict[ReportKey, _Entry] = {}
+        self._renewal_seconds = 0.0
         self._series_dropped = 0
         self._evaluations = 0
         self._failures = 0
@@ -179,7 +177,7 @@ class Evaluator:
             self._evaluations += 1
             started = self._clock.monotonic()
             self._publish_values(started)
-            self._renew(started + _BUDGET * self._interval_seconds)
+            self._renew(started + self._interval_seconds)
             return self._snapshot
 
     def report(
@@ -269,13 +267,14 @@ class Evaluator:
             )
 
     def _renew(self, deadline: float) -> None:
-        """Renew intervals and levels until the deadline, the longest outdated first."""
-        waiting = sorted(
-            ((entry.stale_since, key) for key, entry in self._entries.items() if entry.table is not None),
-        )
+        """Renew intervals and levels, the longest outdated first, while the next is expected to be done in time."""
+        waiting = sorted((entry.stale_since, key) for key, entry in self._entries.items() if entry.table is not None)
         failures = dict(self._snapshot.failures)
+        # One takes about as long as the longest of now, or of last time as long as none is known.
+        expected, longest = self._renewal_seconds, 0.0
         for done, (_, key) in enumerate(waiting):
-            if done and self._clock.monotonic() >= deadline:
+            started = self._clock.monotonic()
+            if done and started + max(expected, longest) > deadline:
                 break
             entry = self._entries[key]
             try:
@@ -284,6 +283,8 @@ class Evaluator:
                 entry.problem = failures[key] = self._failed(key, error)
             # Also after a failure: the same table would fail again, and hold up the others.
             entry.table = None
+            longest = max(longest, self._clock.monotonic() - started)
+        self._renewal_seconds = longest
         if waiting:
             reports = {key: entry.report for key, entry in self._entries.items()}
             self._snapshot = replace(self._snapshot, reports=reports, failures=failures)

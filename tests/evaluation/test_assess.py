@@ -1,0 +1,112 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from monitor.errors import InputError, NotEnoughData, SettingsError
+from monitor.evaluation.assess import GIVEN, Minimum, assess
+from monitor.inference import coarsen, interval, null_level
+from monitor.measures import MEASURES
+from monitor.scores import ScoreTable
+from tests.evaluation.memory import calibrated
+
+
+def table(positives: int, negatives: int) -> ScoreTable:
+    n = positives + negatives
+    return ScoreTable.from_events(np.linspace(0.1, 0.9, n), np.arange(n) < positives)
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "reason"),
+    [
+        (0, 0, "no prediction has an outcome: at least 100 are needed"),
+        (6, 6, "only 12 of at least 100 predictions have an outcome"),
+        (50, 49, "only 99 of at least 100 predictions have an outcome"),
+        (0, 200, "no positives: at least 5 are needed"),
+        (4, 200, "only 4 positives: at least 5 are needed"),
+        (200, 0, "no negatives: at least 5 are needed"),
+        (200, 3, "only 3 negatives: at least 5 are needed"),
+    ],
+)
+def test_too_little_is_said_in_words_and_never_zero(positives: int, negatives: int, reason: str) -> None:
+    found = assess(table(positives, negatives), draws=0)
+    assert found.insufficient == reason
+    assert found.measures == {}
+
+
+@pytest.mark.parametrize(("positives", "negatives"), [(5, 95), (95, 5), (50, 50)])
+def test_just_enough_is_enough(positives: int, negatives: int) -> None:
+    found = assess(table(positives, negatives), draws=0)
+    assert found.insufficient is None
+    assert set(found.measures) == set(MEASURES)
+
+
+@pytest.mark.parametrize(("name", "value"), [("events", 0), ("positives", -1), ("negatives", -1)])
+def test_a_minimum_that_makes_no_sense(name: str, value: int) -> None:
+    with pytest.raises(SettingsError, match=f"minimum {name} must be at least {max(value + 1, 0)}, got {value}"):
+        replace(Minimum(), **{name: value})
+
+
+def test_values_are_of_the_raw_table_and_draws_of_its_cells() -> None:
+    p, y = calibrated(20_000, seed=1, slope=1.4)
+    raw = ScoreTable.from_events(p, y)
+    cells = coarsen(raw)
+    assert cells.rows < raw.rows
+    found = assess(raw)
+    levels = null_level(cells, MEASURES.values())
+    for name, result in found.measures.items():
+        measure, level = MEASURES[name], levels[name]
+        assert result.value == measure.value(raw)
+        assert result.error_bound == 0.0
+        assert (result.null_mean, result.null_q95, result.p_value) == (level.mean, level.q95, level.p_value)
+        expected = interval(cells, measure)
+        if expected is None:
+            assert result.lower is result.upper is None
+        else:
+            moved = result.value - measure.value(cells)
+            assert result.upper == pytest.approx(expected.upper + moved, abs=1e-12)
+            assert result.lower == pytest.approx(max(0.0, expected.lower + moved), abs=1e-12)
+    assert found.measures["smce"].p_value < 0.01
+
+
+def test_a_seed_can_be_given() -> None:
+    raw = ScoreTable.from_events(*calibrated(500, seed=2))
+    assert assess(raw, seed=1) == assess(raw, seed=1)
+    assert assess(raw, seed=1) != assess(raw, seed=2)
+    assert assess(raw) == assess(raw)
+
+
+def test_draws_are_none_or_enough() -> None:
+    raw = ScoreTable.from_events(*calibrated(500, seed=2))
+    with pytest.raises(InputError, match="draws must be at least 19, got 5"):
+        assess(raw, draws=5)
+
+
+def test_weights_have_values_and_no_uncertainty() -> None:
+    p, y = calibrated(500, seed=3)
+    found = assess(ScoreTable.from_events(p, y, np.full(500, 0.5)))
+    assert "tce" not in found.measures
+    assert found.measures["kce"].value == pytest.approx(MEASURES["kce"].value(ScoreTable.from_events(p, y)))
+    assert found.measures["kce"].null_mean is None
+
+
+def test_a_measure_that_is_not_defined_is_left_out() -> None:
+    def refuse(_: ScoreTable) -> float:
+        raise NotEnoughData("kce wants more")
+
+    raw = table(50, 50)
+    undefined = {
+        "kce": replace(MEASURES["kce"], value=refuse),
+        "smce": replace(MEASURES["smce"], value=lambda _: float("nan")),
+    }
+    found = assess(raw, measures={**undefined, "intce": MEASURES["intce"]})
+    assert set(found.measures) == {"intce"}
+    assert found.insufficient is None
+    found = assess(raw, measures=undefined)
+    assert found.measures == {}
+    assert found.insufficient == "kce wants more; smce is not finite on these predictions"
+
+
+def test_data_that_is_handed_over_is_measured_from_two_outcomes_on() -> None:
+    assert assess(table(1, 0), minimum=GIVEN).insufficient == "only 1 of at least 2 predictions have an outcome"
+    assert assess(table(2, 0), minimum=GIVEN).measures
