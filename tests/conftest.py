@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresServer
+
+# The same examples in every run, and no deadline: the first call of a compiled loop loads or compiles it.
+settings.register_profile("reproducible", deadline=None, derandomize=True)
+settings.load_profile("reproducible")
 
 
 @pytest.fixture(scope="session")

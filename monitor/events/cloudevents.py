@@ -162,7 +162,7 @@ def _complete(event: Event, sort: str, time: str | None) -> None:
 
 
 def _data(fields: Fields) -> bytes:
-    data, packed = fields.written("data"), fields.written("data_base64")
+    data, packed = (b"" if raw == NULL else raw for raw in (fields.written("data"), fields.written("data_base64")))
     if data and packed:
         raise Rejected(Reason.INVALID_CLOUDEVENT, "a CloudEvent must have data or data_base64, got both")
     if packed:

@@ -95,7 +95,7 @@ class Strata:
         if version not in versions and len(versions) >= self._caps.versions:
             version = OTHER
         pairs = []
-        for key in sorted(self.policies[model_id].segments):
+        for key in sorted(set(self.policies[model_id].segments)):
             value = segments.get(key)
             if value is None:
                 continue

@@ -1,0 +1,118 @@
+"""What is written is what is read."""
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.errors import InputError
+from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction, partition_key
+from monitor.events.model import Kind
+from monitor.events.wire import id_digest
+from tests.events.messages import LABELLED, NOW_MS, OUTCOME, PREDICTION, decode, new_strata
+from tests.events.test_cloudevents import structured
+
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40) | st.integers(-(10**30), 10**30)
+moments = st.integers(946_684_800_000, NOW_MS)
+probabilities = st.floats(0, 1)
+declared = st.fixed_dictionaries(
+    {},
+    optional={
+        "version": names | st.integers(),
+        "segments": st.dictionaries(st.sampled_from(["region", "plan"]), names),
+        "features": st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=5),
+    },
+)
+
+
+@given(model=names, identifier=ids, ts=moments, p=probabilities, y=st.booleans(), more=declared)
+def test_good_events_round_trip(
+    *, model: str, identifier: str | int, ts: int, p: float, y: bool, more: dict[str, Any]
+) -> None:
+    strata = new_strata()
+    decoded = decode(
+        encode_prediction(model, identifier, ts, p, **more),
+        encode_outcome(model, identifier, ts, y),
+        encode_labelled(model, identifier, ts, p, int(y), **more),
+        strata=strata,
+    )
+    columns = decoded.columns
+    assert decoded.dead_letters == []
+    assert columns.kind.tolist() == [Kind.PREDICTION, Kind.OUTCOME, Kind.LABELLED]
+    assert columns.time_ms.tolist() == [ts] * 3
+    np.testing.assert_array_equal(columns.prediction, [p, np.nan, p])
+    assert columns.outcome.tolist() == [-1, y, y]
+    assert {row.astype(">u8").tobytes() for row in columns.id_hash} == {id_digest(model, str(identifier))}
+    if model != "undeclared":
+        assert columns.stratum.tolist() == [0, -1, 0]
+        (stratum,) = strata.strata
+        assert stratum.version == str(more.get("version", "unversioned"))
+        assert dict(stratum.segments) == more.get("segments", {})
+    got = [None if features is None else features.tolist() for features in decoded.features]
+    assert got == [more.get("features"), None, more.get("features")]
+
+
+@pytest.mark.parametrize(
+    "ts",
+    [
+        NOW_MS,
+        "2026-11-20T10:00:00Z",
+        datetime(2026, 11, 20, 10, tzinfo=UTC),
+        datetime(2026, 11, 20, 11, tzinfo=timezone(timedelta(hours=1))),
+    ],
+)
+def test_every_form_of_a_time(ts: Any) -> None:
+    assert decode(encode_outcome("churn", "a", ts, 1)).columns.time_ms.tolist() == [NOW_MS]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"model": ""}, "model must not be empty"),
+        ({"identifier": ""}, "id must have"),
+        ({"ts": "soon"}, "ts must read like"),
+        ({"ts": datetime(2026, 11, 20)}, "must know its offset"),  # noqa: DTZ001 - the point of it
+        ({"p": 1.5}, r"p must be a number in \[0, 1\]"),
+        ({"p": float("nan")}, "p must be"),
+        ({"y": 2}, "y must be"),
+        ({"version": "a\nb"}, "version must not"),
+        ({"segments": {"a=b": "x"}}, "segments"),
+        ({"segments": {"a": ["x"]}}, "segments"),
+        ({"features": [float("inf")]}, "features must be finite"),
+        ({"features": [1e39]}, "features must be finite"),
+    ],
+)
+def test_what_the_decoder_would_refuse_is_not_written(change: dict[str, Any], says: str) -> None:
+    arguments: dict[str, Any] = {"model": "churn", "identifier": "a", "ts": NOW_MS, "p": 0.5, "y": 1}
+    with pytest.raises(InputError, match=says):
+        encode_labelled(**(arguments | change))
+
+
+def test_numpy_scalars_are_written() -> None:
+    event = encode_labelled("churn", "a", NOW_MS, np.float64(0.5), np.bool_(True), features=np.array([1, 2]))  # type: ignore[arg-type]
+    assert decode(event).columns.outcome.tolist() == [1]
+
+
+def test_prediction_and_outcome_have_one_key() -> None:
+    assert partition_key(PREDICTION) == partition_key(OUTCOME) == partition_key(LABELLED) == b"7f3a"
+    assert partition_key(structured()) == b"7f3a"
+    assert partition_key(encode_outcome("churn", 7, NOW_MS, 1)) == partition_key(
+        encode_outcome("churn", "7", NOW_MS, 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"{", b"[]", b'{"id":""}', b'{"id":1.5}', b'{"id":"\xff"}', b'{"a":' * 5000, b'{"specversion":"9"}']
+)
+def test_where_no_id_can_be_read_there_is_no_key(value: bytes) -> None:
+    assert partition_key(value) is None
+
+
+@given(value=st.binary())
+def test_any_bytes_have_a_key_or_none(value: bytes) -> None:
+    key = partition_key(value)
+    assert key is None or isinstance(key, bytes)
