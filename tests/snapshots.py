@@ -83,6 +83,7 @@ def snapshot(reports: Iterable[Report], number: int = 1) -> Snapshot:
         evaluated_ms=NOW_MS + number * 1000,
         duration_seconds=0.25,
         watermarks_ms={each.model: NOW_MS + 500 for each in by_key.values()},
+        current_versions={each.model: each.version for each in by_key.values()},
         reports=by_key,
     )
 

@@ -1,7 +1,5 @@
 """POST /v1/reports: a report of data that is sent along."""
 
-from typing import Final
-
 import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -10,14 +8,8 @@ from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
 from monitor.api.requests import Computations, check_json, read_body
-from monitor.api.schemas import REPORT, DataBody, ReportBody, ok, problems, reference
+from monitor.api.schemas import DataBody, ReportBody, ok, problems, reference
 from monitor.events.model import ALL, UNVERSIONED
-
-_EXAMPLE: Final = {
-    "p": [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19],
-    "y": [1, 0, 1, 1, 0, 1, 0, 0],
-    "model": "churn",
-}
 
 
 class Data(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,11 +44,11 @@ def data_router(parts: Parts, computations: Computations) -> APIRouter:
         description="One report of all the data, the same as of a window. Too little data is no error: the report "
         "says so in `insufficient`. Nothing of the data is kept.",
         response_class=Response,
-        responses=ok(ReportBody, "The report", REPORT) | problems(400, 408, 413, 415, 422, 503),
+        responses=ok(ReportBody, "The report") | problems(400, 408, 413, 415, 422, 503),
         openapi_extra={
             "requestBody": {
                 "required": True,
-                "content": {MEDIA_TYPE: {"schema": reference(DataBody), "example": _EXAMPLE}},
+                "content": {MEDIA_TYPE: {"schema": reference(DataBody)}},
             }
         },
     )

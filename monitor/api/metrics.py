@@ -2,10 +2,9 @@
 
 import gzip
 from collections.abc import Callable
-from typing import Annotated
 
 import anyio.to_thread
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from monitor.api.schemas import problems, text
@@ -34,11 +33,9 @@ def metrics_router(metrics: Metrics) -> APIRouter:
         )
         | problems(),
     )
-    async def scrape(
-        accept: Annotated[str | None, Header()] = None, accept_encoding: Annotated[str, Header()] = ""
-    ) -> Response:
-        compress = _takes_gzip(accept_encoding)
-        body, content_type = await anyio.to_thread.run_sync(render, accept, compress)
+    async def scrape(request: Request) -> Response:
+        compress = _takes_gzip(request.headers.get("accept-encoding", ""))
+        body, content_type = await anyio.to_thread.run_sync(render, request.headers.get("accept"), compress)
         headers = {"content-type": content_type, "cache-control": "no-store", "vary": "Accept, Accept-Encoding"}
         return Response(body, headers=headers | ({"content-encoding": "gzip"} if compress else {}))
 

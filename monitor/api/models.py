@@ -15,26 +15,6 @@ from monitor.api.snapshots import LatestView, SnapshotView
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
 
-_EXAMPLE = {
-    "models": [
-        {
-            "model": "churn",
-            "state": "measured",
-            "current_version": "7",
-            "versions": [{"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h", "7d"]}],
-            "watermark": "2026-11-20T18:00:00.000Z",
-            "policy": {
-                "horizon_seconds": 86400.0,
-                "lateness_seconds": 3600.0,
-                "implied_negative": False,
-                "segments": ["region"],
-            },
-            "report": "/v1/models/churn/report",
-        }
-    ],
-    "next_cursor": None,
-}
-
 
 class ModelsQuery(BaseModel):
     """Which models are wanted."""
@@ -53,7 +33,7 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
         "/v1/models",
         summary="The models that are watched",
         response_class=Response,
-        responses=ok(ModelsBody, "Models by name, those declared that wait for events too", _EXAMPLE) | problems(422),
+        responses=ok(ModelsBody, "Models by name, those declared that wait for events too") | problems(422),
     )
     async def models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
         view = latest()

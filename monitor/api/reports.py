@@ -10,18 +10,10 @@ from monitor.api.answers import answer, make_body, tag
 from monitor.api.pages import page
 from monitor.api.parts import Parts
 from monitor.api.requests import Computations, parse_time
-from monitor.api.schemas import REPORT, ReportBody, ReportsBody, ok, problems
+from monitor.api.schemas import ReportBody, ReportsBody, ok, problems
 from monitor.api.snapshots import LatestView
 from monitor.evaluation.report import ReportKey
 from monitor.events.model import ALL, SeriesKey
-
-_LIST_EXAMPLE = {
-    "evaluated_at": "2026-11-20T18:00:05.000Z",
-    "evaluation": 1207,
-    "failures": [],
-    "next_cursor": None,
-    "reports": [REPORT],
-}
 
 
 class ReportQuery(BaseModel):
@@ -67,7 +59,7 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         "window that is declared. Of the latest snapshot it is served as it stands there; `as_of` recomputes it. "
         "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
         response_class=Response,
-        responses=ok(ReportBody, "The report; `insufficient` says why where it has no measures", REPORT)
+        responses=ok(ReportBody, "The report; `insufficient` says why where it has no measures")
         | {304: {"description": "Nothing has changed since the answer with that ETag"}}
         | problems(404, 410, 422, 503),
     )
@@ -92,7 +84,7 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         summary="The reports of the latest snapshot",
         description="By model, version, segment and window, with what the last evaluation could not report.",
         response_class=Response,
-        responses=ok(ReportsBody, "A page of reports", _LIST_EXAMPLE) | problems(422),
+        responses=ok(ReportsBody, "A page of reports") | problems(422),
     )
     async def reports(request: Request, query: Annotated[ReportsQuery, Query()]) -> Response:
         view = latest()

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
+from monitor.api.examples import EXAMPLES
 from monitor.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 
 JSON: Final = "application/json"
@@ -172,44 +173,7 @@ BODIES: Final = (
     ReadyBody,
     ProblemBody,
 )
-
-REPORT: Final[dict[str, Any]] = {
-    "model": "churn",
-    "version": "7",
-    "segment": "all",
-    "window": "24h",
-    "from": "2026-11-19T10:00:00.000Z",
-    "to": "2026-11-20T10:00:00.000Z",
-    "n": 18211,
-    "positives": 3127,
-    "prevalence": 0.171709406402724,
-    "mean_prediction": 0.203318447,
-    "predictions": 20534,
-    "label_coverage": 0.886870556151,
-    "measures": {
-        "tce": {
-            "value": 61.3,
-            "unit": "percent",
-            "lower": None,
-            "upper": None,
-            "null_mean": 9.8,
-            "null_q95": 15.2,
-            "p_value": 0.005,
-            "error_bound": 0.4,
-        },
-        "smce": {
-            "value": 0.0317,
-            "unit": "ratio",
-            "lower": 0.0262,
-            "upper": 0.0371,
-            "null_mean": 0.0026,
-            "null_q95": 0.0049,
-            "p_value": 0.005,
-            "error_bound": 3.1e-6,
-        },
-    },
-    "insufficient": None,
-}
+"""Those that routes refer to."""
 
 _KINDS: Final = {
     400: ("incomplete-body", "the connection was closed before the body was complete"),
@@ -224,14 +188,9 @@ _KINDS: Final = {
 }
 
 
-def ok(body: type[Body], description: str, example: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entry of a good answer."""
-    return {
-        status: {
-            "description": description,
-            "content": {JSON: {"schema": reference(body), "example": example}},
-        }
-    }
+def ok(body: type[Body], description: str, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entry of a good answer. Its example stands with the body's schema."""
+    return {status: {"description": description, "content": {JSON: {"schema": reference(body)}}}}
 
 
 def text(media_type: str, description: str, example: str) -> dict[int | str, dict[str, Any]]:
@@ -273,11 +232,13 @@ def reference(body: type[BaseModel]) -> dict[str, str]:
 
 
 def definitions() -> dict[str, Any]:
-    """The schemas of all bodies, by name."""
+    """The schemas of all bodies, by name, with their examples."""
     # Answers as they are sent: a key that always comes is required.
     _, schema = models_json_schema(
         [(body, "validation" if body is DataBody else "serialization") for body in BODIES],
         ref_template="#/components/schemas/{model}",
     )
     found: dict[str, Any] = schema["$defs"]
+    for body, example in EXAMPLES.items():
+        found[body]["examples"] = [example]
     return found

@@ -1,0 +1,97 @@
+"""An example of each body, by the name of its schema. A test holds them to their schemas."""
+
+from typing import Any, Final
+
+from monitor.version import VERSION
+
+_REPORT: Final[dict[str, Any]] = {
+    "model": "churn",
+    "version": "7",
+    "segment": "all",
+    "window": "24h",
+    "from": "2026-11-19T10:00:00.000Z",
+    "to": "2026-11-20T10:00:00.000Z",
+    "n": 18211,
+    "positives": 3127,
+    "prevalence": 0.171709406402724,
+    "mean_prediction": 0.203318447,
+    "predictions": 20534,
+    "label_coverage": 0.886870556151,
+    "measures": {
+        "tce": {
+            "value": 61.3,
+            "unit": "percent",
+            "lower": None,
+            "upper": None,
+            "null_mean": 9.8,
+            "null_q95": 15.2,
+            "p_value": 0.005,
+            "error_bound": 0.4,
+        },
+        "smce": {
+            "value": 0.0317,
+            "unit": "ratio",
+            "lower": 0.0262,
+            "upper": 0.0371,
+            "null_mean": 0.0026,
+            "null_q95": 0.0049,
+            "p_value": 0.005,
+            "error_bound": 3.1e-6,
+        },
+    },
+    "insufficient": None,
+}
+
+EXAMPLES: Final[dict[str, Any]] = {
+    "ReportBody": _REPORT,
+    "ReportsBody": {
+        "evaluated_at": "2026-11-20T18:00:05.000Z",
+        "evaluation": 1207,
+        "failures": [],
+        "next_cursor": None,
+        "reports": [_REPORT],
+    },
+    "ModelsBody": {
+        "models": [
+            {
+                "model": "churn",
+                "state": "measured",
+                "current_version": "7",
+                "versions": [{"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h", "7d"]}],
+                "watermark": "2026-11-20T18:00:00.000Z",
+                "policy": {
+                    "horizon_seconds": 86400.0,
+                    "lateness_seconds": 3600.0,
+                    "implied_negative": False,
+                    "segments": ["region"],
+                },
+                "report": "/v1/models/churn/report",
+            }
+        ],
+        "next_cursor": None,
+    },
+    "DataBody": {
+        "p": [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19],
+        "y": [1, 0, 1, 1, 0, 1, 0, 0],
+        "model": "churn",
+    },
+    "TakenBody": {
+        "accepted": 1,
+        "rejected": 1,
+        "errors": [{"index": 1, "reason": "invalid_outcome", "detail": "y must be 0 or 1, got 2"}],
+    },
+    "HealthBody": {"status": "ok", "version": VERSION},
+    "ReadyBody": {"status": "ready", "partitions": [0, 1, 2, 3]},
+}
+
+PREDICTION: Final = {
+    "type": "prediction",
+    "model": "churn",
+    "version": "7",
+    "id": "7f3a",
+    "ts": "2026-11-20T10:00:00Z",
+    "p": 0.83,
+    "segments": {"region": "eu"},
+}
+
+OUTCOME: Final = {"type": "outcome", "model": "churn", "id": "7f3a", "ts": "2026-11-20T18:00:00Z", "y": 1}

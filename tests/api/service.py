@@ -1,0 +1,142 @@
+"""A whole API on real parts in memory, over ASGI or over a socket."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx
+from fastapi import FastAPI
+
+from monitor.api.create import create_api
+from monitor.api.parts import Limits, Parts
+from monitor.clock import ManualClock
+from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
+from monitor.evaluation.data import evaluate
+from monitor.evaluation.report import Report, ReportKey, Snapshot
+from monitor.evaluation.windows import Window
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
+from monitor.exposition.exposition import Exposition
+from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.windows import WindowFamilies
+from monitor.sources.base import Message, Topics
+from monitor.stream.status import Phase, PipelineStatus
+from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
+
+KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
+
+RUNNING = PipelineStatus(phase=Phase.RUNNING, partitions=frozenset({1, 0}))
+
+
+@dataclass
+class Evaluator(Evaluations):
+    """Answers from its snapshot; an earlier report is that of now, with the time asked for as its end."""
+
+    windows: Sequence[Window] = (Window("24h", 24 * HOUR_MS), Window("1h", HOUR_MS))
+
+    def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
+        chosen = version or self.latest.current_versions.get(model, "")
+        key = ReportKey(SeriesKey(model, chosen, segment), window or self.windows[0].name)
+        if as_of_ms is not None and as_of_ms < KEPT_FROM_MS:
+            raise NoLongerKept(f"predictions are kept since {KEPT_FROM_MS}: ask as of then or later")
+        if key in self.latest.failures:
+            raise EvaluationFailed(f"the report could not be made: {self.latest.failures[key]}")
+        if key not in self.latest.reports:
+            raise UnknownSeries(f"no model {model!r}; models are {sorted(self.latest.current_versions)}")
+        found = self.latest.reports[key]
+        if as_of_ms is None:
+            return found
+        return report(*found.key.series, found.window, n=as_of_ms % 1000)
+
+
+@dataclass
+class Log:
+    """Keeps what is written; does not answer while ``down``."""
+
+    messages: list[Message] = field(default_factory=list)
+    down: bool = False
+
+    def write(self, messages: Sequence[Message]) -> None:
+        if self.down:
+            raise SourceUnavailable("no broker answers at localhost:9092")
+        self.messages.extend(messages)
+
+    def close(self) -> None:
+        self.down = True
+
+
+@dataclass
+class Service:
+    """The parts, to be turned by tests, and the app that reads them."""
+
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(RUNNING))
+    log: Log = field(default_factory=Log)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW_MS))
+    policies: dict[str, ModelPolicy] = field(
+        default_factory=lambda: {
+            name: ModelPolicy(horizon_ms=24 * HOUR_MS, lateness_ms=HOUR_MS, segments=("region",))
+            for name in ("churn", "fraud", "org/model")
+        }
+    )
+    topics: Topics = field(
+        default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
+    )
+    limits: Limits = field(default_factory=Limits)
+
+    def app(self, **parts: Any) -> FastAPI:
+        exposition = Exposition([WindowFamilies(self.evaluator, MEASURES), PipelineFamilies(self.pipeline)])
+        given: dict[str, Any] = {
+            "evaluator": self.evaluator,
+            "pipeline": self.pipeline,
+            "evaluate": evaluate,
+            "policy": self.policies.get,
+            "writer": self.log,
+            "topics": self.topics,
+            "metrics": exposition.render,
+            "declared": tuple(self.policies),
+            "clock": self.clock,
+            "limits": self.limits,
+        }
+        return create_api(Parts(**(given | parts)))
+
+    def client(self, **parts: Any) -> "Client":
+        return Client(self.app(**parts))
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.evaluator.show(snapshot)
+
+
+class Client:
+    """A client without a socket. An error inside the app is an answer here, as it is over a socket."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=self._transport, base_url="http://monitor") as client:
+                return await client.request(method, path, **options)
+
+        return anyio.run(ask)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+
+def assert_problem(answer: httpx.Response, status: int, *said: str) -> dict[str, Any]:
+    """The answer is problem details of that status, whose detail says all of this."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = answer.json()
+    assert body["status"] == status
+    assert body["type"].startswith("urn:calibration-monitor:problem:")
+    assert body["title"]
+    assert body["instance"] == answer.request.url.path
+    for part in said:
+        assert part in body["detail"]
+    assert "Traceback" not in answer.text
+    return body

@@ -1,0 +1,24 @@
+import re
+
+from tests.api.service import Service
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_may_load_nothing() -> None:
+    answer = Service().client().get("/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert not re.search(r"(src|href)=\"(https?:)?//", answer.text)
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "unsafe-inline" not in answer.headers["content-security-policy"]
+
+
+def test_its_links_lead_somewhere() -> None:
+    client = Service().client()
+    links = re.findall(r'<a href="([^"]+)"', client.get("/").text)
+    assert {"metrics", "docs", "v1/models", "v1/reports"} <= set(links)
+    for link in links:
+        assert client.get(f"/{link}").status_code == 200
+
+
+def test_it_writes_no_text_as_markup() -> None:
+    """Names of models come from whoever writes events."""
+    assert "innerHTML" not in Service().client().get("/").text
