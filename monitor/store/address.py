@@ -15,8 +15,11 @@ _EXAMPLES: Final = "sqlite:///folder/monitor.db or postgresql://user:password@ho
 _PAGE_BYTES: Final = 16_384
 """Batches are large: larger pages make shorter chains of them."""
 
-_WAL_PAGES: Final = 4_096
-"""64 MiB of log before it is copied into the file: several checkpoints, so that most of them do not pay for it."""
+_WAL_PAGES: Final = 1_024
+"""16 MiB of log before it is copied into the file: often enough that no save pays for many at once."""
+
+_BINARY: Final = 1
+"""PostgreSQL's own number of its binary format."""
 
 _SECRET_KEYS: Final = ("password", "sslpassword")
 
@@ -151,7 +154,20 @@ def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> D
             "the store's URL names PostgreSQL, whose driver is not installed:"
             ' run `pip install "calibration-monitor[postgres]"`'
         ) from error
+    sa.event.listen(engine, "connect", _read_binary)
     values = [url.password, *(url.query.get(key) for key in _SECRET_KEYS)]
     secrets = tuple(str(value) for value in values if value)
     hidden = url.set(drivername=POSTGRESQL, query={k: v for k, v in url.query.items() if k not in _SECRET_KEYS})
     return Database(engine, hidden.render_as_string(hide_password=True), secrets, patience_seconds, clock)
+
+
+def _read_binary(connection: Any, _record: Any) -> None:
+    text_cursor = connection.server_cursor_factory
+
+    def binary_cursor(*arguments: Any, **options: Any) -> Any:
+        cursor = text_cursor(*arguments, **options)
+        # As text, each byte of the journal would travel as two hexadecimal digits: measured 2.5 times slower.
+        cursor.format = _BINARY
+        return cursor
+
+    connection.server_cursor_factory = binary_cursor

@@ -9,7 +9,7 @@ from monitor.store.base import JOURNAL_ROW, Bucket, JournalBatch
 from monitor.store.database import Database
 from monitor.store.schema import JOURNAL
 
-FULL_BYTES: Final = 1 << 18
+FULL_BYTES: Final = 1 << 16
 """A batch of this size is read about as fast as any larger one, so it is not merged any more."""
 
 MOST_BATCHES: Final = 64
