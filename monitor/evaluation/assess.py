@@ -96,14 +96,13 @@ def assess(
         ``draws`` is neither 0 nor at least 19.
     """
     result = point_values(table, measures=measures, minimum=minimum or Minimum())
-    if draws == 0 or not result.measures:
-        return result
     chosen = {name: measures[name] for name in result.measures}
-    return with_uncertainty(result, uncertainty(table, chosen, draws=draws, seed=seed))
+    values = {name: each.value for name, each in result.measures.items()}
+    return with_uncertainty(result, uncertainty(table, chosen, values, draws=draws, seed=seed)) if values else result
 
 
 def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:
-    """The values alone, with their error bounds: what can be had at every evaluation."""
+    """The values alone: what can be had at every evaluation."""
     shortfall = minimum.shortfall(table)
     if shortfall is not None:
         return Assessment(insufficient=shortfall)
@@ -121,7 +120,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
         if not isfinite(value):
             reasons.append(f"{name} is not finite on these predictions")
             continue
-        results[name] = MeasureResult(value, measure.unit, error_bound=measure.error_bound(table, value))
+        results[name] = MeasureResult(value, measure.unit)
     return Assessment(results, None if results else "; ".join(reasons) or "no measure is asked for")
 
 
@@ -130,18 +129,6 @@ def with_uncertainty(assessment: Assessment, found: Mapping[str, Uncertainty]) -
     return replace(
         assessment,
         measures={
-            name: _with_uncertainty(result, found[name]) if name in found else result
-            for name, result in assessment.measures.items()
+            name: found[name].about(result) if name in found else result for name, result in assessment.measures.items()
         },
-    )
-
-
-def _with_uncertainty(result: MeasureResult, found: Uncertainty) -> MeasureResult:
-    return replace(
-        result,
-        lower=found.lower(result.value),
-        upper=found.upper(result.value),
-        null_mean=found.null_mean,
-        null_q95=found.null_q95,
-        p_value=found.p_value,
     )

@@ -47,11 +47,11 @@ class _Entry:
 class Evaluator:
     """Evaluates all series and windows again and again, and answers for single ones.
 
-    Each evaluation first measures what changed and publishes all values, with the intervals (moved along) and levels
-    under calibration of up to now. The rest of its time it spends on renewing those, the longest outdated first, and
-    publishes them in a second step; what it does not reach waits for the next. At least one is renewed even where the
-    values alone take the whole time, so that none waits for ever. A report whose predictions are those of the last
-    evaluation is taken over as it is.
+    Each evaluation first measures what changed and publishes all values, with the intervals (moved along), the levels
+    under calibration and the error bounds of up to now. The rest of its time it spends on renewing those, the longest
+    outdated first, and publishes them in a second step; what it does not reach waits for the next. At least one is
+    renewed even where the values alone take the whole time, so that none waits for ever. A report whose predictions
+    are those of the last evaluation is taken over as it is.
 
     Values depend on the panes alone, and renewed intervals and levels do too, not on when or how often they were
     evaluated: resampling is seeded by the table that it is of. So a replay of the log gives the same reports.
@@ -293,7 +293,8 @@ class Evaluator:
         if entry.table is None:
             return
         chosen = {name: self._measures[name] for name in entry.report.measures}
-        entry.uncertainty = uncertainty(entry.table, chosen, draws=self._draws)
+        values = {name: result.value for name, result in entry.report.measures.items()}
+        entry.uncertainty = uncertainty(entry.table, chosen, values, draws=self._draws)
         renewed = with_uncertainty(Assessment(entry.report.measures), entry.uncertainty)
         entry.report = replace(entry.report, measures=renewed.measures)
 
@@ -307,9 +308,8 @@ class Evaluator:
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
         report = _report(key, found, table, with_uncertainty(assessment, carried))
-        waits = self._draws > 0 and bool(report.measures)
         since = before.stale_since if before is not None and before.table is not None else number
-        return _Entry(fingerprint, report, carried, table if waits else None, since)
+        return _Entry(fingerprint, report, carried, table if report.measures else None, since)
 
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()

@@ -307,10 +307,11 @@ def test_where_values_take_all_the_time_one_interval_is_renewed_all_the_same() -
     assert set().union(*turns[:5]) == set().union(*turns[5:]) == set(range(5))
 
 
-def test_without_draws_there_is_nothing_to_renew() -> None:
+def test_without_draws_there_are_values_and_error_bounds() -> None:
     evaluator = Evaluator(stream(), WINDOWS, draws=0, clock=ManualClock())
     results = evaluator.evaluate().reports[key()].measures.values()
     assert results
+    assert all(each.error_bound is not None for each in results)
     assert all(each.lower is each.upper is each.null_mean is each.p_value is None for each in results)
     assert evaluator.staleness == 0
 

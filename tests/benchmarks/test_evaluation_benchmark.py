@@ -1,0 +1,131 @@
+"""A tick over many series and windows: what it takes from panes, beside measuring the raw predictions."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from monitor.evaluation.evaluator import Evaluator
+from monitor.evaluation.windows import PaneCount, Window
+from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.measures import MEASURES
+from monitor.scores import GridTable, ScoreTable
+
+HOUR_MS = 3_600_000
+POLICY = ModelPolicy(horizon_ms=0, lateness_ms=0)
+WINDOWS = (Window("1h", HOUR_MS), Window("24h", 24 * HOUR_MS))
+NOW_MS = 500_000 * HOUR_MS
+FOUR = {name: MEASURES[name] for name in ("tce", "kce", "smce", "intce")}
+SERIES = 100
+STREAMS = 5
+EVENTS = 100_000
+
+
+class Stream:
+    """A day of predictions, raw and in panes."""
+
+    def __init__(self, seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        # A model of moderate spread: about a thousand cells occupied.
+        logit = draw.normal(-0.5, 0.45, EVENTS)
+        self.p: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-logit))
+        self.y = (draw.random(EVENTS) < 1.0 / (1.0 + np.exp(-1.2 * logit))).astype(np.int64)
+        self.time_ms = NOW_MS - 24 * HOUR_MS + np.arange(EVENTS) * (24 * HOUR_MS) // EVENTS
+        self.panes: dict[int, dict[int, GridTable]] = {}
+        for window in WINDOWS:
+            edges = np.arange(NOW_MS - window.length_ms, NOW_MS + 1, window.slide_ms)
+            cuts = np.searchsorted(self.time_ms, edges)
+            self.panes[window.slide_ms] = {
+                int(start): GridTable.from_events(self.p[first:end], self.y[first:end])
+                for start, first, end in zip(edges[:-1], cuts[:-1], cuts[1:], strict=True)
+            }
+
+
+class StreamPanes:
+    """Series that share a few streams; each turn gives every series another one, so that all of them change."""
+
+    def __init__(self, streams: Sequence[Stream]) -> None:
+        self._streams = streams
+        self._series = [SeriesKey("churn", f"{number:03}", ALL) for number in range(SERIES)]
+        self.turn = 0
+
+    def series(self) -> Sequence[SeriesKey]:
+        return self._series
+
+    def policy(self, model: str) -> ModelPolicy:
+        return POLICY
+
+    def watermark_ms(self, model: str) -> int:
+        return NOW_MS
+
+    def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        panes = self._panes(series, slide_ms)
+        return GridTable.sum(panes[start] for start in range(from_ms, to_ms, slide_ms))
+
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[PaneCount]:
+        panes = self._panes(series, slide_ms)
+        return [
+            PaneCount(start, panes[start].predictions, panes[start].labelled)
+            for start in range(from_ms, to_ms, slide_ms)
+            if start in panes
+        ]
+
+    def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
+        return 0
+
+    def _panes(self, series: SeriesKey, slide_ms: int) -> dict[int, GridTable]:
+        return self._streams[(int(series.version) + self.turn) % STREAMS].panes[slide_ms]
+
+
+def evaluated(evaluator: Evaluator) -> tuple[float, float]:
+    """Seconds of processor time in all, and of wall time for the values."""
+    began = time.thread_time()
+    duration = evaluator.evaluate().duration_seconds
+    return time.thread_time() - began, duration
+
+
+@pytest.mark.benchmark
+def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixture[str]) -> None:
+    streams = [Stream(seed) for seed in range(STREAMS)]
+    panes = StreamPanes(streams)
+    reports = SERIES * len(WINDOWS)
+
+    values = Evaluator(panes, WINDOWS, measures=FOUR, draws=0)
+    values.evaluate()  # kernels are compiled
+    changed = min(evaluated(values)[0] for panes.turn in (1, 2, 3)) * 1000 / reports
+    unchanged = min(evaluated(values)[0] for _ in range(3)) * 1000 / reports
+
+    began = time.thread_time()
+    for stream in streams:
+        for window in WINDOWS:
+            inside = stream.time_ms >= NOW_MS - window.length_ms
+            table = ScoreTable.from_events(stream.p[inside], stream.y[inside])
+            for measure in FOUR.values():
+                measure.value(table)
+    raw = (time.thread_time() - began) * 1000 / (STREAMS * len(WINDOWS))
+
+    interval_seconds = 8.0
+    whole = Evaluator(panes, WINDOWS, measures=FOUR, interval_seconds=interval_seconds)
+    began_wall = time.perf_counter()
+    renewing, duration = evaluated(whole)
+    tick = time.perf_counter() - began_wall
+    renewed = sum(report.measures["kce"].null_mean is not None for report in whole.latest.reports.values())
+    renewal = (1000 * renewing - reports * changed) / renewed
+    rows = [
+        panes.sum(panes.series()[0], window.slide_ms, NOW_MS - window.length_ms, NOW_MS).cell.size for window in WINDOWS
+    ]
+    with capsys.disabled():
+        print(
+            f"\n{reports} series x windows of {rows} rows, of {EVENTS // 24:,} and {EVENTS:,} events; processor time"
+            f"\n  values and bounds, all changed {changed:7.2f} ms each; 1,000 in {changed:.1f} s"
+            f"\n  none changed                   {unchanged:7.2f} ms each"
+            f"\n  from raw predictions           {raw:7.2f} ms each: {raw / changed:.1f} times as long"
+            f"\n  intervals and levels           {renewal:7.0f} ms each, 199 draws"
+            f"\n  a tick of {interval_seconds:g} s took {tick:.2f} s: values out after {duration:.2f} s, {renewed} renewed"
+        )
+    assert changed < 10.0
+    assert unchanged < changed < raw
+    assert renewed > 0
+    assert tick < 1.5 * interval_seconds
