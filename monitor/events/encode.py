@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
@@ -47,9 +48,10 @@ def encode_prediction(
     Raises
     ------
     InputError
-        The decoder would refuse the event.
+        The decoder would refuse the event. The range of its time is not looked at: it depends on when the message is
+        written.
     """
-    event = {"type": "prediction", **_head(model, identifier, ts), "p": float(p)}
+    event = {"type": "prediction", **_head(model, identifier, ts), "p": _plain(p)}
     return _checked(event | _declared(version, segments, features))
 
 
@@ -61,7 +63,7 @@ def encode_outcome(model: str, identifier: str | int, ts: Time, y: bool | int) -
     InputError
         The decoder would refuse the event.
     """
-    return _checked({"type": "outcome", **_head(model, identifier, ts), "y": int(y)})
+    return _checked({"type": "outcome", **_head(model, identifier, ts), "y": _label(y)})
 
 
 def encode_labelled(
@@ -82,7 +84,7 @@ def encode_labelled(
     InputError
         The decoder would refuse the event.
     """
-    event = {"type": "labelled", **_head(model, identifier, ts), "p": float(p), "y": int(y)}
+    event = {"type": "labelled", **_head(model, identifier, ts), "p": _plain(p), "y": _label(y)}
     return _checked(event | _declared(version, segments, features))
 
 
@@ -107,7 +109,18 @@ def _head(model: str, identifier: str | int, ts: Time) -> dict[str, Any]:
         if ts.utcoffset() is None:
             raise InputError(f"ts must know its offset, got {ts.isoformat()}; give the datetime a tzinfo")
         ts = ts.isoformat()
-    return {"model": model, "id": identifier, "ts": ts}
+    return {"model": model, "id": _plain(identifier), "ts": _plain(ts)}
+
+
+def _plain(value: Any) -> Any:
+    """A numpy scalar as the number that it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _label(y: Any) -> Any:
+    """An outcome as 0 or 1, where it is a boolean."""
+    plain = _plain(y)
+    return int(plain) if isinstance(plain, bool) else plain
 
 
 def _declared(
@@ -115,7 +128,7 @@ def _declared(
 ) -> dict[str, Any]:
     declared: dict[str, Any] = {}
     if version is not None:
-        declared["version"] = version
+        declared["version"] = _plain(version)
     if segments:
         declared["segments"] = dict(segments)
     if features is not None:
@@ -131,7 +144,7 @@ def _checked(event: dict[str, Any]) -> bytes:
         for key, check in _CHECKS.items():
             if fields.written(key):
                 check(getattr(fields, key))
-        read_time(event["ts"], str(event["ts"]))
+        read_time(read.value_of(fields.ts), read.text_of(fields.ts))
     except Rejected as why:
         raise InputError(why.detail) from None
     return value

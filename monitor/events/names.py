@@ -1,5 +1,6 @@
 """A bounded memory in front of a partition's names, so that an event finds its own in one look-up."""
 
+import weakref
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -39,7 +40,8 @@ class Names(dict[Spelling, Name]):
 
     def __init__(self, strata: Strata, capacity: int) -> None:
         super().__init__()
-        self._strata = strata
+        # Weak, so that a decoder's memory of a partition goes when the partition does.
+        self._strata = weakref.ref(strata)
         self._capacity = capacity
         self._rejected: dict[Spelling, Rejected] = {}
 
@@ -50,11 +52,18 @@ class Names(dict[Spelling, Name]):
         if not (kind == _OUTCOME).any():
             names = [self[event.model, event.version, bytes(event.segments)] for event in events]
         else:
-            names = [self[_spelling(event, of)] for event, of in zip(events, kind.tolist(), strict=True)]
+            names = [
+                self[event.model if of == _OUTCOME else (event.model, event.version, bytes(event.segments))]
+                for event, of in zip(events, kind.tolist(), strict=True)
+            ]
         if not self._rejected:
             return names, {}
-        spelt = [_spelling(event, of) for event, of in zip(events, kind.tolist(), strict=True)]
-        return names, {at: self._rejected[s] for at, s in enumerate(spelt) if s in self._rejected}
+        misnamed = {}
+        for at, (event, of) in enumerate(zip(events, kind.tolist(), strict=True)):
+            spelling = event.model if of == _OUTCOME else (event.model, event.version, bytes(event.segments))
+            if spelling in self._rejected:
+                misnamed[at] = self._rejected[spelling]
+        return names, misnamed
 
     def __missing__(self, spelling: Spelling) -> Name:
         try:
@@ -69,15 +78,13 @@ class Names(dict[Spelling, Name]):
         return name
 
     def _resolve(self, spelling: Spelling) -> Name:
+        strata = self._strata()
+        if strata is None:
+            raise RuntimeError("the strata of these names are gone: whoever interns must hold them")
         if isinstance(spelling, str):
             model = read_model(msgspec.json.encode(spelling))
-            return Name(self._strata.model(model), REFUSED, seed_of(model))
+            return Name(strata.model(model), REFUSED, seed_of(model))
         model = read_model(msgspec.json.encode(spelling[0]))
         version = read_version(msgspec.json.encode(spelling[1]))
-        segments = read_segments(msgspec.Raw(spelling[2]))
-        stratum = self._strata.stratum(model, version, segments)
-        return Name(self._strata.model(model), stratum, seed_of(model))
-
-
-def _spelling(event: Event, kind: int) -> Spelling:
-    return event.model if kind == _OUTCOME else (event.model, event.version, bytes(event.segments))
+        stratum = strata.stratum(model, version, read_segments(spelling[2]))
+        return Name(strata.model(model), stratum, seed_of(model))

@@ -25,7 +25,7 @@ _WRONG: Final = {
     rfc3339.NO_LEAP_SECOND: "has second 60, which stands only at 23:59:60 UTC on the last day of a month",
 }
 
-_UNITS: Final = ((1000, "seconds"), (1e-3, "microseconds"), (1e-6, "nanoseconds"))
+_NANOSECONDS_OF: Final = {"seconds": 10**9, "microseconds": 1000, "nanoseconds": 1}
 
 
 def parse_times(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -100,7 +100,7 @@ def check_range(time_ms: int, text: str, earliest_ms: int, latest_ms: int, key: 
         return
     hint = ""
     if not text.startswith('"'):
-        meant = [unit for factor, unit in _UNITS if earliest_ms <= time_ms * factor <= latest_ms]
+        meant = [unit for unit, ns in _NANOSECONDS_OF.items() if earliest_ms <= time_ms * ns // 10**6 <= latest_ms]
         hint = f"; it looks like {meant[0]}, send milliseconds" if meant else ""
     raise Rejected(
         Reason.TIME_OUT_OF_RANGE,

@@ -208,7 +208,7 @@ def test_headers_without_values_are_survived() -> None:
 
 
 def test_plain_and_enveloped_events_may_alternate() -> None:
-    messages = [
+    messages: list[Message | bytes] = [
         PREDICTION,
         structured(),
         b"{",

@@ -1,7 +1,9 @@
 """What becomes of each message: a row of the columns, or a dead letter with its reason."""
 
+import gc
 import json
 import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -178,6 +180,16 @@ class TestColumns:
         ).columns.model.tolist() == [0, 1]
         assert (first.models, second.models) == (["a"], ["b", "churn"])
 
+    def test_a_decoder_forgets_a_partition_that_is_gone(self) -> None:
+        decoder = Decoder(clock=ManualClock(NOW_MS))
+        strata = new_strata()
+        decode(PREDICTION, OUTCOME, decoder=decoder, strata=strata)
+        gone = weakref.ref(strata)
+        del strata
+        gc.collect()
+        assert gone() is None
+        assert not decoder._names
+
     def test_a_full_memory_of_names_changes_nothing(self) -> None:
         messages = [changed(PREDICTION, segments={"region": str(n % 7)}) for n in range(40)]
         small = Decoder(clock=ManualClock(NOW_MS), max_cached=3)
@@ -247,6 +259,10 @@ class TestDeadLetters:
             (changed(PREDICTION, ts=NOW_MS // 1000), Reason.TIME_OUT_OF_RANGE, "looks like seconds"),
             (changed(PREDICTION, ts=NOW_MS * 1000), Reason.TIME_OUT_OF_RANGE, "looks like microseconds"),
             (changed(PREDICTION, ts=NOW_MS * 10**6), Reason.TIME_OUT_OF_RANGE, "looks like nanoseconds"),
+            (literally(PREDICTION, "ts", "9" * 1000), Reason.TIME_OUT_OF_RANGE, "2000-01-01"),
+            (literally(PREDICTION, "ts", "9" * 9000), Reason.INVALID_TIME, "9999"),
+            (literally(PREDICTION, "p", "9" * 9000), Reason.INVALID_PREDICTION, "9999"),
+            (literally(OUTCOME, "y", "9" * 1000), Reason.INVALID_OUTCOME, "9999"),
             (changed(PREDICTION, ts=-(10**30)), Reason.TIME_OUT_OF_RANGE, "2000-01-01"),
             (changed(PREDICTION, ts="1999-12-31T23:59:59.999Z"), Reason.TIME_OUT_OF_RANGE, "2000-01-01T00:00:00.000Z"),
             (changed(PREDICTION, ts=NOW_MS + 86_400_001), Reason.TIME_OUT_OF_RANGE, "2026-11-21T10:00:00.000Z"),

@@ -1,7 +1,7 @@
 """What is written is what is read."""
 
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -78,7 +78,12 @@ def test_every_form_of_a_time(ts: Any) -> None:
         ({"ts": datetime(2026, 11, 20)}, "must know its offset"),  # noqa: DTZ001 - the point of it
         ({"p": 1.5}, r"p must be a number in \[0, 1\]"),
         ({"p": float("nan")}, "p must be"),
+        ({"p": "0.5"}, "p must be"),
+        ({"p": True}, "p must be"),
         ({"y": 2}, "y must be"),
+        ({"y": 0.7}, "y must be"),
+        ({"y": "1"}, "y must be"),
+        ({"ts": 1.5}, "ts must be a whole number"),
         ({"version": "a\nb"}, "version must not"),
         ({"segments": {"a=b": "x"}}, "segments"),
         ({"segments": {"a": ["x"]}}, "segments"),
@@ -93,8 +98,12 @@ def test_what_the_decoder_would_refuse_is_not_written(change: dict[str, Any], sa
 
 
 def test_numpy_scalars_are_written() -> None:
-    event = encode_labelled("churn", "a", NOW_MS, np.float64(0.5), np.bool_(True), features=np.array([1, 2]))  # type: ignore[arg-type]
-    assert decode(event).columns.outcome.tolist() == [1]
+    more: Any = {"version": np.int64(7), "features": np.array([1, 2])}
+    event = encode_labelled(
+        "churn", *cast("Any", (np.int64(5), np.int64(NOW_MS), np.float32(0.5), np.bool_(True))), **more
+    )
+    columns = decode(event).columns
+    assert (columns.time_ms.tolist(), columns.prediction.tolist(), columns.outcome.tolist()) == ([NOW_MS], [0.5], [1])
 
 
 def test_prediction_and_outcome_have_one_key() -> None:

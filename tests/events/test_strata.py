@@ -120,13 +120,13 @@ def test_fan_out_lists_the_series_of_each_stratum() -> None:
         SeriesKey("a", "1", "region=us"),
     ]
     assert len(set(keys)) == len(keys) == 4
-    assert (start.dtype, series.dtype) == (np.int32, np.int32)
+    assert start.dtype == series.dtype == np.int32
 
 
 def test_fan_out_of_nothing() -> None:
     start, series = strata_of().fan_out()
     assert (start.tolist(), series.tolist()) == ([0], [])
-    assert (start.dtype, series.dtype) == (np.int32, np.int32)
+    assert start.dtype == series.dtype == np.int32
     assert strata_of().models_of_strata().tolist() == []
 
 
