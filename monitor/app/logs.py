@@ -1,17 +1,17 @@
-"""What the service writes to standard error about itself."""
+"""What the service writes about itself."""
 
 import logging
 import sys
-from typing import Final, Literal
+from typing import Final, Literal, TextIO
 
 import structlog
 
-_QUIETER: Final = ("kafka", "uvicorn.access", "asyncio", "numba")
+_QUIETER: Final = ("alembic", "asyncio", "kafka", "numba", "uvicorn")
 """Libraries that tell more than an operator wants to know: theirs begins at warnings."""
 
 
-def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None:
-    """Write the service's own events and those of its libraries in one form to standard error.
+def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stream: TextIO | None = None) -> None:
+    """Write the service's own events and those of its libraries in one form.
 
     Parameters
     ----------
@@ -19,8 +19,11 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
         debug, info, warning or error: the least that is written.
     form
         ``console`` for people, ``json`` for one object a line; ``auto`` is the former on a terminal.
+    stream
+        Where to; standard error by default.
     """
-    for_people = form == "console" or (form == "auto" and sys.stderr.isatty())
+    stream = sys.stderr if stream is None else stream
+    for_people = form == "console" or (form == "auto" and stream.isatty())
     common: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -30,7 +33,7 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     ]
     last: list[structlog.typing.Processor]
     if for_people:
-        last = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     else:
         last = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
     structlog.configure(
@@ -39,7 +42,7 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=common,

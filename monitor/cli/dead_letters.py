@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from monitor.app.parts import make_writer, open_store
@@ -61,8 +59,9 @@ def list_letters(
     if not counts:
         console.print("no dead letters")
         return
-    console.print(", ".join(f"{number:,} {name}" for name, number in sorted(counts.items())), markup=False)
-    console.print(_table(letters))
+    console.print(", ".join(f"{number:,} {name}" for name, number in sorted(counts.items())), soft_wrap=True)
+    for stored in letters:
+        console.print(_described(stored), soft_wrap=True)
     of_interest = counts.get(reason, 0) if reason else sum(counts.values())
     if letters and len(letters) < of_interest:
         again = f" --reason {reason}" if reason else ""
@@ -148,30 +147,20 @@ def _message(stored: StoredDeadLetter) -> Message:
     return Message(letter.topic, letter.value, key=letter.key, headers=letter.headers, partition=letter.partition)
 
 
-def _table(letters: list[StoredDeadLetter]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("number", justify="right", no_wrap=True)
-    table.add_column("stored (UTC)", no_wrap=True)
-    table.add_column("reason", no_wrap=True)
-    table.add_column("topic/partition@offset", overflow="fold")
-    table.add_column("what is wrong", overflow="fold")
-    table.add_column("message", overflow="ellipsis", no_wrap=True, max_width=60)
-    for stored in letters:
-        letter = stored.letter
-        table.add_row(
-            str(stored.number),
-            time_text(stored.stored_ms),
-            letter.reason.value,
-            f"{letter.topic}/{letter.partition}@{letter.offset}",
-            _plain(letter.detail),
-            _plain((letter.value or b"")[:_SHOWN_BYTES].decode("utf-8", "replace")),
-        )
-    return table
+def _described(stored: StoredDeadLetter) -> Text:
+    letter = stored.letter
+    text = Text(f"{stored.number:>6}  {time_text(stored.stored_ms)} UTC  ")
+    text.append(letter.reason.value, style="bold yellow")
+    text.append(f"  {letter.topic}/{letter.partition}@{letter.offset}\n")
+    text.append(f"        {_plain(letter.detail)}\n")
+    return text.append(
+        f"        {_plain((letter.value or b'')[:_SHOWN_BYTES].decode('utf-8', 'replace'))}", style="dim"
+    )
 
 
-def _plain(text: str) -> Text:
+def _plain(text: str) -> str:
     """A stranger's text, without what a terminal would obey."""
-    return Text("".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text))
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def _as_json(stored: StoredDeadLetter) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from monitor.app.offline import LogReport, report_log
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.progress import bytes_progress, rows_progress
-from monitor.cli.tables import measures_table, reports_table, share_text, time_text
+from monitor.cli.tables import measures_table, reports_table, share_text, telling, time_text
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import FileReport, looks_like_event_log, report_file
@@ -93,7 +93,8 @@ def _print_table(found: FileReport, *, as_json: bool) -> None:
     else:
         console.print(measures_table(found.whole))
     if found.segments:
-        console.print(reports_table(found.segments, columns=("segment",), title="segments, worst first"))
+        title = "segments, worst first"
+        console.print(reports_table(found.segments, columns=("segment",), width=console.width, title=title))
 
 
 def _print_head(console: Console, whole: Report) -> None:
@@ -133,9 +134,9 @@ def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         console.print(f"no valid events: {reasons}; the first is {log.first_dead_letter}", style="yellow", markup=False)
     for model, watermark in snapshot.watermarks_ms.items():
         console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
-    if snapshot.reports:
-        columns = ("model", "version", "segment", "window")
-        console.print(reports_table(snapshot.reports.values(), columns=columns))
+    reports = list(snapshot.reports.values())
+    if reports:
+        console.print(reports_table(reports, columns=telling(reports), width=console.width))
     else:
         console.print("no predictions in any window")
     for report in snapshot.reports.values():

@@ -13,7 +13,11 @@ from monitor.evaluation.report import MeasureResult, Report
 from monitor.measures import MEASURES
 
 SHOWN: Final = ("tce", "kce", "smce", "intce")
-"""The measures of a narrow table; a wide one has all."""
+"""The measures of a table with a row a report."""
+
+_WIDE: Final = 124
+_MIDDLING: Final = 94
+"""Characters from which on a table says more."""
 
 
 def value_text(value: float | None, unit: str) -> str:
@@ -56,41 +60,63 @@ def measures_table(report: Report) -> Table:
     return table
 
 
-def reports_table(reports: Iterable[Report], *, columns: Sequence[str], title: str | None = None) -> Table:
+def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: int, title: str | None = None) -> Table:
     """One row a report.
 
     Parameters
     ----------
     columns
         Those of model, version, segment and window that tell the reports apart.
+    width
+        Characters there are. The narrower, the less stands beside the four measures.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    wide, middling = width >= _WIDE, width >= _MIDDLING
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
     for name in columns:
-        table.add_column(name, overflow="fold")
-    for name in ("n", "labelled", "positives", "mean p"):
+        table.add_column(name, no_wrap=not wide and name != "segment", overflow="fold")
+    numbers = ["n", *(["labelled"] if wide else []), *(["prevalence", "mean p"] if middling else [])]
+    for name in (*numbers, *(MEASURES[name].title for name in SHOWN)):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in SHOWN:
-        table.add_column(f"{MEASURES[name].title} (null 95%)", justify="right")
     table.add_column("verdict", no_wrap=True)
+    if wide:
+        table.caption = "in parentheses: what a perfectly calibrated model stays below in 95% of cases"
+        table.caption_justify = "left"
     for report in reports:
         verdict = of_report(report)
+        told = {
+            "n": f"{report.n:,}",
+            "labelled": share_text(report.label_coverage),
+            "prevalence": share_text(report.prevalence),
+            "mean p": share_text(report.mean_prediction),
+        }
         table.add_row(
             *(getattr(report, name) for name in columns),
-            f"{report.n:,}",
-            share_text(report.label_coverage),
-            share_text(report.prevalence),
-            share_text(report.mean_prediction),
-            *(_with_level(report.measures.get(name)) for name in SHOWN),
+            *(told[name] for name in numbers),
+            *(_cell(report.measures.get(name), level=wide) for name in SHOWN),
             Text(verdict.value, style=verdict.style),
         )
     return table
 
 
-def _with_level(result: MeasureResult | None) -> Text:
+def telling(reports: Iterable[Report]) -> list[str]:
+    """The columns that tell reports apart: version and segment only where there are several."""
+    held = list(reports)
+    return [
+        name
+        for name in ("model", "version", "segment", "window")
+        if name in {"model", "window"} or len({getattr(report, name) for report in held}) > 1
+    ]
+
+
+def _cell(result: MeasureResult | None, *, level: bool) -> Text:
     if result is None:
         return Text("-", style="dim")
-    text = Text(value_text(result.value, result.unit), style=of_measure(result).style)
-    return text.append(f" ({value_text(result.null_q95, result.unit)})", style="dim")
+    text = Text(_short(result.value, result.unit), style=of_measure(result).style)
+    return text.append(f" ({_short(result.null_q95, result.unit)})", style="dim") if level else text
+
+
+def _short(value: float | None, unit: str) -> str:
+    return value_text(value, unit).removeprefix("0") if unit == "ratio" else value_text(value, unit)
 
 
 def _interval(result: MeasureResult) -> str:
