@@ -1,0 +1,162 @@
+"""A log of mixed events as production has them, and what it comes to by obvious loops.
+
+Duplicates, early and late outcomes, corrections, contradictions, events out of order, orphans and garbage, in two
+topics of several partitions. The expectation is computed by :class:`tests.reference.naive_join.NaiveJoin`, event by
+event, from the same log.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from monitor.events.model import Kind, ModelPolicy, SeriesKey, Stratum
+from monitor.scores import GridTable
+from tests.reference.naive_join import NaiveEvent, NaiveJoin
+
+PREDICTIONS: Final = "predictions"
+OUTCOMES: Final = "outcomes"
+POLICY: Final = ModelPolicy(horizon_ms=1_200_000, lateness_ms=300_000, segments=("region",))
+SLIDE_MS: Final = 60_000
+START_MS: Final = 1_760_000_000_000
+SPAN_MS: Final = 7_200_000
+MODELS: Final = ("churn", "fraud", "credit")
+REGIONS: Final = ("eu", "us")
+GARBAGE: Final = (b"not json", b'{"type": "prediction"}', b'{"p": 7}', b"\xff\xfe", b"[]", b"")
+
+PaneId = tuple[int, SeriesKey]
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One message, and the event that it is; None if it is garbage."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes
+    event: NaiveEvent | None
+
+
+@dataclass
+class MixedLog:
+    """The log, in the order in which it is written.
+
+    Parameters
+    ----------
+    size
+        About how many messages.
+    partitions
+        How many partitions each topic has.
+    seed
+        Of everything random.
+    """
+
+    size: int
+    partitions: int = 4
+    seed: int = 1
+    lines: list[LogLine] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        predictions = self.size // 2
+        written: list[tuple[float, LogLine]] = []
+        made_ms = START_MS + np.arange(predictions) * SPAN_MS // predictions
+        p = rng.beta(0.6, 0.8, predictions)
+        y = (rng.random(predictions) < p).astype(int)
+        delay = rng.exponential(200_000, predictions)
+        draws = rng.random((predictions, 6))
+        disorder = rng.exponential(3_000, (predictions, 2))
+        models = rng.integers(0, len(MODELS), predictions)
+        regions = rng.integers(0, len(REGIONS) + 1, predictions)
+        versions = 1 + (np.arange(predictions) > predictions // 2)
+        for at in range(predictions):
+            model, identifier = MODELS[models[at]], f"{self.seed:x}-{at:x}"
+            time_ms = int(made_ms[at])
+            region = REGIONS[regions[at]] if regions[at] < len(REGIONS) else None
+            event = NaiveEvent(
+                Kind.PREDICTION,
+                model,
+                identifier,
+                time_ms,
+                round(float(p[at]), 6),
+                version=str(versions[at]),
+                segments=() if region is None else (("region", region),),
+            )
+            line = self._line(event)
+            lost, twice, outcomes, corrected, held_up, garbage = draws[at].tolist()
+            arrives = time_ms + float(disorder[at, 0]) + (2e7 * held_up if held_up < 0.05 else 0)
+            if lost > 0.01:
+                written.append((arrives, line))
+            if twice < 0.05:
+                written.append((arrives + 2e7 * twice, line))
+            if outcomes < 0.9:
+                known_ms = time_ms + int(delay[at])
+                outcome = self._line(NaiveEvent(Kind.OUTCOME, model, identifier, known_ms, y=int(y[at])))
+                arrives_then = known_ms + float(disorder[at, 1])
+                written.append((arrives_then, outcome))
+                if corrected < 0.05:
+                    later = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms + 60_000, y=int(corrected < 0.03))
+                    written.append((known_ms + 60_000, self._line(later)))
+                elif corrected < 0.08:
+                    written.append((arrives_then + 5_000, outcome))
+                elif corrected < 0.09:
+                    older = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms - 10_000, y=1 - int(y[at]))
+                    written.append((arrives_then + 5_000, self._line(older)))
+            if garbage < 0.01:
+                bad = GARBAGE[at % len(GARBAGE)]
+                topic = (PREDICTIONS, OUTCOMES)[at % 2]
+                written.append((arrives, LogLine(topic, at % self.partitions, line.key, bad, None)))
+        written.sort(key=lambda pair: pair[0])
+        self.lines = [line for _, line in written]
+
+    def _line(self, event: NaiveEvent) -> LogLine:
+        partition = hash_of(event.id) % self.partitions
+        head = f'{{"model":"{event.model}","id":"{event.id}","ts":{event.time_ms}'
+        if event.kind is Kind.OUTCOME:
+            return LogLine(OUTCOMES, partition, event.id.encode(), f'{head},"y":{event.y}}}'.encode(), event)
+        segments = "".join(f',"segments":{{"{key}":"{value}"}}' for key, value in event.segments)
+        body = f'{head},"p":{event.p!r},"version":"{event.version}"{segments}}}'
+        return LogLine(PREDICTIONS, partition, event.id.encode(), body.encode(), event)
+
+    @cached_property
+    def expected(self) -> "Expected":
+        """What the log comes to."""
+        joins = [NaiveJoin(POLICY) for _ in range(self.partitions)]
+        counted: Counter[tuple[str, str]] = Counter()
+        for line in self.lines:
+            if line.event is None:
+                counted["unknown", "dead_letter"] += 1
+            else:
+                joins[line.partition].read(line.event)
+        grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
+        for join in joins:
+            counted.update(join.counts())
+            for known in join.predictions.values():
+                event = known.event
+                start = event.time_ms - event.time_ms % SLIDE_MS
+                for series in Stratum(event.model, event.version, event.segments).series():
+                    scores, labels = grouped[start, series]
+                    scores.append(event.p)
+                    labels.append(known.y)
+        panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
+        return Expected(dict(counted), panes, sum(len(join.predictions) for join in joins))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a log comes to: the fate of every event, every pane, and how many predictions were accepted."""
+
+    counters: dict[tuple[str, str], int]
+    panes: dict[PaneId, GridTable]
+    predictions: int
+
+
+def hash_of(text: str) -> int:
+    """A small hash that does not change from run to run."""
+    value = 0
+    for byte in text.encode():
+        value = (value * 31 + byte) & 0xFFFFFFFF
+    return value

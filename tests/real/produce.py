@@ -1,0 +1,37 @@
+"""Writes a log to a broker with librdkafka: fast, and a client other than the one under test."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import Producer
+
+from tests.real.mixed_log import LogLine
+
+_BATCH = 10_000
+
+
+def produce(bootstrap: str, lines: Iterable[LogLine], suffix: str) -> None:
+    """Write the lines to their topics and partitions, in order, and wait until they are durable."""
+    failures: list[str] = []
+
+    def delivered(error: object, _: object) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 2 * _BATCH,
+        }
+    )
+    for count, line in enumerate(lines, start=1):
+        topic = f"{line.topic}-{suffix}"
+        producer.produce(topic, line.value, line.key, partition=line.partition, on_delivery=delivered)
+        if count % _BATCH == 0:
+            producer.poll(0)
+            while len(producer) >= _BATCH:
+                producer.poll(0.05)
+    producer.flush(60)
+    if failures or len(producer):
+        raise RuntimeError(f"{len(failures)} messages were refused and {len(producer)} not sent, first: {failures[:1]}")

@@ -1,0 +1,153 @@
+"""A million mixed events through a real broker come to what obvious loops make of them, to the last count.
+
+And they do so however often the process is killed, the broker restarts, or partitions move.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from monitor.scores import GridTable
+from monitor.store.sql import SqlStore
+from monitor.stream.pipeline import Pipeline
+from monitor.stream.status import Phase
+from tests.real.kafka import KafkaBroker
+from tests.real.mixed_log import SLIDE_MS, MixedLog
+from tests.real.produce import produce
+from tests.real.stream_worker import pipeline, topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(420)]
+
+SUFFIX = "mixed"
+EVENTS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def log(kafka_broker: KafkaBroker) -> MixedLog:
+    """The log, written to the broker."""
+    mixed = MixedLog(EVENTS)
+    for topic in topics(SUFFIX):
+        kafka_broker.create_topic(topic, mixed.partitions)
+    produce(kafka_broker.bootstrap, mixed.lines, SUFFIX)
+    return mixed
+
+
+@contextmanager
+def running(instance: Pipeline) -> Iterator[Pipeline]:
+    """Run a pipeline in a thread of its own, and stop it in order."""
+    thread = threading.Thread(target=instance.run)
+    thread.start()
+    try:
+        yield instance
+    finally:
+        instance.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def wait_for(log: MixedLog, instance: Pipeline, seconds: float = 120) -> None:
+    """Wait until every message of the log has met its fate."""
+    deadline = time.monotonic() + seconds
+    while sum(instance.status.counters.values()) != len(log.lines):
+        assert instance.status.phase is not Phase.FAILED, instance.status.detail
+        assert time.monotonic() < deadline, instance.status
+        time.sleep(0.05)
+
+
+def unjoined_as_one(counters: Mapping[tuple[str, str], int]) -> Counter[tuple[str, str]]:
+    """The counts, with the outcomes that have no prediction (any more) under one name.
+
+    Which name they have depends on when the last bucket was dropped: waiting or orphaned; and, for one that comes long
+    after its horizon, whether its prediction was still there to tell so.
+    """
+    merged = Counter(counters)
+    for fate in ("orphan", "after_horizon"):
+        merged["outcome", "early"] += merged.pop(("outcome", fate), 0)
+    return +merged
+
+
+def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
+    expected = log.expected
+    assert unjoined_as_one(instance.status.counters) == unjoined_as_one(expected.counters)
+    assert instance.status.pending + sum(instance.status.departed.values()) == expected.predictions
+    series = instance.panes.series()
+    assert set(series) == {key for _, key in expected.panes}
+    panes: dict[tuple[int, object], GridTable] = {}
+    for key in series:
+        for start, _, _ in instance.panes.counts(key, SLIDE_MS, 0, 2**41):
+            panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
+    assert panes == expected.panes
+
+
+def finish_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str) -> None:
+    """Read to the end, compare; then restore what was saved, and compare again."""
+    for _ in range(2):
+        with SqlStore.open(url) as store, running(pipeline(broker.bootstrap, group, store, topics(SUFFIX))) as instance:
+            wait_for(log, instance)
+            assert_as_expected(log, instance)
+
+
+def start_worker(broker: KafkaBroker, group: str, url: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "tests.real.stream_worker", broker.bootstrap, group, url, SUFFIX]
+    return subprocess.Popen(command, cwd=Path(__file__).parents[2])
+
+
+def test_in_one_go(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
+    finish_and_compare(log, kafka_broker, "one-go", f"sqlite:///{tmp_path}/state.db")
+
+
+def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    moments = random.Random(7)
+    for _ in range(5):
+        worker = start_worker(kafka_broker, "killed", url)
+        time.sleep(2 + moments.random() * 3)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+    finish_and_compare(log, kafka_broker, "killed", url)
+
+
+def test_the_broker_restarts_in_the_middle(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with SqlStore.open(url) as store:
+        instance = pipeline(kafka_broker.bootstrap, "broker-restart", store, topics(SUFFIX))
+        with running(instance):
+            while sum(instance.status.counters.values()) < len(log.lines) // 10:
+                time.sleep(0.01)
+            kafka_broker.restart()
+            assert sum(instance.status.counters.values()) < len(log.lines)
+            wait_for(log, instance)
+            assert_as_expected(log, instance)
+    finish_and_compare(log, kafka_broker, "broker-restart", url)
+
+
+def test_a_second_consumer_joins_and_leaves(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    with SqlStore.open(url) as store:
+        instance = pipeline(kafka_broker.bootstrap, "two", store, topics(SUFFIX), checkpoint_seconds=0.2)
+        with running(instance):
+            while not instance.status.counters:
+                time.sleep(0.01)
+            other = start_worker(kafka_broker, "two", url)
+            shared = False
+            deadline = time.monotonic() + 60
+            while not shared:
+                shared = len(instance.status.partitions) == log.partitions // 2
+                assert time.monotonic() < deadline, instance.status
+                time.sleep(0.01)
+            time.sleep(1)
+            other.send_signal(signal.SIGTERM)
+            assert other.wait(20) == 0
+            wait_for(log, instance)
+            assert_as_expected(log, instance)
+    finish_and_compare(log, kafka_broker, "two", url)
