@@ -33,6 +33,9 @@ REFUSALS: Final = (
 )
 """What a broker answers, or kafka-python finds, that another try does not change."""
 
+_OTHER_WAYS: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
+"""Settings under which a broker is not reached by its own address."""
+
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
 
@@ -126,25 +129,37 @@ class KafkaConnection:
             **self.further,
         }
 
-    def explain(self, error: Exception) -> SourceError:
-        """What to tell the user of a client that could not be made, or of a request that failed.
+    def check(self) -> None:
+        """Find out within a moment whether a broker takes us, and if not, why.
 
         kafka-python reports a wrong password, an unknown certificate and a broker that is down as one and the same
-        timeout, so the brokers are asked directly.
+        timeout, after ``connect_seconds``. So the brokers are asked directly first.
+
+        Raises
+        ------
+        SourceUnavailable
+            No broker can be reached.
+        SourceMisconfigured
+            A broker refuses us: the message says what to mend.
         """
-        if isinstance(error, REFUSALS):
-            return SourceMisconfigured(f"Kafka at {self.servers} refuses: {error}")
+        if self.further.keys() & _OTHER_WAYS:
+            return
         found = probe(
             Probe(
                 servers=tuple(self.bootstrap_servers),
                 ssl_context=self._ssl_context() if self._encrypted else None,
                 sasl_mechanism=self.sasl_mechanism if self._authenticated else None,
                 sasl_options=self.options(),
-                timeout_seconds=min(self.connect_seconds, 5.0),
+                timeout_seconds=self.connect_seconds,
             )
         )
         if found is not None:
-            return found
+            raise found
+
+    def explain(self, error: Exception) -> SourceError:
+        """What to tell the user of a client that could not be made, though a broker took us."""
+        if isinstance(error, REFUSALS):
+            return SourceMisconfigured(f"Kafka at {self.servers} refuses: {error}")
         return SourceUnavailable(f"Kafka at {self.servers} does not answer: {error}; trying again")
 
     def _ssl_context(self) -> ssl.SSLContext:
@@ -171,6 +186,7 @@ def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> dict
     SourceMisconfigured
         The broker refuses the log-in or the topics.
     """
+    connection.check()
     try:
         with KafkaAdminClient(**connection.options()) as admin:
             described = admin.describe_topics(list(topics))

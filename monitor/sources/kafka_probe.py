@@ -20,6 +20,7 @@ from monitor.errors import SourceError, SourceMisconfigured, SourceUnavailable
 
 _SASL_HANDSHAKE: Final = (17, 1)
 _SASL_AUTHENTICATE: Final = (36, 0)
+_BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _ILLEGAL_SASL_STATE: Final = 34
 _TLS_ALERT: Final = 0x15
 _LONGEST_ANSWER: Final = 1 << 20
@@ -42,8 +43,12 @@ def probe(attempt: Probe) -> SourceError | None:
     for host, port, _ in collect_hosts(list(attempt.servers), randomize=False):
         where = f"{host}:{port}"
         try:
-            with socket.create_connection((host, port), attempt.timeout_seconds) as connection:
-                found = _talk(connection, host, where, attempt)
+            with socket.create_connection((host, port), attempt.timeout_seconds) as plain:
+                if attempt.ssl_context is None:
+                    found = _talk(plain, host, where, attempt)
+                else:
+                    with attempt.ssl_context.wrap_socket(plain, server_hostname=host) as encrypted:
+                        found = _talk(encrypted, host, where, attempt)
         except ssl.SSLCertVerificationError as error:
             found = SourceMisconfigured(
                 f"the certificate of Kafka at {where} is not trusted: {error.verify_message}; ssl_cafile must hold "
@@ -61,8 +66,6 @@ def probe(attempt: Probe) -> SourceError | None:
 
 
 def _talk(connection: socket.socket, host: str, where: str, attempt: Probe) -> SourceError | None:
-    if attempt.ssl_context is not None:
-        connection = attempt.ssl_context.wrap_socket(connection, server_hostname=host)
     mechanism = attempt.sasl_mechanism
     answer = _ask(connection, _SASL_HANDSHAKE, _text(mechanism or "PLAIN"))
     if answer is None:
@@ -83,6 +86,8 @@ def _talk(connection: socket.socket, host: str, where: str, attempt: Probe) -> S
         return SourceMisconfigured(
             f"Kafka at {where} does not offer sasl_mechanism {mechanism}; it offers {', '.join(offered)}"
         )
+    if mechanism not in _BY_PASSWORD:
+        return None  # Tickets and tokens are left to kafka-python.
     return _log_in(connection, host, where, mechanism, attempt.sasl_options)
 
 

@@ -86,6 +86,7 @@ class KafkaWriter:
     def _connect(self) -> KafkaProducer:
         with self._lock:
             if self._producer is None:
+                self._connection.check()
                 try:
                     self._producer = KafkaProducer(**self._options())
                 except kafka_errors.KafkaError as error:

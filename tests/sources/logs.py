@@ -95,8 +95,11 @@ class KafkaUnderTest:
         self._open.append(source)
         return source
 
-    def writer(self) -> KafkaWriter:
-        writer = KafkaWriter(KafkaConnection([self.broker.bootstrap]))
+    def writer(self, *, connect_seconds: float = 10.0, request_seconds: float = 30.0) -> KafkaWriter:
+        connection = KafkaConnection(
+            [self.broker.bootstrap], connect_seconds=connect_seconds, request_seconds=request_seconds
+        )
+        writer = KafkaWriter(connection)
         self._open.append(writer)
         return writer
 
