@@ -28,7 +28,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
 from monitor.events.examine import Examiner
 from monitor.events.features import read_feature_column, read_features
-from monitor.events.model import DeadLetter, EventColumns, Kind, Record, RecordBatch
+from monitor.events.model import DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
 from monitor.events.names import Name, Names
 from monitor.events.reading import read_events
 from monitor.events.rejection import Rejected
@@ -57,7 +57,8 @@ class Decoded:
     dead_letters
         The others, in log order.
     features
-        float32 arrays, aligned with the columns; None where an event has none.
+        float32 arrays, aligned with the columns; None where an event has none. They are slices of one array: copy
+        those that are to outlive the batch.
     """
 
     columns: EventColumns
@@ -98,7 +99,6 @@ class Decoder:
         max_cached: int = _MAX_CACHED,
     ) -> None:
         self._max_bytes = max_bytes
-        self._max_ahead_ms = max_ahead_ms
         self._earliest_ms = earliest_ms
         self._max_cached = max_cached
         self._examiner = Examiner(
@@ -117,10 +117,12 @@ class Decoder:
             The partition's names; what is new in them is interned in log order.
         default_kind
             The type of events that name none; None if each must name its own.
+
+        An empty batch loads the compiled loops, and does nothing else.
         """
         records = batch.records
         events, untaken = read_events(records, self._max_bytes)
-        rejected: dict[int, Rejected] = {}
+        dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
 
         def settle(rows: Iterable[int]) -> None:
@@ -129,18 +131,18 @@ class Decoder:
                     events[row], found = self._examiner.examine(records[row], default_kind)
                 except Rejected as why:
                     events[row] = None
-                    rejected[row] = why
+                    dead[row] = _dead_letter(batch, records[row], why.reason, why.detail)
                 else:
                     if found is not None:
                         features[row] = found
 
         settle(untaken)
-        rows, kept = _kept(events, rejected)
+        rows, kept = _kept(events, dead)
         draft = self._draft(kept, records, rows, default_kind)
         self._read_features(kept, rows, draft, features)
         if not draft.good.all():
             settle(list(compress(rows, ~draft.good)))
-            rows, kept = _kept(events, rejected)
+            rows, kept = _kept(events, dead)
             draft = self._draft(kept, records, rows, default_kind)
 
         names = self._names.get(strata)
@@ -148,7 +150,8 @@ class Decoder:
             names = self._names[strata] = Names(strata, self._max_cached)
         interned, misnamed = names.intern(kept, draft.kind)
         if misnamed:
-            rejected.update((rows[at], why) for at, why in misnamed.items())
+            for at, (reason, detail) in misnamed.items():
+                dead[rows[at]] = _dead_letter(batch, records[rows[at]], reason, detail)
             named = np.array([at not in misnamed for at in range(len(rows))])
             draft = draft.where(named)
             rows = list(compress(rows, named))
@@ -156,7 +159,7 @@ class Decoder:
             interned = list(compress(interned, named))
         return Decoded(
             columns=_columns(draft, kept, interned),
-            dead_letters=[_dead_letter(batch, records[row], rejected[row]) for row in sorted(rejected)],
+            dead_letters=[dead[row] for row in sorted(dead)],
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
@@ -238,9 +241,9 @@ class _Draft(NamedTuple):
         return _Draft(self.kind[mask], self.time_ms[mask], self.prediction[mask], self.outcome[mask], self.good[mask])
 
 
-def _kept(events: list[Event | None], rejected: Collection[int]) -> tuple[Sequence[int], list[Event]]:
+def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[int], list[Event]]:
     """The rows that hold an event, and their events."""
-    rows = [row for row in range(len(events)) if row not in rejected] if rejected else range(len(events))
+    rows = [row for row in range(len(events)) if row not in dead] if dead else range(len(events))
     return rows, [event for event in events if event is not None]
 
 
@@ -290,14 +293,14 @@ def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> E
     )
 
 
-def _dead_letter(batch: RecordBatch, record: Record, why: Rejected) -> DeadLetter:
+def _dead_letter(batch: RecordBatch, record: Record, reason: Reason, detail: str) -> DeadLetter:
     return DeadLetter(
         topic=batch.topic,
         partition=batch.partition,
         offset=record.offset,
         timestamp_ms=record.timestamp,
-        reason=why.reason,
-        detail=why.detail,
+        reason=reason,
+        detail=detail,
         key=record.key,
         value=record.value,
         headers=tuple((name, value) for name, value in record.headers),

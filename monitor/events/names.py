@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.events.fields import read_model, read_segments, read_version
-from monitor.events.model import Kind
+from monitor.events.model import Kind, Reason
 from monitor.events.rejection import Rejected
 from monitor.events.strata import REFUSED, Strata
 from monitor.events.wire import Event, seed_of
@@ -43,9 +43,11 @@ class Names(dict[Spelling, Name]):
         # Weak, so that a decoder's memory of a partition goes when the partition does.
         self._strata = weakref.ref(strata)
         self._capacity = capacity
-        self._rejected: dict[Spelling, Rejected] = {}
+        self._rejected: dict[Spelling, tuple[Reason, str]] = {}
 
-    def intern(self, events: Sequence[Event], kind: NDArray[np.int8]) -> tuple[list[Name], dict[int, Rejected]]:
+    def intern(
+        self, events: Sequence[Event], kind: NDArray[np.int8]
+    ) -> tuple[list[Name], dict[int, tuple[Reason, str]]]:
         """The name of each event, in order, and by its place which event names itself wrongly, and how."""
         self._rejected = {}
         # No list of the spellings is kept: so many tuples would only feed the garbage collector.
@@ -69,7 +71,8 @@ class Names(dict[Spelling, Name]):
         try:
             name = self._resolve(spelling)
         except Rejected as why:
-            self._rejected[spelling] = why
+            # Not the exception, which holds on to the frames that it came through.
+            self._rejected[spelling] = (why.reason, why.detail)
             return _NONE
         if name.model != REFUSED:
             if len(self) >= self._capacity:

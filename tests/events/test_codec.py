@@ -12,6 +12,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, Reason, Stratum
+from monitor.events.rejection import Rejected
 from monitor.events.strata import Caps, Strata
 from monitor.events.wire import id_digest
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, POLICY, PREDICTION, Message, decode, new_strata
@@ -339,6 +340,18 @@ class TestDeadLetters:
         assert [letter.offset for letter in decoded.dead_letters] == [0, 2, 4, 6, 8, 10]
         assert len(decoded.columns) == len(bad)
 
+    def test_a_dirty_batch_leaves_no_cycles_that_keep_it_in_memory(self) -> None:
+        bad = [b"{", None, changed(PREDICTION, ts="no"), changed(PREDICTION, model="\n"), changed(PREDICTION, p=[1])]
+        strata, decoder = new_strata(), Decoder(clock=ManualClock(NOW_MS))
+        decode(*bad, strata=strata, decoder=decoder)
+        gc.collect()
+        gc.disable()
+        try:
+            decode(*bad, strata=strata, decoder=decoder)
+            assert not [thing for thing in _unreachable() if isinstance(thing, Message | Rejected)]
+        finally:
+            gc.enable()
+
     def test_the_messages_own_timestamp_is_the_reference_for_times_ahead(self) -> None:
         late = changed(PREDICTION, ts=NOW_MS)
         decoder = Decoder(max_ahead_ms=1000, clock=ManualClock(NOW_MS + 10**9))
@@ -359,6 +372,17 @@ class TestDeadLetters:
     def test_absurd_timestamps_of_the_log_are_survived(self) -> None:
         decoded = decode(*(Message(PREDICTION, timestamp=stamp) for stamp in (2**63 - 1, -(2**63), 0, NOW_MS)))
         assert [letter.offset for letter in decoded.dead_letters] == [2]
+
+
+def _unreachable() -> list[Any]:
+    """What only the garbage collector can free."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return list(gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 class TestFeatures:
