@@ -1,6 +1,7 @@
 """The expected calibration error over bins, and its relatives in other norms."""
 
 import operator
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
@@ -78,12 +79,12 @@ def ece(table: ScoreTable, *, bins: EceBins = "equal_width", n_bins: int = DEFAU
         raise InputError(f"n_bins must be at least 1, got {size}")
     require_events(table, "ECE")
     counts = table.counts
-    index = _equal_width(table.score, size) if bins == "equal_width" else _quantile(counts, size)
-    residual = np.abs(np.bincount(index, weights=table.residual, minlength=size))
+    bounds = _equal_width(table.score, size) if bins == "equal_width" else _quantile(counts, size)
+    residual = np.abs(_sums(table.residual, bounds))
     if norm == 1:
         # n_b cancels: the bins' means are never formed, so an empty bin needs no case.
         return float(residual.sum()) / table.total
-    count = np.bincount(index, weights=counts, minlength=size)
+    count = _sums(counts, bounds)
     gap = residual[count > 0.0] / count[count > 0.0]
     if norm == "max":
         return float(gap.max())
@@ -99,24 +100,31 @@ def error_bound(table: ScoreTable, value: float) -> float:
     del value  # the bound holds whatever it is
     if table.exact:
         return 0.0
-    # Rows are open on the right where they have a width at all.
-    last = np.nextafter(table.upper, table.lower)
-    straddling = _equal_width(table.lower, DEFAULT_N_BINS) != _equal_width(last, DEFAULT_N_BINS)
+    # Rows are open on the right where they have a width at all, so one that ends at an edge does not straddle it.
+    edges = _edges(DEFAULT_N_BINS)
+    straddling = np.searchsorted(edges, table.upper, side="left") > np.searchsorted(edges, table.lower, side="right")
     return 2.0 * float(table.absolute_residual[straddling].sum()) / table.total + rounding(table)
 
 
+def _edges(n_bins: int) -> NDArray[np.float64]:
+    """The inner edges of bins of equal width."""
+    return np.arange(1, n_bins) / n_bins
+
+
 def _equal_width(score: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
-    """Bin of each score."""
-    inner = np.arange(1, n_bins) / n_bins
-    index: NDArray[np.int64] = np.searchsorted(inner, score, side="right").astype(np.int64)
-    return index
+    """First row of each bin, and the number of rows."""
+    return np.concatenate([[0], np.searchsorted(score, _edges(n_bins), side="left"), [score.size]])
 
 
 def _quantile(counts: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
-    """Bin of each row: where, among all events in order, the middle of its own stands."""
+    """First row of each bin, and the number of rows: a row goes where, of all events, the middle of its own stands."""
     middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
-    index: NDArray[np.int64] = np.minimum((middle * n_bins).astype(np.int64), n_bins - 1)
-    return index
+    return np.concatenate([[0], np.searchsorted(middle * n_bins, np.arange(1, n_bins), side="left"), [counts.size]])
+
+
+def _sums(values: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum of each bin; 0 for one without rows, which ``np.add.reduceat`` would not give."""
+    return np.array([values[first:end].sum() for first, end in pairwise(bounds.tolist())])
 
 
 MEASURE = Measure(

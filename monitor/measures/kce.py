@@ -59,7 +59,7 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     Examples
     --------
     >>> round(kce(ScoreTable.from_events([0.2, 0.8], [1, 0])), 6)
-    0.379932
+    0.379974
     """
     require_positive("bandwidth", bandwidth)
     require_choice("scale", scale, ("probability", "logit"))

@@ -2,8 +2,10 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,6 +70,45 @@ def test_the_function_of_a_measure_is_imported_by_its_name(name: str) -> None:
     function: Callable[[ScoreTable], float] = getattr(monitor.measures, name)
     table = ScoreTable.from_events([0.2, 0.4, 0.9], [0, 1, 1])
     assert function(table) == MEASURES[name].value(table)
+
+
+NEW_MEASURE = """
+from monitor.measures.base import Measure
+from monitor.scores import ScoreTable
+
+
+def bias(table: ScoreTable) -> float:
+    return abs(float(table.residual.sum())) / table.total
+
+
+MEASURE = Measure("{name}", "Bias", "The mean residual.", "ratio", bias, lambda table, value: 0.0, rank=25)
+"""
+
+
+@pytest.fixture
+def measures_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose files are scanned like those of the package."""
+    monitor.measures.__path__.append(str(tmp_path))
+    try:
+        yield tmp_path
+    finally:
+        monitor.measures.__path__.remove(str(tmp_path))
+        for file in tmp_path.glob("*.py"):
+            sys.modules.pop(f"monitor.measures.{file.stem}", None)
+            vars(monitor.measures).pop(file.stem, None)
+
+
+def test_one_file_adds_a_measure(measures_folder: Path) -> None:
+    (measures_folder / "bias_law.py").write_text(NEW_MEASURE.format(name="bias"))
+    found = monitor.measures._scan()
+    assert list(found)[:4] == ["tce", "kce", "bias", "smce"]
+    assert found["bias"].value(ScoreTable.from_events([0.5, 0.5], [1, 1])) == 0.5
+
+
+def test_two_measures_of_one_name_are_refused(measures_folder: Path) -> None:
+    (measures_folder / "second_law.py").write_text(NEW_MEASURE.format(name="kce"))
+    with pytest.raises(ValueError, match="declare a measure called kce"):
+        monitor.measures._scan()
 
 
 # --- Each measure -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""What the measures cost, beside what they are usually computed with, in one run."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.calibration import calibration_curve
+
+from monitor.inference import interval, null_level
+from monitor.measures import MEASURES, ece, kce, smce
+from monitor.scores import GridTable, ScoreTable
+from tests.reference.naive_measures import kce_by_double_sum, smce_by_linear_programme
+
+pytestmark = pytest.mark.benchmark
+
+EVENTS = 1_000_000
+FOUR = ("tce", "kce", "smce", "intce")
+
+Floats = NDArray[np.float64]
+
+
+def seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """The least processor time of some runs, after one that compiles and warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()  # what else the machine does is not counted
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def simulated(n: int, slope: float) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(1)
+    q = rng.beta(2.0, 5.0, n)
+    return 1.0 / (1.0 + ((1.0 - q) / q) ** slope), (rng.random(n) < q).astype(np.float64)
+
+
+@pytest.mark.parametrize("slope", [1.0, 1.3])
+def test_a_million_predictions(slope: float) -> None:
+    p, y = simulated(EVENTS, slope)
+    sort = seconds(lambda: ScoreTable.from_events(p, y))
+    table = ScoreTable.from_events(p, y)
+    took = {name: seconds(lambda measure=measure: measure.value(table)) for name, measure in MEASURES.items()}
+
+    def all_four() -> list[float]:
+        fresh = ScoreTable.from_events(p, y)
+        return [MEASURES[name].value(fresh) for name in FOUR]
+
+    together = seconds(all_four)
+    print(f"\n{EVENTS:,} raw predictions, slope {slope}: {table.rows:,} rows")
+    print(f"  table (sort included)  {sort * 1e3:9.1f} ms")
+    for name, measure in MEASURES.items():
+        print(f"  {measure.title:<22} {took[name] * 1e3:9.1f} ms   value {measure.value(table):.6g}")
+    print(f"  {', '.join(FOUR)} with the sort {together * 1e3:9.1f} ms")
+
+
+@pytest.mark.parametrize("slope", [1.0, 1.3])
+def test_a_windows_table(slope: float) -> None:
+    p, y = simulated(EVENTS, slope)
+    cells = GridTable.from_events(p, y.astype(np.int64)).to_scores()
+    print(f"\na window's table of {cells.rows:,} cells, slope {slope}")
+    total = 0.0
+    for name, measure in MEASURES.items():
+        value = measure.value(cells)
+        took = seconds(lambda measure=measure: measure.value(cells), 20)
+        bound = seconds(lambda measure=measure, value=value: measure.error_bound(cells, value), 5)
+        total += took if name != "tce" else 0.0
+        print(f"  {measure.title:<16} {took * 1e3:8.3f} ms   error bound {bound * 1e3:8.3f} ms")
+    print(f"  all but TCE      {total * 1e3:8.3f} ms")
+    for names in (("kce", "smce", "surrogate_intce"), ("intce",), ("ece",), ("tce",)):
+        took = seconds(lambda names=names: null_level(cells, [MEASURES[name] for name in names]), 2)
+        print(f"  null level, 199 draws, {', '.join(names):<28} {took * 1e3:8.1f} ms")
+    for name in ("kce", "smce"):
+        took = seconds(lambda name=name: interval(cells, MEASURES[name]), 2)
+        print(f"  interval, 199 draws, {name:<30} {took * 1e3:8.1f} ms")
+
+
+def test_beside_the_usual_ways() -> None:
+    print()
+    p, y = simulated(10_000, 1.3)
+    ours = seconds(lambda: kce(ScoreTable.from_events(p, y)))
+    theirs = seconds(lambda: kce_by_double_sum(p, y), 1)
+    assert kce(ScoreTable.from_events(p, y)) == pytest.approx(kce_by_double_sum(p, y), rel=1e-9)
+    print(f"kCE, n = 10,000: double sum {theirs:.3f} s, ours {ours * 1e3:.2f} ms, {theirs / ours:,.0f} times faster")
+
+    for n in (2_000, 10_000):
+        p, y = simulated(n, 1.3)
+        ours = seconds(lambda p=p, y=y: smce(ScoreTable.from_events(p, y)))
+        theirs = seconds(lambda p=p, y=y: smce_by_linear_programme(p, y), 1)
+        optimum = smce_by_linear_programme(p, y)
+        assert smce(ScoreTable.from_events(p, y)) == pytest.approx(optimum, abs=1e-7)
+        print(f"smCE, n = {n:,}: HiGHS {theirs:.3f} s, ours {ours * 1e3:.2f} ms, {theirs / ours:,.0f} times faster")
+
+    p, y = simulated(EVENTS, 1.3)
+    table = ScoreTable.from_events(p, y)
+    ours = seconds(lambda: ece(ScoreTable.from_events(p, y)))
+    of_table = seconds(lambda: ece(table))
+    theirs = seconds(lambda: _ece_with_scikit_learn(p, y))
+    assert ece(table) == pytest.approx(_ece_with_scikit_learn(p, y), rel=1e-9)
+    print(
+        f"ECE, n = {EVENTS:,}: scikit-learn {theirs * 1e3:.1f} ms, ours with the sort {ours * 1e3:.1f} ms"
+        f" ({theirs / ours:.1f} times faster), of a table {of_table * 1e3:.1f} ms"
+    )
+
+
+def _ece_with_scikit_learn(p: Floats, y: Floats) -> float:
+    positive, mean = calibration_curve(y, p, n_bins=10, strategy="uniform")
+    count = np.histogram(p, bins=10, range=(0.0, 1.0))[0]
+    return float((np.abs(positive - mean) * count[count > 0]).sum() / p.size)
