@@ -20,16 +20,8 @@ import structlog
 from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
 from monitor.api.server import ApiServer
-from monitor.app.parts import (
-    Log,
-    make_decoder,
-    make_evaluator,
-    make_log,
-    make_pipeline,
-    make_policy,
-    make_topics,
-    open_store,
-)
+from monitor.app.outside import Log, make_log, make_pipeline, open_store
+from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable

@@ -5,11 +5,11 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.version import VERSION
@@ -18,34 +18,63 @@ FAILED: Final = 1
 BAD_USE: Final = 2
 INTERRUPTED: Final = 130
 
-_COMMANDS: Final = {
-    "demo": "monitor.cli.demo",
-    "serve": "monitor.cli.serve",
-    "report": "monitor.cli.report",
-    "replay": "monitor.cli.replay",
-    "dead-letters": "monitor.cli.dead_letters",
-    "config": "monitor.cli.config",
+
+class _Command(NamedTuple):
+    module: str
+    """Its ``app`` holds the command."""
+    help: str
+    """As the command itself says, so that the list of commands need not load all of them."""
+
+
+COMMANDS: Final = {
+    "demo": _Command(
+        "monitor.cli.demo", "Run the service on four simulated models, and watch what becomes of their calibration."
+    ),
+    "serve": _Command(
+        "monitor.cli.serve", "Run the service: read events, measure, export to Prometheus, answer over REST."
+    ),
+    "report": _Command("monitor.cli.report", "Report on the calibration of a file."),
+    "replay": _Command(
+        "monitor.cli.replay", "Write the events of a file into the configured source: the embedded log or Kafka."
+    ),
+    "dead-letters": _Command(
+        "monitor.cli.dead_letters",
+        "Look at the messages that were no valid events, and send them back to their topic once that is mended.",
+    ),
+    "config": _Command("monitor.cli.config", "Print the settings in force, as YAML, with secrets hidden."),
 }
-"""Command -> its module, whose ``app`` holds it."""
 
 
 class _Commands(TyperGroup):
-    """Loads the module of a command only when it is asked for: most need libraries that take a while to load."""
+    """Loads the module of a command only when it is to run: most need libraries that take a while to load."""
+
+    _only_listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, as the help shows them."""
         del ctx
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, or None."""
         del ctx
-        if cmd_name not in _COMMANDS:
+        command = COMMANDS.get(cmd_name)
+        if command is None:
             return None
-        module: ModuleType = importlib.import_module(_COMMANDS[cmd_name])
-        command = typer.main.get_command(module.app)
-        command.name = cmd_name
-        return command
+        if self._only_listing:
+            return TyperCommand(cmd_name, help=command.help)
+        module: ModuleType = importlib.import_module(command.module)
+        loaded = typer.main.get_command(module.app)
+        loaded.name = cmd_name
+        return loaded
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, without loading what it lists."""
+        self._only_listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._only_listing = False
 
 
 app = typer.Typer(
@@ -66,7 +95,9 @@ def _show_version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     *,
-    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.", envvar="MONITOR_DEBUG")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="MONITOR_DEBUG")
+    ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -104,6 +135,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage(error: typer.TyperException) -> str:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if not message.strip():
+        # Nothing was asked for, and the help is shown already.
+        return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "monitor"
     return f"{' '.join(message.split()).rstrip('.')}; see `{command} --help`"
@@ -111,7 +145,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _complain(message: str, status: int) -> int:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    for line in message.splitlines() or [type(message).__name__]:
+    for line in message.splitlines():
         console.print("[bold red]error:[/]", end=" ")
         console.print(line, markup=False)
     return status
