@@ -17,6 +17,7 @@ from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection, partition_counts, same_partition_count
 from monitor.sources.kafka_group import Membership
+from monitor.sources.kafka_records import speed_up
 
 _SLICE_SECONDS: Final = 0.2
 """A wait is cut into pieces of this length, so that a rebalance is heard of before its end."""
@@ -215,6 +216,7 @@ class KafkaSource:
             consumer = KafkaConsumer(**self._options)
         except kafka_errors.KafkaError as error:
             raise self._connection.explain(error) from error
+        speed_up(consumer)
         consumer.subscribe(topics=self._topics, listener=self._membership)
         self._consumer = consumer
         self._silent_since = None
