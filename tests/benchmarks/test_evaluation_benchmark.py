@@ -123,7 +123,7 @@ def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixtur
             f"\n  none changed                   {unchanged:7.2f} ms each"
             f"\n  from raw predictions           {raw:7.2f} ms each: {raw / changed:.1f} times as long"
             f"\n  intervals and levels           {renewal:7.0f} ms each, 199 draws"
-            f"\n  a tick of {interval_seconds:g} s took {tick:.2f} s: values out after {duration:.2f} s, {renewed} renewed"
+            f"\n  a tick of {interval_seconds:g} s: {tick:.2f} s, values out after {duration:.2f} s, {renewed} renewed"
         )
     assert changed < 10.0
     assert unchanged < changed < raw

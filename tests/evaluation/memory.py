@@ -1,9 +1,10 @@
 """Panes in memory: raw events, summed on demand into real grid tables."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.evaluation.windows import PaneCount
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
@@ -22,7 +23,7 @@ class MemoryPanes:
 
     def __init__(self, policy: ModelPolicy) -> None:
         self._policy = policy
-        self._events: dict[SeriesKey, np.ndarray] = {}
+        self._events: dict[SeriesKey, NDArray[Any]] = {}
         self._watermarks: dict[str, int] = {}
         self.kept_ms = 0
         self.sums = 0
@@ -43,9 +44,9 @@ class MemoryPanes:
         """Let time pass without predictions."""
         self._watermarks[model] = max(self._watermarks.get(model, -1), watermark_ms)
 
-    def events(self, series: SeriesKey, from_ms: int, to_ms: int) -> np.ndarray:
+    def events(self, series: SeriesKey, from_ms: int, to_ms: int) -> NDArray[Any]:
         """The events of [from, to)."""
-        events = self._events[series]
+        events: NDArray[Any] = self._events[series]
         return events[(events["time_ms"] >= from_ms) & (events["time_ms"] < to_ms)]
 
     def series(self) -> Sequence[SeriesKey]:
@@ -73,13 +74,14 @@ class MemoryPanes:
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         return self.kept_ms - self.kept_ms % slide_ms
 
-    def _in_panes(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> np.ndarray:
-        events = self._events.get(series, np.empty(0, EVENT))
+    def _in_panes(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> NDArray[Any]:
+        events: NDArray[Any] = self._events.get(series, np.empty(0, EVENT))
         starts = events["time_ms"] - events["time_ms"] % slide_ms
-        return events[(starts >= max(from_ms, self.kept_from_ms(series, slide_ms))) & (starts < to_ms)]
+        inside: NDArray[Any] = events[(starts >= max(from_ms, self.kept_from_ms(series, slide_ms))) & (starts < to_ms)]
+        return inside
 
 
-def calibrated(n: int, seed: int, *, slope: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def calibrated(n: int, seed: int, *, slope: float = 1.0) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Predictions and outcomes of a model whose logits are off by a factor."""
     draw = np.random.default_rng(seed)
     logit = draw.normal(0.0, 1.5, n)

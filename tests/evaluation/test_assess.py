@@ -66,7 +66,7 @@ def test_values_are_of_the_raw_table_and_draws_of_its_cells() -> None:
             moved = result.value - measure.value(cells)
             assert result.upper == pytest.approx(expected.upper + moved, abs=1e-12)
             assert result.lower == pytest.approx(max(0.0, expected.lower + moved), abs=1e-12)
-    assert found.measures["smce"].p_value < 0.01
+    assert found.measures["smce"].p_value == 1 / 200
 
 
 def test_a_seed_can_be_given() -> None:

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,7 +97,7 @@ def test_weights_equal_repeated_events() -> None:
         ([0.5], [0], {"time_ms": []}, "time_ms must be as long as p, got 0 and 1"),
     ],
 )
-def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, list[int]], message: str) -> None:
+def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         monitor.evaluate(p, y, **more)
     assert str(caught.value) == message
@@ -105,6 +106,7 @@ def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, li
 def test_who_wants_a_table_alone_does_not_load_the_measures() -> None:
     program = """
 import sys
+from typing import Any
 from monitor.scores import ScoreTable
 assert not [name for name in sys.modules if name.startswith(("monitor.measures", "monitor.evaluation", "pyarrow"))]
 import monitor

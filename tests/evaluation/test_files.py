@@ -56,7 +56,7 @@ def test_noise_in_a_small_segment_is_not_called_worst() -> None:
     table = EventTable(
         np.concatenate([p, small_p]),
         np.concatenate([y, small_y]),
-        segments={"s": SegmentColumn(np.repeat(np.int32([0, 1]), [5000, 12]), ("large", "small"))},
+        segments={"s": SegmentColumn(np.repeat(np.array([0, 1], np.int32), [5000, 12]), ("large", "small"))},
     )
     large, small = report_table(table, model="m").segments
     assert (large.segment, small.segment) == ("s=large", "s=small")
@@ -67,7 +67,7 @@ def test_rows_without_a_value_belong_to_no_segment_and_without_an_outcome_to_no_
     table = EventTable(
         np.array([0.5, 0.25, 0.75, 0.5]),
         np.array([1, 0, -1, 1], np.int8),
-        segments={"s": SegmentColumn(np.int32([0, 0, 0, -1]), ("x",))},
+        segments={"s": SegmentColumn(np.array([0, 0, 0, -1], np.int32), ("x",))},
     )
     found = report_table(table, model="m", draws=0)
     assert (found.whole.n, found.whole.predictions, found.whole.positives) == (3, 4, 2)
@@ -100,8 +100,8 @@ def test_values_beyond_the_most_frequent_ones_are_put_together() -> None:
 
 
 def test_severity_without_levels_is_the_value() -> None:
-    def report(**result: float) -> Report:
-        measures = {"smce": MeasureResult(**{"unit": "ratio", **result})} if result else {}
+    def report(value: float | None = None, null_q95: float | None = None) -> Report:
+        measures = {} if value is None else {"smce": MeasureResult(value, "ratio", null_q95=null_q95)}
         return Report("m", "1", "all", "all", None, None, 9, 4, 9, 0.5, 0.5, measures)
 
     assert severity(report()) == -1.0

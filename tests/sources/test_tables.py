@@ -1,6 +1,8 @@
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def refusal(path: Path, **columns: str) -> str:
+def refusal(path: Path, **columns: Any) -> str:
     with pytest.raises(InputError) as caught:
         read_table(path, **columns)
     message = str(caught.value)
@@ -27,7 +29,7 @@ def refusal(path: Path, **columns: str) -> str:
     return message.removeprefix(f"{path}: ")
 
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"p": 0.5, "y": 1, "ts": "2026-11-20T10:00:00Z", "region": "eu"},
     {"p": 0.25, "y": 0, "ts": "2026-11-20T12:00:00+02:00", "region": "NA"},
     {"p": 1.0, "y": None, "ts": "2026-11-20T10:00:00.250Z", "region": None},
@@ -71,7 +73,7 @@ def as_parquet(path: Path) -> Path:
     [as_csv, as_gzipped_csv, as_tsv, as_json_lines, as_gzipped_json_lines, as_parquet],
     ids=lambda f: f.__name__,
 )
-def test_every_format_says_the_same(write, tmp_path: Path) -> None:
+def test_every_format_says_the_same(write: Callable[[Path], Path], tmp_path: Path) -> None:
     table = read_table(write(tmp_path), segments=["region"])
     assert len(table) == 3
     assert table.prediction.tolist() == [0.5, 0.25, 1.0]
@@ -342,9 +344,15 @@ def test_a_cut_archive(tmp_path: Path) -> None:
         max_size=50,
     )
 )
-def test_what_is_written_is_read(rows: list[tuple[float, int | None, str]], tmp_path_factory) -> None:
+def test_what_is_written_is_read(
+    rows: list[tuple[float, int | None, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("tables")
-    columns = {"p": [row[0] for row in rows], "y": [row[1] for row in rows], "s": [row[2] for row in rows]}
+    columns: dict[str, list[Any]] = {
+        "p": [row[0] for row in rows],
+        "y": [row[1] for row in rows],
+        "s": [row[2] for row in rows],
+    }
     arrow = pa.table(
         {"p": pa.array(columns["p"], pa.float64()), "y": pa.array(columns["y"], pa.int8()), "s": columns["s"]}
     )
