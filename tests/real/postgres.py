@@ -65,8 +65,10 @@ class PostgresServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
-        shutil.rmtree(self.directory)
+        try:
+            self.stop()
+        finally:
+            shutil.rmtree(self.directory)
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
@@ -100,13 +102,14 @@ class PostgresServer:
         """Stop the server: SIGINT ends all sessions in order, SIGQUIT leaves at once, as a crash would."""
         if self._process is None:
             return
-        self._process.send_signal(how)
+        process, self._process = self._process, None
+        process.send_signal(how)
         try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"PostgreSQL did not stop within {STOP_SECONDS} s\n{tail(self.log)}") from error
 
     def url(self, database: str, *, port: int | None = None) -> str:
         """Where a database is."""

@@ -15,7 +15,7 @@ ROW = JOURNAL_ROW.itemsize
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(sizes=st.lists(st.sampled_from([ROW, 10 * ROW, 3_000 * ROW, FULL_BYTES, 2 * FULL_BYTES]), max_size=200))
+@given(sizes=st.lists(st.sampled_from([ROW, 10 * ROW, 500 * ROW, FULL_BYTES, 2 * FULL_BYTES]), max_size=200))
 def test_a_merge_takes_the_newest_batches_and_none_that_is_full(sizes: list[int]) -> None:
     start = merge_from(sizes)
     small = next((i for i, size in enumerate(reversed(sizes)) if size >= FULL_BYTES), len(sizes))
@@ -75,7 +75,7 @@ def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:
 
 
 def test_a_save_merges_only_so_much_and_the_next_ones_go_on(store: SqlStore) -> None:
-    buckets = [Bucket("churn", i * HOUR_MS) for i in range(4)]
+    buckets = [Bucket("churn", i * HOUR_MS) for i in range(16)]
     epoch = store.claim(0)
     size = FULL_BYTES // ROW  # just not full
     # Far more at once than one save merges.
@@ -85,7 +85,7 @@ def test_a_save_merges_only_so_much_and_the_next_ones_go_on(store: SqlStore) -> 
     for i in range(3):
         store.save([checkpoint(epoch, i, journal=[batch(bucket, 1, seed=1) for bucket in buckets])])
         counts.append(len(load(store).journal))
-    # One bucket a save.
+    # A few buckets a save.
     assert all(before > after for before, after in itertools.pairwise(counts))
     loaded = load(store)
     for bucket in buckets:

@@ -49,7 +49,7 @@ def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
         said = int(process.stdout.readline())
         time.sleep(instants.uniform(0, 0.15))
         process.kill()
-        said = int((process.stdout.read().split() or [said])[-1])
+        said = int((process.stdout.read().split() or [str(said)])[-1])
         process.stdout.close()
         process.wait()
         with SqlStore.open(url) as store:

@@ -1,6 +1,5 @@
 """What is saved is what is loaded, on both databases."""
 
-import gc
 import itertools
 
 import numpy as np
@@ -238,6 +237,5 @@ def test_loads_that_are_abandoned_give_their_connection_back(store: SqlStore) ->
             state.panes.close()  # type: ignore[attr-defined]  # streams close
             assert list(state.panes) == []
         del state
-        gc.collect()
     assert store._database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
     assert len(kept[0]) == 40
