@@ -16,6 +16,8 @@ from monitor.sources.partitioner import partitions_of
 _LARGEST_REQUEST: Final = 64 << 20
 """The topic's own limit (max.message.bytes) decides; a dead letter is as long as what it holds."""
 
+_GIVING_UP_SECONDS: Final = 5.0
+
 _TOO_LARGE: Final = (kafka_errors.MessageSizeTooLargeError, kafka_errors.RecordListTooLargeError)
 
 _log = structlog.get_logger(__name__)
@@ -34,6 +36,7 @@ class KafkaWriter:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
+        self._delivery_seconds = connection.request_seconds + connection.connect_seconds
         self._producer: KafkaProducer | None = None
         self._lock = threading.Lock()
 
@@ -65,7 +68,8 @@ class KafkaWriter:
                 )
                 for message, partition in zip(messages, partitions, strict=True)
             ]
-            producer.flush(self._connection.request_seconds + self._connection.connect_seconds)
+            # By then each message has been acknowledged or given up, and none is sent behind our back later.
+            producer.flush(self._delivery_seconds + _GIVING_UP_SECONDS)
             for future in sent:
                 if future.failed():
                     raise future.exception
@@ -98,7 +102,7 @@ class KafkaWriter:
             **self._connection.options(),
             "acks": "all",
             "enable_idempotence": True,
-            "delivery_timeout_ms": round((self._connection.request_seconds + self._connection.connect_seconds) * 1000),
+            "delivery_timeout_ms": round(self._delivery_seconds * 1000),
             "max_block_ms": round(self._connection.connect_seconds * 1000),
             "max_request_size": _LARGEST_REQUEST,
             "batch_size": 256 << 10,

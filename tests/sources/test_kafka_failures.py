@@ -1,7 +1,7 @@
 """Brokers that are down, come late, go and come back, or refuse us."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,16 @@ def _patiently(source: Source, until: int, reading: Reading) -> None:
         try:
             read(source, count(until), reading=reading, patience_seconds=60)
         except SourceUnavailable:
+            time.sleep(0.2)
+
+
+def _when_available(write: Callable[[], None]) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return write()
+        except SourceUnavailable:
+            assert time.monotonic() < deadline
             time.sleep(0.2)
 
 
@@ -101,7 +111,7 @@ def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, how: str) ->
     with pytest.raises(SourceUnavailable, match=r"did not take 1 messages"):
         writer.write([Message(topic, b"lost", partition=1)])
     failing.broker.start()
-    one_by_one(failing.writer(), topic, [b"%d" % n for n in range(10, 20)])
+    _when_available(lambda: one_by_one(writer, topic, [b"%d" % n for n in range(10, 20)]))
     _patiently(source, 20, reading)
     assert reading.values(topic, 0) == [b"%d" % n for n in range(20)]
     assert [record.offset for record in reading.records[topic, 0]] == list(range(20))
