@@ -113,7 +113,9 @@ def naive(path: Path) -> tuple[float, float]:
         start = time.perf_counter()
         values = [(0, k * ROWS + i, *row) for i, row in enumerate(rows.tolist())]
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(f"INSERT INTO events VALUES ({', '.join('?' * (2 + len(rows.dtype.names or ())))})", values)
+        connection.executemany(
+            f"INSERT INTO events VALUES ({', '.join('?' * (2 + len(rows.dtype.names or ())))})", values
+        )
         connection.execute("COMMIT")
         seconds.append(time.perf_counter() - start)
     start = time.perf_counter()
