@@ -1,6 +1,6 @@
 """Where an event of a file goes in the log."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -15,8 +15,8 @@ class _Head(msgspec.Struct):
     """What tells the type of an event."""
 
     type: str | None = None
-    p: msgspec.Raw | None = None
-    y: msgspec.Raw | None = None
+    p: Any = None
+    y: Any = None
 
 
 class Routed(NamedTuple):

@@ -1,0 +1,125 @@
+"""The settings, spread over the parts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.app.outside import dead_letter_sender, make_connection
+from monitor.app.parts import make_partition_settings, make_policy, make_topics, make_windows, pane_retention_ms
+from monitor.evaluation.windows import Window
+from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason
+from monitor.settings import Settings
+from monitor.sources.base import Message
+
+HOUR_MS = 3_600_000
+
+
+def settings(**tree: Any) -> Settings:
+    return Settings.model_validate(tree)
+
+
+def test_topics_have_the_kind_of_their_key() -> None:
+    named = settings(source={"topics": {"predictions": "p", "outcomes": "o", "labelled": "l", "events": "e"}})
+    assert make_topics(named).kinds == {"p": Kind.PREDICTION, "o": Kind.OUTCOME, "l": Kind.LABELLED, "e": None}
+    assert make_topics(settings()).kinds == {"calibration-events": None}
+
+
+def test_a_declared_model_differs_in_what_it_names_alone() -> None:
+    models = {
+        "defaults": {"horizon": "2h", "allowed_lateness": "5m", "implied_negative": True, "segments": ["region"]},
+        "declared": {"churn": {"horizon": "30d"}, "fraud": {"implied_negative": False, "segments": []}},
+    }
+    policy = make_policy(settings(models=models).models)
+    assert policy("churn") == ModelPolicy(720 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
+    assert policy("fraud") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=False, segments=())
+    assert policy("another") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
+
+
+def test_only_declared_models_may_be_all_there_are() -> None:
+    policy = make_policy(settings(models={"only_declared": True, "declared": {"churn": {}}}).models)
+    assert policy("churn") == ModelPolicy(24 * HOUR_MS, HOUR_MS)
+    assert policy("another") is None
+
+
+def test_windows_keep_their_order_and_names() -> None:
+    windows = make_windows(settings(windows=[{"length": "24h"}, {"last": 500}, {"length": "1h", "mature": False}]))
+    assert windows == [
+        Window("24h", 24 * HOUR_MS),
+        Window("last-500", 7 * 24 * HOUR_MS, last=500),
+        Window("1h-immature", HOUR_MS, mature=False),
+    ]
+
+
+@given(
+    lengths=st.lists(st.integers(1000, 40 * 24 * HOUR_MS), min_size=1, max_size=4),
+    mature=st.booleans(),
+    look_back_ms=st.integers(0, 10 * HOUR_MS),
+    horizon_ms=st.integers(1000, 100 * HOUR_MS),
+    watermark_ms=st.integers(10**12, 2 * 10**12),
+)
+def test_every_pane_of_every_window_is_kept(
+    lengths: list[int], mature: bool, look_back_ms: int, horizon_ms: int, watermark_ms: int
+) -> None:
+    windows = [Window(str(at), length, mature=mature) for at, length in enumerate(lengths)]
+    policy = ModelPolicy(horizon_ms, lateness_ms=0)
+    kept = pane_retention_ms(windows, look_back_ms)
+    for window in windows:
+        # As the partition does it: what starts before this, in whole panes, is gone.
+        gone_before = watermark_ms - policy.retention_ms - kept[window.slide_ms]
+        gone_before -= gone_before % window.slide_ms
+        begin, _ = window.span(watermark_ms - look_back_ms, policy)
+        assert begin >= gone_before
+
+
+def test_limits_reach_the_partitions() -> None:
+    parts = make_partition_settings(settings(caps={"models": 3, "strata": 9}, pipeline={"max_pending": 77}))
+    assert (parts.caps.models, parts.caps.strata, parts.max_predictions) == (3, 9, 77)
+
+
+def test_secrets_reach_the_connection_and_no_text() -> None:
+    kafka = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "monitor",
+        "sasl_plain_password": "hunter2",
+        "bootstrap_servers": ["a:1", "b:2"],
+    }
+    connection = make_connection(settings(source={"kafka": kafka}).source.kafka)
+    assert connection.sasl_plain_password == "hunter2"
+    assert list(connection.bootstrap_servers) == ["a:1", "b:2"]
+    assert "hunter2" not in repr(connection)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    def write(self, messages: Sequence[Message]) -> None:
+        self.messages.extend(messages)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("timestamp_ms", "written_ms"), [(17, 17), (-1, None)])
+def test_a_dead_letter_keeps_its_bytes_and_says_where_it_stood_and_why(
+    timestamp_ms: int, written_ms: int | None
+) -> None:
+    kept = Kept()
+    letter = DeadLetter(
+        "events", 3, 41, timestamp_ms, Reason.NOT_JSON, "JSON is malformed", b"k", b"\xff{", (("own", b"1"),)
+    )
+    dead_letter_sender("dead", kept)([letter])
+    (message,) = kept.messages
+    assert (message.topic, message.key, message.value, message.timestamp_ms) == ("dead", b"k", b"\xff{", written_ms)
+    assert list(message.headers) == [
+        ("own", b"1"),
+        ("calibration-dead-letter-reason", b"not_json"),
+        ("calibration-dead-letter-detail", b"JSON is malformed"),
+        ("calibration-dead-letter-topic", b"events"),
+        ("calibration-dead-letter-partition", b"3"),
+        ("calibration-dead-letter-offset", b"41"),
+    ]

@@ -1,0 +1,220 @@
+"""The service as a whole, on its embedded log: what it reads is what a file of the same events says."""
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.app.offline import report_log
+from monitor.app.outside import make_embedded_log, make_writer, open_store
+from monitor.app.parts import make_topics
+from monitor.app.replay import route
+from monitor.app.service import Service
+from monitor.clock import ManualClock, SystemClock
+from monitor.demo import Traffic
+from monitor.errors import IncompatibleStore, SettingsError
+from monitor.evaluation.report import Report
+from monitor.settings import Settings
+from monitor.sources.base import Topics
+from monitor.sources.embedded import EmbeddedSource
+from monitor.stream.status import Phase
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+
+
+def settings(folder: Path, **tree: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "source": {"embedded": {"directory": str(folder / "log"), "partitions": 3}},
+            "store": {"url": f"sqlite:///{folder / 'state.db'}"},
+            "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m", "segments": ["region"]}},
+            "windows": [{"length": "1h"}, {"last": 2000, "length": "6h"}],
+            "evaluation": {"interval": "1s", "draws": 19},
+            "pipeline": {"checkpoint_interval": "100ms"},
+            "api": {"port": 0},
+            **tree,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def events() -> list[bytes]:
+    traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS, seed=8, rate=0.5)
+    return [message.value or b"" for message in traffic.until(START_MS + 2 * HOUR_MS)]
+
+
+def write(chosen: Settings, values: list[bytes]) -> None:
+    writer = make_writer(chosen, SystemClock())
+    writer.write([route(value, make_topics(chosen)).message for value in values])
+    writer.close()
+
+
+class Running:
+    """A started service that is stopped at the end of its test."""
+
+    def __init__(self) -> None:
+        self.services: list[Service] = []
+
+    def __call__(self, chosen: Settings) -> Service:
+        service = Service(chosen)
+        self.services.append(service)
+        service.start()
+        return service
+
+
+@pytest.fixture
+def run() -> Iterator[Running]:
+    running = Running()
+    yield running
+    for service in running.services:
+        service.stop()
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if holds():
+            return
+        waiting.wait(0.05)
+    pytest.fail("it did not come to hold")
+
+
+def get(service: Service, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"{service.server.url}{path}", timeout=10) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def told(report: Report) -> dict[str, Any]:
+    """What a report says, without the intervals that are renewed in their turn."""
+    tree = report.to_dict()
+    tree["measures"] = {name: result["value"] for name, result in tree["measures"].items()}
+    return tree
+
+
+def test_the_service_says_what_a_file_of_its_events_says(tmp_path: Path, run: Running, events: list[bytes]) -> None:
+    chosen = settings(tmp_path)
+    write(chosen, events[: len(events) // 2])
+    service = run(chosen)
+    eventually(lambda: service.status.records_read == len(events) // 2)
+    assert service.stop()
+    service = run(chosen)
+    write(chosen, events[len(events) // 2 :])
+    eventually(lambda: service.status.ready and service.status.records_read >= len(events) - len(events) // 2)
+    assert service.status.records_read == len(events) - len(events) // 2
+
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(b"\n".join(value or b"-" for value in events))
+    offline = report_log(file, chosen, SystemClock())
+    live = service.evaluator.evaluate()
+    assert [told(report) for report in live.reports.values()] == [
+        told(report) for report in offline.snapshot.reports.values()
+    ]
+    assert sum(len(report.measures) > 0 for report in live.reports.values()) >= 16
+    counted = {key: count for key, count in service.status.counters.items() if count}
+    assert counted == {key: count for key, count in offline.events.items() if count}
+    assert sum(counted.values()) == len(events)
+
+
+def test_it_is_ready_once_it_reads_and_answers_with_reports(tmp_path: Path, run: Running, events: list[bytes]) -> None:
+    chosen = settings(tmp_path)
+    write(chosen, events)
+    service = run(chosen)
+    assert get(service, "/healthz")[0] == 200
+    eventually(lambda: get(service, "/readyz")[0] == 200)
+    eventually(lambda: get(service, "/v1/models/overconfident/report?window=1h")[0] == 200)
+    status, body = get(service, "/v1/models/overconfident/report?window=1h")
+    assert status == 200
+    assert {"tce", "kce", "smce", "intce"} <= body["measures"].keys() or body["insufficient"]
+    with urllib.request.urlopen(f"{service.server.url}/metrics", timeout=10) as answer:
+        assert b"calibration_events_total" in answer.read()
+
+
+def test_too_many_dead_letters_stop_reading_and_nothing_else(tmp_path: Path, run: Running) -> None:
+    chosen = settings(tmp_path, dead_letters={"block": 50, "max_ratio": 0.2})
+    write(chosen, [b"garbage"] * 100)
+    service = run(chosen)
+    eventually(lambda: service.status.phase is Phase.FAILED)
+    status, body = get(service, "/readyz")
+    assert status == 503
+    assert "no valid events" in body["detail"]
+    assert "monitor dead-letters list" in body["detail"]
+    assert get(service, "/healthz")[0] == 200
+    # Whoever supervises the process need not restart it: that would change nothing.
+    assert not service.wait(0.2)
+    assert not service.stop()
+    with open_store(chosen, SystemClock()) as store:
+        assert sum(store.count_dead_letters().values()) > 0
+
+
+def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Running) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        chosen = settings(tmp_path, api={"port": taken.getsockname()[1]})
+        with pytest.raises(SettingsError, match=r"api\.port"):
+            Service(chosen).start()
+    run(settings(tmp_path))
+
+
+def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(IncompatibleStore, match="no SQLite file"):
+        Service(settings(tmp_path))
+
+
+def test_dead_letters_go_to_their_topic_too(tmp_path: Path, run: Running) -> None:
+    chosen = settings(tmp_path, dead_letters={"topic": "dead"})
+    write(chosen, [b"garbage", b'{"type":"outcome"}'])
+    service = run(chosen)
+    eventually(lambda: service.status.checkpoint_ms > 0 and service.status.records_read == 2)
+    assert service.stop()
+    source = EmbeddedSource(make_embedded_log(chosen, SystemClock()), Topics({"dead": None}))
+    try:
+        for partition in source.poll(0.1, 10).assigned:
+            source.start(partition, {})
+        records = [record for batch in source.poll(1.0, 10).batches for record in batch.records]
+    finally:
+        source.close()
+    assert sorted(record.value or b"" for record in records) == [b"garbage", b'{"type":"outcome"}']
+    reasons = {dict(record.headers)["calibration-dead-letter-reason"] for record in records}
+    assert reasons == {b"not_json", b"missing_key"}
+
+
+def test_stopping_before_the_kernels_are_compiled_ends_at_once(tmp_path: Path) -> None:
+    service = Service(settings(tmp_path), ManualClock(START_MS))
+    service.start()
+    assert service.stop()
+
+
+def test_an_event_may_be_posted(tmp_path: Path, run: Running) -> None:
+    service = run(settings(tmp_path))
+    eventually(lambda: service.status.ready)
+    event = {"type": "prediction", "model": "m", "id": "1", "ts": "2026-11-20T10:00:00Z", "p": 0.5}
+    request = urllib.request.Request(
+        f"{service.server.url}/v1/events",
+        json.dumps(event).encode(),
+        {"content-type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 202
+    eventually(lambda: service.status.counters.get(("prediction", "accepted")) == 1)
+
+
+def test_a_second_service_waits_for_the_log(tmp_path: Path, run: Running) -> None:
+    first = run(settings(tmp_path))
+    eventually(lambda: first.status.ready)
+    second = run(settings(tmp_path))
+    eventually(lambda: second.status.phase is Phase.SOURCE_UNAVAILABLE)
+    assert "another process reads" in get(second, "/readyz")[1]["detail"]
+    assert first.stop()
+    eventually(lambda: second.status.ready)
