@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from monitor.evaluation.report import MeasureResult, Report, ReportKey, Snapshot
+from monitor.evaluation.report import MeasureResult, Report, Snapshot
 from monitor.events.model import ALL
 from monitor.measures.base import Measure
 from monitor.stream.status import PipelineStatus
@@ -127,6 +127,3 @@ class Pipeline:
     """Stands where the pipeline stands."""
 
     status: PipelineStatus = field(default_factory=PipelineStatus)
-
-
-__all__ = ["MEASURES", "Evaluations", "Pipeline", "ReportKey", "many_reports", "report", "snapshot"]

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from monitor.api.data import data_router
 from monitor.api.events import events_router
 from monitor.api.home import home_router
+from monitor.api.measures import measures_router
 from monitor.api.metrics import metrics_router
 from monitor.api.models import models_router
 from monitor.api.parts import Parts
@@ -18,6 +19,7 @@ from monitor.api.reports import reports_router
 from monitor.api.requests import Computations
 from monitor.api.schemas import definitions
 from monitor.api.snapshots import LatestView
+from monitor.measures import MEASURES
 from monitor.version import VERSION
 
 _DESCRIPTION: Final = """\
@@ -58,6 +60,7 @@ def create_api(parts: Parts) -> FastAPI:
         data_router(parts, computations),
         events_router(parts, writes),
         probes_router(parts.pipeline),
+        measures_router(MEASURES.values()),
         metrics_router(parts.metrics),
     ):
         app.include_router(router)

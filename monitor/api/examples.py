@@ -80,6 +80,16 @@ EXAMPLES: Final[dict[str, Any]] = {
         "rejected": 1,
         "errors": [{"index": 1, "reason": "invalid_outcome", "detail": "y must be 0 or 1, got 2"}],
     },
+    "MeasuresBody": {
+        "measures": [
+            {
+                "name": "tce",
+                "title": "TCE",
+                "help": "Percentage of predictions that an exact binomial test refutes.",
+                "unit": "percent",
+            }
+        ]
+    },
     "HealthBody": {"status": "ok", "version": VERSION},
     "ReadyBody": {"status": "ready", "partitions": [0, 1, 2, 3]},
 }

@@ -139,6 +139,21 @@ class TakenBody(Body):
     errors: list[RejectedBody] = Field(description="the first hundred of those rejected")
 
 
+class MeasureHelpBody(Body):
+    """What a measure says."""
+
+    name: str = Field(description="its key in a report")
+    title: str
+    help: str
+    unit: Literal["percent", "ratio"]
+
+
+class MeasuresBody(Body):
+    """The measures of a report."""
+
+    measures: list[MeasureHelpBody]
+
+
 class HealthBody(Body):
     """The process answers."""
 
@@ -169,6 +184,7 @@ BODIES: Final = (
     ModelsBody,
     DataBody,
     TakenBody,
+    MeasuresBody,
     HealthBody,
     ReadyBody,
     ProblemBody,

@@ -14,6 +14,7 @@ PATHS = {
     "/metrics",
     "/readyz",
     "/v1/events",
+    "/v1/measures",
     "/v1/models",
     "/v1/models/{model}/report",
     "/v1/reports",
@@ -114,6 +115,7 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         ("/v1/reports", "post", client.post("/v1/reports", content=b"x")),
         ("/v1/events", "post", client.post("/v1/events", json=[event, {}])),
         ("/v1/events", "post", client.post("/v1/events", json={})),
+        ("/v1/measures", "get", client.get("/v1/measures")),
         ("/healthz", "get", client.get("/healthz")),
         ("/readyz", "get", client.get("/readyz")),
         ("/readyz", "get", not_ready.client().get("/readyz")),
@@ -125,7 +127,7 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         assert answer.headers["content-type"] == media
         check(document, content["schema"], answer.json())
         seen.add((path, answer.status_code))
-    assert len(seen) == 12
+    assert len(seen) == 13
 
 
 def test_the_pages_of_docs_need_nothing_from_elsewhere() -> None:

@@ -1,0 +1,33 @@
+"""GET /v1/measures: what the numbers of a report mean."""
+
+from collections.abc import Iterable
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from monitor.api.answers import answer, make_body
+from monitor.api.schemas import MeasuresBody, ok, problems
+from monitor.measures.base import Measure
+
+
+def measures_router(measures: Iterable[Measure]) -> APIRouter:
+    """The route."""
+    router = APIRouter(tags=["reports"])
+    listed = make_body(
+        {
+            "measures": [
+                {"name": each.name, "title": each.title, "help": each.help, "unit": each.unit} for each in measures
+            ]
+        }
+    )
+
+    @router.get(
+        "/v1/measures",
+        summary="The measures of a report",
+        response_class=Response,
+        responses=ok(MeasuresBody, "In the order of a report") | problems(),
+    )
+    async def all_measures(request: Request) -> Response:
+        return answer(request, listed)
+
+    return router
