@@ -4,6 +4,7 @@ The first start on a machine takes half a minute for it, and puts what it compil
 second or two. Without it, the first batch and the first evaluation would stand still for as long.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -16,34 +17,53 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.sources.log_format import LogRecord
-from monitor.stream.offline import OfflineStream
-from monitor.stream.partition import PartitionSettings
+from monitor.store.base import Checkpoint, PartitionState
+from monitor.stream.partition import Partition, PartitionSettings
+from monitor.stream.reader import PaneView
 
-_EVENTS: Final = 400
+_EVENTS: Final = 1500
+_BATCH: Final = 1000
+"""More than a new table holds, so that growing is among what is compiled."""
 _MODEL: Final = "warm-up"
 _STEP_MS: Final = 500
 _START_MS: Final = 1_700_000_000_000
-_LENGTH_MS: Final = 60_000
+_LENGTH_MS: Final = 300_000
 
 
 def warm_up(seed: int = 0) -> None:
-    """Send some events of a made-up model all the way, from bytes to a report with its intervals."""
-    stream = OfflineStream(
-        Decoder(),
-        PartitionSettings(
-            policy=lambda _: ModelPolicy(horizon_ms=1000, lateness_ms=1000), pane_retention_ms={1000: 2 * _LENGTH_MS}
-        ),
+    """Send some events of a made-up model all the way: to a state at rest, back, and to a report with its intervals."""
+    window = Window("warm-up", _LENGTH_MS)
+    settings = PartitionSettings(
+        policy=lambda _: ModelPolicy(horizon_ms=60_000, lateness_ms=1000),
+        pane_retention_ms={window.slide_ms: 2 * _LENGTH_MS},
     )
+    decoder = Decoder()
+    partition = Partition(0, 0, settings)
+    saved: list[Checkpoint] = []
     messages = _messages(np.random.default_rng(seed))
-    for at in range(0, len(messages), 300):
-        records = [
-            LogRecord(at + place, _START_MS, None, value, ()) for place, value in enumerate(messages[at : at + 300])
-        ]
-        stream.read(RecordBatch("warm-up", 0, records, at + len(records)))
-        stream.settle()
-    windows = [Window("warm-up", _LENGTH_MS)]
+    for at in range(0, len(messages), _BATCH):
+        values = messages[at : at + _BATCH]
+        records = [LogRecord(at + place, _START_MS, None, value, ()) for place, value in enumerate(values)]
+        partition.apply(RecordBatch("warm-up", 0, records, at + len(records)), decoder, None)
+        saved.append(partition.checkpoint())
+    restored = Partition(0, 0, settings, _state(saved))
+    panes = PaneView()
+    panes.show({0: restored})
     minimum = Minimum(events=2, positives=0, negatives=0)
-    Evaluator(stream.panes, windows, minimum=minimum, clock=ManualClock()).evaluate()
+    Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
+
+
+def _state(saved: Sequence[Checkpoint]) -> PartitionState:
+    """What a store would hand back, had it nothing dropped."""
+    last = saved[-1]
+    return PartitionState(
+        offsets=last.offsets,
+        models=last.models,
+        strata=[stratum for checkpoint in saved for stratum in checkpoint.new_strata],
+        counters=last.counters,
+        journal=iter([batch for checkpoint in saved for batch in checkpoint.journal]),
+        panes=iter([pane for checkpoint in saved for pane in checkpoint.closed]),
+    )
 
 
 def _messages(rng: np.random.Generator) -> list[bytes]:

@@ -1,0 +1,60 @@
+"""After the warm-up, no kernel is left to compile."""
+
+import json
+import subprocess
+import sys
+
+# In a process of its own: in this one, other tests may have compiled what the warm-up forgets.
+SCRIPT = """
+import importlib, json, pkgutil
+from numba.core.dispatcher import Dispatcher
+import monitor.kernels
+from monitor.app.warmup import warm_up
+
+warm_up()
+names = [found.name for found in pkgutil.iter_modules(monitor.kernels.__path__)]
+modules = [importlib.import_module(f"monitor.kernels.{name}") for name in names]
+
+def compiled():
+    return {
+        f"{module.__name__}.{name}": sorted(str(signature) for signature in value.signatures)
+        for module in modules for name, value in vars(module).items() if isinstance(value, Dispatcher)
+    }
+
+before = compiled()
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from monitor.app.offline import report_log
+from monitor.clock import SystemClock
+from monitor.demo import Traffic
+from monitor.settings import Settings
+
+HOUR_MS = 3_600_000
+START_MS = 1_790_000_000_000
+traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS // 2, seed=1, rate=0.5)
+settings = Settings.model_validate({
+    "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m", "segments": ["region"]}},
+    "windows": [{"length": "30m"}, {"last": 100, "length": "1h"}],
+    "caps": {"strata": 2},
+    "pipeline": {"max_pending": 2000},
+})
+with TemporaryDirectory() as folder:
+    file = Path(folder, "events.jsonl")
+    file.write_bytes(b"\\n".join(message.value or b"" for message in traffic.until(START_MS + HOUR_MS)))
+    reports = report_log(file, settings, SystemClock()).snapshot.reports
+after = compiled()
+new = {name: [each for each in found if each not in before[name]] for name, found in after.items()}
+print(json.dumps({
+    "reports": sum(bool(report.measures) for report in reports.values()),
+    "new": {name: found for name, found in new.items() if found},
+}))
+"""
+
+
+def test_the_warm_up_leaves_nothing_to_compile() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["reports"] >= 8
+    assert found["new"] == {}
