@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 
 CACHE = Path(__file__).parents[2] / ".cache" / "promtool"
-MODULE = "github.com/prometheus/prometheus/cmd/promtool@v0.305.0"
+SOURCE = "github.com/prometheus/prometheus/cmd/promtool"
+SOURCE_VERSION = "v0.305.0"
 
 
 class PromtoolMissingError(Exception):
@@ -76,8 +77,17 @@ def _from_debian_after_update(scratch: Path) -> Path:
 
 
 def _from_source(scratch: Path) -> Path:
-    """Built by Go's own tool, from a pinned version. Takes minutes."""
-    _run(["go", "install", MODULE], env={**os.environ, "GOBIN": str(scratch), "CGO_ENABLED": "0"})
+    """Built by Go's own tool, from a pinned version. Takes minutes.
+
+    Within a module of its own: `go install` of a version refuses a module with replace directives, as Prometheus' is.
+    """
+    environment = {**os.environ, "GOBIN": str(scratch), "CGO_ENABLED": "0"}
+    for command in (
+        ["go", "mod", "init", "promtool"],
+        ["go", "get", f"{SOURCE}@{SOURCE_VERSION}"],
+        ["go", "install", SOURCE],
+    ):
+        _run(command, scratch, environment)
     return scratch / "promtool"
 
 
