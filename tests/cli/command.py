@@ -1,0 +1,59 @@
+"""Runs the command line as a user does: in a process of its own."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+from monitor.cli.main import run
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's environment without settings of the service, and with these."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MONITOR")}
+    return {**kept, "COLUMNS": "100", **more}
+
+
+def monitor(
+    *arguments: str, cwd: Path | None = None, timeout: float = 120, **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "monitor", *arguments],
+        cwd=cwd,
+        env=environment(**environ),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def inside(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: the same, without loading the libraries anew."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run(arguments)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> subprocess.Popen[bytes]:
+    """Start a command that goes on until it is ended."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "monitor", *arguments],
+        cwd=cwd,
+        env=environment(**environ),
+        stdout=output,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def one_error_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of an expected error."""
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0].removeprefix("error: ")
