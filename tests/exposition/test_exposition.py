@@ -287,6 +287,7 @@ def test_the_format_is_the_one_asked_for(exposition: Exposition, accept: str | N
     assert body.endswith(b"# EOF\n") == openmetrics
 
 
+@pytest.mark.timeout(1800)  # the first time, promtool may have to be built
 def test_promtool_finds_nothing_to_say(exposition: Exposition, evaluations: Evaluations) -> None:
     evaluations.show(snapshot([*many_reports(12), report(n=0, insufficient="nothing yet")]))
     body, _ = exposition.render()
@@ -296,6 +297,7 @@ def test_promtool_finds_nothing_to_say(exposition: Exposition, evaluations: Eval
     assert said.stdout == ""
 
 
+@pytest.mark.timeout(1800)
 def test_promtool_would_say_something() -> None:
     said = check_metrics(b"# TYPE requests counter\nrequests 1\n")
     assert said.returncode != 0

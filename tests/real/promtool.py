@@ -92,7 +92,7 @@ def _from_source(scratch: Path) -> Path:
 
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
-    subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True, timeout=540)
+    subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True, timeout=1500)
 
 
 def _checked(command: list[str], text: bytes = b"") -> subprocess.CompletedProcess[str]:
