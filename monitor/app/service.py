@@ -40,6 +40,8 @@ _PIPELINE_SECONDS: Final = 7.5
 """How long the pipeline may take to finish its batch, save and leave: Kafka alone gets 5 s to let it go."""
 _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
+_NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
+_LOOK_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -64,6 +66,8 @@ class Service:
         self._clock = clock or SystemClock()
         self._ended = threading.Event()
         self._warm = threading.Event()
+        self._stopping = threading.Event()
+        self._broken = False
         self.store = _open_patiently(settings, self._clock)
         try:
             self.log: Log = make_log(settings, self._clock)
@@ -140,6 +144,7 @@ class Service:
         Whether everything ended well: False if the pipeline had failed, or did not end in time.
         """
         _log.info("stopping")
+        self._stopping.set()
         self.pipeline.stop()
         self.evaluator.stop()
         if not self._warm.is_set():
@@ -155,23 +160,30 @@ class Service:
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)
-        return self.status.phase is not Phase.FAILED
+        return self.status.phase is not Phase.FAILED and not self._broken
 
     def _run_pipeline(self) -> None:
+        began = self._clock.monotonic()
         try:
-            began = self._clock.monotonic()
             warm_up()
-            _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
+        except Exception:
+            _log.exception("the numerical kernels cannot be compiled")
+            self._broken = True
+            self.end()
+            return
         finally:
-            # The evaluation waits for this, whatever became of it.
             self._warm.set()
+        _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
         self.pipeline.run()
         failure = self.pipeline.failure
         if failure is not None and not isinstance(failure, MonitorError):
             self.end()
 
     def _run_evaluation(self) -> None:
-        self._warm.wait()
+        # Half of the partitions restored would be half of the predictions reported.
+        while self.status.phase in _NOTHING_RESTORED:
+            if self._stopping.wait(_LOOK_SECONDS):
+                return
         self.evaluator.run()
 
 

@@ -18,7 +18,7 @@ from monitor.app.demo import demo_settings, demo_simulator
 from monitor.app.logs import configure_logs
 from monitor.app.service import Service
 from monitor.cli.demo_view import Links, final_lines, plain_line, view
-from monitor.cli.running import run_service
+from monitor.cli.running import leave, run_service
 from monitor.clock import SystemClock
 from monitor.demo import Simulator
 from monitor.errors import InputError
@@ -64,7 +64,7 @@ def demo(
         if keep is not None:
             told = f"kept in {directory}; look at it with: monitor serve --config {directory / 'monitor.yaml'}"
             console.print(told, markup=False, soft_wrap=True)
-    raise typer.Exit(status)
+    leave(status)
 
 
 class _Screen:

@@ -129,7 +129,8 @@ def run(arguments: Sequence[str]) -> int:
     except MonitorError as error:
         if debug:
             raise
-        return _complain(str(error), FAILED)
+        # The service would; a command does not.
+        return _complain(str(error).removesuffix("; trying again"), FAILED)
     return status if isinstance(status, int) else 0
 
 

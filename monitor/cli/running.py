@@ -6,6 +6,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
+
+import typer
 
 from monitor.app.service import Service
 
@@ -48,11 +51,15 @@ def run_service(service: Service, meanwhile: Callable[[Service], None] | None = 
                 meanwhile(service)
         finally:
             well = service.stop()
-    status = 0 if well else 1
+    return 0 if well else 1
+
+
+def leave(status: int) -> NoReturn:
+    """End the process with this status, also while a thread of the service is still at work."""
     if any(thread.name in {"pipeline", "evaluation"} for thread in threading.enumerate()):
-        # A thread still compiles or measures, and owns nothing that has to be put away: the interpreter's own end
-        # would cut it off inside LLVM, which aborts the process.
+        # It compiles or measures, and owns nothing that has to be put away. The interpreter's own end would cut it off
+        # inside LLVM, which aborts the process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
-    return status
+    raise typer.Exit(status)

@@ -5,7 +5,7 @@ import typer
 from monitor.app.logs import configure_logs
 from monitor.app.service import Service
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.cli.running import run_service
+from monitor.cli.running import leave, run_service
 
 app = typer.Typer(add_completion=False)
 
@@ -21,4 +21,4 @@ def serve(*, config: ConfigOption = None) -> None:
     """
     settings = read_settings(config)
     configure_logs(settings.log.level, settings.log.format)
-    raise typer.Exit(run_service(Service(settings)))
+    leave(run_service(Service(settings)))

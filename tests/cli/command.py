@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import IO
 
 from monitor.cli.main import run
+from monitor.clock import SystemClock
+from monitor.events.model import Record
+from monitor.sources.base import Topics
+from monitor.sources.embedded import EmbeddedSource
+from monitor.sources.embedded_log import EmbeddedLog
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -57,3 +62,23 @@ def one_error_line(done: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("error: ")
     return lines[0].removeprefix("error: ")
+
+
+def written(folder: Path, *topics: str) -> dict[str, list[tuple[int, Record]]]:
+    """Topic -> (partition, record) of all that stands in the embedded log ``log`` of a folder."""
+    source = EmbeddedSource(EmbeddedLog(folder / "log", clock=SystemClock()), Topics(dict.fromkeys(topics)))
+    found: dict[str, list[tuple[int, Record]]] = {topic: [] for topic in topics}
+    try:
+        for partition in source.poll(0.1, 1).assigned:
+            source.start(partition, {})
+        # The first poll also says where partitions begin, with batches that hold nothing.
+        empty = 0
+        while empty < 2:
+            records = 0
+            for batch in source.poll(0.1, 10_000).batches:
+                found[batch.topic] += [(batch.partition, record) for record in batch.records]
+                records += len(batch.records)
+            empty = 0 if records else empty + 1
+    finally:
+        source.close()
+    return found

@@ -1,0 +1,63 @@
+"""`monitor demo`."""
+
+import re
+import signal
+import time
+import urllib.request
+from pathlib import Path
+
+import yaml
+
+from tests.cli.command import inside, monitor, one_error_line, start
+
+
+def test_the_drift_shows_and_the_calibrated_model_stays_within_chance(tmp_path: Path) -> None:
+    done = monitor(
+        "demo", "--seconds", "35", "--speed", "400", "--port", "0", "--keep", "kept", cwd=tmp_path, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert re.search(r"a report +http://127\.0\.0\.1:\d+/v1/models/overconfident/report", done.stdout)
+    lines = done.stdout.splitlines()
+    last = {line.split()[0]: line for line in lines if re.match(r"[a-z-]+ +1h: ", line)}
+    assert set(last) == {"calibrated", "overconfident", "prior-shift", "rare-event"}
+    assert "MISCALIBRATED" in last["overconfident"], done.stdout
+    assert "MISCALIBRATED" in last["rare-event"], done.stdout
+    assert "MISCALIBRATED" not in last["calibrated"], done.stdout
+    assert "MISCALIBRATED" not in last["prior-shift"], done.stdout
+    # A plain line every few seconds, as this is no terminal.
+    assert sum(" simulated | " in line for line in lines) >= 5
+
+    # What was kept can be looked at with the other commands.
+    settings = tmp_path / "kept" / "monitor.yaml"
+    assert yaml.safe_load(settings.read_text())["source"]["embedded"]["directory"] == str(tmp_path / "kept" / "log")
+    listed = inside("dead-letters", "list", "--config", str(settings), cwd=tmp_path)
+    assert listed.returncode == 0
+    assert "not_json" in listed.stdout
+
+
+def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
+    with (tmp_path / "output.txt").open("wb") as output:
+        process = start("demo", "--port", "0", cwd=tmp_path, output=output, TMPDIR=str(tmp_path))
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"http://\S+/metrics", (tmp_path / "output.txt").read_text())):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        with urllib.request.urlopen(found.group(), timeout=10) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=15) == 0, (tmp_path / "output.txt").read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    # Nothing is left of what was not to be kept.
+    assert [path.name for path in tmp_path.iterdir()] == ["output.txt"]
+
+
+def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "something").write_text("", encoding="utf-8")
+    done = inside("demo", "--keep", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith("--keep must name a new or empty directory")

@@ -1,0 +1,81 @@
+"""`monitor replay`."""
+
+import re
+import time
+from pathlib import Path
+
+from tests.cli.command import inside, one_error_line, written
+
+SETTINGS = """
+source:
+  embedded: {{directory: log, partitions: 2}}
+  topics: {topics}
+"""
+
+
+def events(folder: Path, count: int) -> Path:
+    lines = []
+    for at in range(count):
+        lines.append(f'{{"type":"prediction","model":"m","id":"{at}","ts":{1_790_000_000_000 + at},"p":0.5}}')
+        lines.append(f'{{"type":"outcome","model":"m","id":"{at}","ts":{1_790_000_001_000 + at},"y":1}}')
+    lines.append("garbage")
+    file = folder / "events.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def test_events_go_to_the_log_keyed_so_that_both_halves_meet(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics="{}"), encoding="utf-8")
+    events(tmp_path, 300)
+    done = inside("replay", "events.jsonl", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("events.jsonl: 601 events in ")
+    assert "601 to calibration-events" in done.stdout
+    assert "1 of them have no readable id" in done.stderr
+    records = written(tmp_path, "calibration-events")["calibration-events"]
+    assert len(records) == 601
+    partition_of: dict[bytes, set[int]] = {}
+    for partition, record in records:
+        if record.key is not None:
+            partition_of.setdefault(record.key, set()).add(partition)
+    assert len(partition_of) == 300
+    assert all(len(partitions) == 1 for partitions in partition_of.values())
+    assert {partition for partitions in partition_of.values() for partition in partitions} == {0, 1}
+
+
+def test_each_event_goes_to_the_topic_of_its_type(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics="{predictions: p, outcomes: o}"), encoding="utf-8")
+    events(tmp_path, 10)
+    done = inside("replay", "events.jsonl", cwd=tmp_path)
+    assert "10 to o, 11 to p" in done.stdout
+    found = written(tmp_path, "p", "o")
+    assert (len(found["p"]), len(found["o"])) == (11, 10)
+
+
+def test_all_may_go_to_one_topic(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics="{predictions: p, outcomes: o}"), encoding="utf-8")
+    events(tmp_path, 10)
+    assert "21 to other" in inside("replay", "events.jsonl", "--topic", "other", cwd=tmp_path).stdout
+    assert len(written(tmp_path, "other")["other"]) == 21
+
+
+def test_a_rate_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics="{}"), encoding="utf-8")
+    events(tmp_path, 50)
+    began = time.monotonic()
+    done = inside("replay", "events.jsonl", "--rate", "100", cwd=tmp_path)
+    assert time.monotonic() - began >= 1.0
+    rate = re.search(r"\((\d+)/s\)", done.stdout)
+    assert rate is not None
+    assert 10 < int(rate.group(1)) <= 101
+
+
+def test_an_unreachable_broker_is_one_line_and_status_1(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(
+        "source: {kind: kafka, kafka: {bootstrap_servers: '127.0.0.1:1', connect_timeout: 1s}}", encoding="utf-8"
+    )
+    events(tmp_path, 1)
+    done = inside("replay", "events.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert one_error_line(done) == "cannot connect to Kafka at 127.0.0.1:1: Connection refused"
+    assert "0 events" in done.stdout
