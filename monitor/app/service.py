@@ -166,7 +166,7 @@ class Service:
         began = self._clock.monotonic()
         try:
             warm_up()
-        except Exception:
+        except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
             _log.exception("the numerical kernels cannot be compiled")
             self._broken = True
             self.end()
