@@ -26,6 +26,8 @@ from monitor.errors import InputError
 app = typer.Typer(add_completion=False)
 
 _USUAL_PORT = 8000
+_QUIET_SEED = 32
+"""One with which chance stays within chance in the first hours, as it does with most but not all."""
 _REFRESH_SECONDS = 1.0
 _LINE_SECONDS = 5.0
 
@@ -42,7 +44,7 @@ def demo(
         typer.Option(min=0, max=65535, help="Port of pages, REST and /metrics; 8000, or a free one if it is taken."),
     ] = None,
     speed: Annotated[float, typer.Option(min=1, max=1000, help="Simulated seconds that pass in a second.")] = 120.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed, the same events.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed, the same events.")] = _QUIET_SEED,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep log, state and settings there; by default they go.")
     ] = None,

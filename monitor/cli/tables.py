@@ -15,9 +15,10 @@ from monitor.measures import MEASURES
 SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with a row a report."""
 
-_WIDE: Final = 124
-_MIDDLING: Final = 94
-"""Characters from which on a table says more."""
+_SHARES: Final = 92
+_LEVELS: Final = 106
+_EVERYTHING: Final = 136
+"""Characters from which on a table has prevalence and mean prediction; instead of these, levels; and all of it."""
 
 
 def value_text(value: float | None, unit: str) -> str:
@@ -70,15 +71,16 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
     width
         Characters there are. The narrower, the less stands beside the four measures.
     """
-    wide, middling = width >= _WIDE, width >= _MIDDLING
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, title=title, title_justify="left")
+    levels, everything = width >= _LEVELS, width >= _EVERYTHING
+    shares = everything or _SHARES <= width < _LEVELS
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title=title, title_justify="left")
     for name in columns:
-        table.add_column(name, no_wrap=not wide and name != "segment", overflow="fold")
-    numbers = ["n", *(["labelled"] if wide else []), *(["prevalence", "mean p"] if middling else [])]
+        table.add_column(name, no_wrap=name != "segment", overflow="fold")
+    numbers = ["n", *(["labelled"] if everything else []), *(["prevalence", "mean p"] if shares else [])]
     for name in (*numbers, *(MEASURES[name].title for name in SHOWN)):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    if wide:
+    if levels:
         table.caption = "in parentheses: what a perfectly calibrated model stays below in 95% of cases"
         table.caption_justify = "left"
     for report in reports:
@@ -92,7 +94,7 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
         table.add_row(
             *(getattr(report, name) for name in columns),
             *(told[name] for name in numbers),
-            *(_cell(report.measures.get(name), level=wide) for name in SHOWN),
+            *(_cell(report.measures.get(name), level=levels) for name in SHOWN),
             Text(verdict.value, style=verdict.style),
         )
     return table
