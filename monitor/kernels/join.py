@@ -354,12 +354,22 @@ def apply_events(
 
 
 @njit(cache=True, nogil=True)
-def restore_rows(rows: NDArray[np.void], known: Known) -> int:
-    """Take up rows of the journal, in their order; returns how many answer a prediction that is not there.
+def restore_rows(rows: NDArray[np.void], known: Known, astray: NDArray[np.int64]) -> int:
+    """Take up rows of the journal, in their order.
 
     Rows of waiting outcomes are passed over: :func:`restore_waiting` takes those that were never claimed.
+
+    Parameters
+    ----------
+    astray
+        int64, as long as ``rows``: gets the places of rows that answer a prediction which is not there (yet).
+
+    Returns
+    -------
+    int
+        How many of those there are.
     """
-    astray = 0
+    count = 0
     for index in range(rows.size):
         entry = rows[index].entry
         if entry == WAITING or entry == CLAIMED:
@@ -379,13 +389,16 @@ def restore_rows(rows: NDArray[np.void], known: Known) -> int:
             continue
         row = find(known.slots, known.id_high, known.id_low, high, low)
         if row < 0:
-            astray += 1
+            astray[count] = index
+            count += 1
             continue
         if known.outcome[row] == NO_OUTCOME:
             known.meta[UNANSWERED] -= 1
+        elif rows[index].outcome_ms < known.outcome_ms[row]:
+            continue  # of another bucket, whose newer rows came first
         known.outcome[row] = rows[index].outcome
         known.outcome_ms[row] = rows[index].outcome_ms
-    return astray
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import DamagedStore
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
 from monitor.kernels import join as kernel
@@ -219,21 +218,19 @@ class Join:
             for fate, result in _RESULTS.items():
                 self._counts[kind, fate] = counters.get((type_, result), 0)
 
-    def restore_rows(self, rows: NDArray[np.void]) -> None:
-        """Take up rows of the journal, bucket by bucket in their order.
+    def restore_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
+        """Take up rows of the journal, each bucket's in their order.
 
-        Raises
-        ------
-        DamagedStore
-            A row answers a prediction that is not there.
+        Returns
+        -------
+        JOURNAL_ROW, shape (k,)
+            Rows that answer predictions which are not there yet. The buckets of one model overlap where the width of
+            its buckets was changed; then a prediction can come after its answers, which are to be given in again.
         """
         predicted = int(np.count_nonzero(rows["entry"] == kernel.PREDICTED))
-        astray = kernel.restore_rows(rows, self._known.reserve(predicted))
-        if astray:
-            raise DamagedStore(
-                f"the journal is damaged: {astray} of its outcomes answer predictions that it does not hold; "
-                "restore a backup of the store, or remove it to read the log again from its beginning"
-            )
+        astray = np.empty(rows.size, np.int64)
+        count = kernel.restore_rows(rows, self._known.reserve(predicted), astray)
+        return rows[astray[:count]]
 
     def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
         """Take up the outcomes that still wait, from all rows of the journal that tell of waiting ones."""

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.kernels.join import CLAIMED, NO_OUTCOME, WAITING
@@ -279,19 +280,35 @@ class Partition:
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         policies = self._strata.policies
         waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
+        astray: list[NDArray[np.void]] = []
         for batch in state.journal:
             rows = np.frombuffer(bytearray(batch.rows), JOURNAL_ROW)
+            # The kernels index by these, and check nothing.
+            if (
+                batch.bucket.model not in model_ids
+                or int(rows["stratum"].max(initial=-1)) >= self._strata.stratum_count
+            ):
+                raise self._damaged(f"it tells of names of {batch.bucket.model} that were not saved")
             model = model_ids[batch.bucket.model]
-            self._join.restore_rows(rows)
+            astray.append(self._join.restore_rows(rows))
             self.panes.accumulate(rows)
             of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
             self._files.add(batch.bucket, rows["time_ms"] + of_waiting * policies[model].lateness_ms)
             if of_waiting.any():
                 told = rows[of_waiting]
                 waiting.append((told, np.full(told.size, model, np.int32)))
+        lost = sum(self._join.restore_rows(rows).size for rows in astray if rows.size)
+        if lost:
+            raise self._damaged(f"{lost} of its outcomes answer predictions that it does not hold")
         if waiting:
             self._join.restore_waiting(
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
         self.panes.add(state.panes)
         self._note_clocks()
+
+    def _damaged(self, what: str) -> DamagedStore:
+        return DamagedStore(
+            f"the journal of partition {self.number} is damaged: {what}; restore a backup of the store, "
+            "or remove it to read the log again from its beginning"
+        )

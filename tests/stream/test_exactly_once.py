@@ -22,7 +22,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from monitor.stream.status import Phase
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import SLIDE_MS, MixedLog
+from tests.real.mixed_log import SLIDE_MS, SPAN_MS, START_MS, MixedLog
 from tests.real.produce import produce
 from tests.real.stream_worker import pipeline, topics
 
@@ -84,7 +84,7 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
     assert set(series) == {key for _, key in expected.panes}
     panes: dict[tuple[int, object], GridTable] = {}
     for key in series:
-        for start, _, _ in instance.panes.counts(key, SLIDE_MS, 0, 2**41):
+        for start, _, _ in instance.panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
             panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
     assert panes == expected.panes
 

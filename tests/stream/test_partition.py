@@ -1,11 +1,13 @@
 """A partition that is saved and restored at any instant is the partition that never stopped."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
@@ -155,3 +157,49 @@ def test_beyond_the_caps_names_share_one_bucket() -> None:
             total += table
     assert total.predictions == 100
     assert SeriesKey("a", "other", "region=other") in series
+
+
+def test_a_changed_policy_is_no_danger_to_what_was_saved(tmp_path: Path) -> None:
+    """Buckets of another width overlap those that are there; nothing is dropped twice, lost, or taken for damage."""
+    rng = np.random.default_rng(11)
+    records = records_of(unruly_events(rng, 3_000, POLICY, Traffic(ids=200, span_ms=100_000)), garbage_every=0)
+    long = ModelPolicy(horizon_ms=240_000, lateness_ms=4_000, segments=("region",))
+    policies = [POLICY, long, POLICY, long]
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        for turn in range(30):
+            policy = policies[turn % 4]
+            settings = PartitionSettings(policy=lambda _, now=policy: now, pane_retention_ms={1_000: 10**9})
+            partition = Partition(0, store.claim(0), settings, store.load(0))
+            partition.apply(batch_of(records[turn * 100 : turn * 100 + 100]), Decoder(), None)
+            store.save([partition.checkpoint()])
+            kept = partition.panes.dump()
+        restored = Partition(0, store.claim(0), settings, store.load(0))
+    accepted = sum(count for (_, fate), count in partition.join.counters().items() if fate == "accepted")
+    of_models = [table for key, table in kept if key.series.segment == "all"]
+    assert sum(table.predictions for table in of_models) == accepted
+    assert partition.join.predictions + sum(partition.departed.values()) == accepted
+    assert sorted(map(repr, restored.panes.dump())) == sorted(map(repr, kept))
+    assert restored.join.unanswered == partition.join.unanswered
+
+
+@pytest.mark.parametrize(
+    ("lost", "message"),
+    [
+        ("journal", "1 of its outcomes answer predictions that it does not hold"),
+        ("new_strata", "it tells of names of a that were not saved"),
+    ],
+)
+def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: str) -> None:
+    events = [
+        NaiveEvent(Kind.PREDICTION, "a", "1", START_MS, 0.5),
+        NaiveEvent(Kind.OUTCOME, "a", "1", START_MS + 10, y=1),
+    ]
+    records = records_of(events, garbage_every=0)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        partition.apply(batch_of(records[:1]), Decoder(), None)
+        store.save([replace(partition.checkpoint(), **{lost: ()})])  # type: ignore[arg-type]
+        partition.apply(batch_of(records[1:]), Decoder(), None)
+        store.save([partition.checkpoint()])
+        with pytest.raises(DamagedStore, match=message):
+            Partition(0, store.claim(0), SETTINGS, store.load(0))
