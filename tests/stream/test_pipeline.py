@@ -1,0 +1,201 @@
+"""The pipeline when something around it fails: it says so, waits, and loses nothing."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from monitor.clock import SystemClock
+from monitor.errors import SourceUnavailable, TooManyDeadLetters
+from monitor.events.codec import Decoder
+from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.model import DeadLetter, ModelPolicy, Reason
+from monitor.sources.base import Message, Topics
+from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded_log import EmbeddedLog
+from monitor.store.sql import SqlStore
+from monitor.stream.partition import PartitionSettings
+from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
+from monitor.stream.status import Phase
+
+POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
+START_MS = 1_760_000_000_000
+SETTINGS = PipelineSettings(kinds={"events": None}, poll_seconds=0.02, checkpoint_seconds=0.05)
+
+
+class Bench:
+    """An embedded log, a store, and pipelines between them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = EmbeddedLog(folder / "log", partitions=2)
+        self.writer = EmbeddedWriter(self.log)
+        self.database = folder / "state.db"
+        self.store = SqlStore.open(f"sqlite:///{self.database}", patience_seconds=0.2)
+
+    def pipeline(self, settings: PipelineSettings = SETTINGS, send: Callable[[object], None] | None = None) -> Pipeline:
+        return Pipeline(
+            EmbeddedSource(self.log, Topics(settings.kinds)),
+            self.store,
+            Decoder(),
+            partitions=PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={1_000: 3_600_000}),
+            settings=settings,
+            clock=SystemClock(),
+            send_dead_letters=send,
+        )
+
+    def write(self, first: int, count: int) -> None:
+        messages = []
+        for number in range(first, first + count):
+            key = str(number).encode()
+            time_ms = START_MS + number
+            messages.append(Message("events", encode_prediction("m", number, time_ms, 0.5), key))
+            messages.append(Message("events", encode_outcome("m", number, time_ms + 5, number % 2), key))
+        self.writer.write(messages)
+
+    def write_garbage(self, count: int) -> None:
+        self.writer.write([Message("events", b"garbage", str(number).encode()) for number in range(count)])
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.writer.close()
+    made.store.close()
+
+
+@contextmanager
+def running(pipeline: Pipeline) -> Iterator[Pipeline]:
+    thread = threading.Thread(target=pipeline.run)
+    thread.start()
+    try:
+        yield pipeline
+    finally:
+        pipeline.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def joined(pipeline: Pipeline) -> int:
+    return pipeline.status.counters.get(("outcome", "joined"), 0)
+
+
+def test_it_reads_joins_saves_and_says_so(bench: Bench) -> None:
+    bench.write(0, 500)
+    with running(bench.pipeline()) as pipeline:
+        eventually(lambda: joined(pipeline) == 500)
+        eventually(lambda: pipeline.status.checkpoint_ms > 0)
+        assert pipeline.status.ready
+        assert pipeline.status.partitions == {0, 1}
+        assert pipeline.status.records_read == 1_000
+        assert pipeline.status.pending == 500
+        eventually(lambda: set(pipeline.status.lag.values()) == {0})
+    assert pipeline.status.phase is Phase.STOPPED
+    again = bench.pipeline()
+    with running(again):
+        eventually(lambda: again.status.ready)
+        assert joined(again) == 500
+        assert again.status.records_read == 0
+
+
+def test_a_store_that_is_locked_is_waited_for(bench: Bench) -> None:
+    with running(bench.pipeline()) as pipeline:
+        eventually(lambda: pipeline.status.ready)
+        other = sqlite3.connect(bench.database, isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        bench.write(0, 100)
+        eventually(lambda: pipeline.status.phase is Phase.STORE_UNAVAILABLE)
+        assert not pipeline.status.ready
+        read = pipeline.status.records_read
+        bench.write(100, 100)
+        time.sleep(0.3)
+        assert pipeline.status.records_read == read, "nothing is read while what was read cannot be saved"
+        other.execute("ROLLBACK")
+        other.close()
+        eventually(lambda: joined(pipeline) == 200)
+        eventually(lambda: pipeline.status.ready)
+    again = bench.pipeline()
+    with running(again):
+        eventually(lambda: joined(again) == 200)
+
+
+def test_a_partition_claimed_by_another_is_given_up(bench: Bench) -> None:
+    with running(bench.pipeline()) as pipeline:
+        eventually(lambda: pipeline.status.ready)
+        bench.store.claim(0)
+        bench.store.claim(1)
+        bench.write(0, 100)
+        eventually(lambda: pipeline.status.partitions == frozenset())
+        eventually(lambda: not pipeline.status.ready)
+        assert "partition" in pipeline.status.detail
+    again = bench.pipeline()
+    with running(again):  # what the first one had read and could not save is read by the rightful owner
+        eventually(lambda: joined(again) == 100)
+
+
+def test_too_many_dead_letters_stop_consumption_before_the_topic_is_drained(bench: Bench) -> None:
+    ceiling = replace(SETTINGS, max_poll_records=100, dead_letter_ceiling=DeadLetterCeiling(ratio=0.5, messages=200))
+    bench.write(0, 500)
+    bench.write_garbage(10_000)
+    pipeline = bench.pipeline(ceiling)
+    pipeline.run()
+    assert pipeline.status.phase is Phase.FAILED
+    assert isinstance(pipeline.failure, TooManyDeadLetters)
+    assert "not_json" in pipeline.status.detail
+    assert "monitor dead-letters list" in pipeline.status.detail
+    read = sum(pipeline.status.counters.values())
+    assert read < 3_000
+    assert bench.store.count_dead_letters() == {"not_json": read - 1_000}
+
+
+def test_a_few_dead_letters_do_not(bench: Bench) -> None:
+    ceiling = replace(SETTINGS, dead_letter_ceiling=DeadLetterCeiling(ratio=0.5, messages=50))
+    for number in range(0, 500, 10):
+        bench.write(number, 10)
+        bench.write_garbage(5)
+    with running(bench.pipeline(ceiling)) as pipeline:
+        eventually(lambda: joined(pipeline) == 500)
+        assert pipeline.status.dead_letters == {Reason.NOT_JSON: 250}
+
+
+def test_dead_letters_that_cannot_be_sent_hold_the_checkpoint_and_are_sent_at_last(bench: Bench) -> None:
+    sent: list[DeadLetter] = []
+    refusals = iter([True, True])
+
+    def send(letters: object) -> None:
+        if next(refusals, False):
+            raise SourceUnavailable("the dead-letter topic does not answer")
+        sent.extend(letters)  # type: ignore[arg-type]
+
+    bench.write_garbage(20)
+    with running(bench.pipeline(send=send)) as pipeline:
+        eventually(lambda: pipeline.status.phase is Phase.STORE_UNAVAILABLE)
+        assert bench.store.count_dead_letters() == {}
+        eventually(lambda: bench.store.count_dead_letters() == {"not_json": 20})
+    assert sorted(letter.offset for letter in sent) == sorted(
+        letter.letter.offset for letter in bench.store.dead_letters(limit=100)
+    )
+    assert {letter.value for letter in sent} == {b"garbage"}
+
+
+def test_a_programming_error_ends_the_run_and_says_so(bench: Bench) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("a bug")
+
+    bench.write_garbage(1)
+    pipeline = bench.pipeline(send=broken)
+    pipeline.run()
+    assert pipeline.status.phase is Phase.FAILED
+    assert pipeline.status.detail == "unexpected RuntimeError: a bug"
