@@ -31,8 +31,10 @@ from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
 from monitor.measures import MEASURES
 from monitor.settings import Settings
+from monitor.settings.values import hide_password
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
+from monitor.version import VERSION
 
 _STORE_PATIENCE_SECONDS: Final = 30.0
 _STORE_RETRY_SECONDS: Final = 1.0
@@ -68,6 +70,11 @@ class Service:
         self._warm = threading.Event()
         self._stopping = threading.Event()
         self._broken = False
+        self._about = {
+            "source": settings.source.kind,
+            "topics": list(make_topics(settings).kinds),
+            "store": hide_password(settings.store.url),
+        }
         self.store = _open_patiently(settings, self._clock)
         try:
             self.log: Log = make_log(settings, self._clock)
@@ -125,6 +132,7 @@ class Service:
         except BaseException:
             self.store.close()
             raise
+        _log.info("started", version=VERSION, **self._about)
         self._pipeline_thread.start()
         self._evaluation_thread.start()
 

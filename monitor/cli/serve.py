@@ -1,18 +1,13 @@
 """`monitor serve`: the service."""
 
-import structlog
 import typer
 
 from monitor.app.logs import configure_logs
 from monitor.app.service import Service
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.running import leave, run_service
-from monitor.settings.values import hide_password
-from monitor.version import VERSION
 
 app = typer.Typer(add_completion=False)
-
-_log = structlog.get_logger(__name__)
 
 
 @app.command(
@@ -26,11 +21,4 @@ def serve(*, config: ConfigOption = None) -> None:
     """
     settings = read_settings(config)
     configure_logs(settings.log.level, settings.log.format)
-    _log.info(
-        "starting",
-        version=VERSION,
-        source=settings.source.kind,
-        topics=[topic for topic in settings.source.topics.named.values() if topic],
-        store=hide_password(settings.store.url),
-    )
     leave(run_service(Service(settings)))

@@ -20,9 +20,12 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
 from monitor.errors import IncompatibleStore, SettingsError
 from monitor.evaluation.report import Report
+from monitor.events.model import Kind, RecordBatch
+from monitor.events.strata import Strata
 from monitor.settings import Settings
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
+from monitor.stream.partition import DecodedBatch
 from monitor.stream.status import Phase
 
 START_MS = 1_790_000_000_000
@@ -155,6 +158,25 @@ def test_too_many_dead_letters_stop_reading_and_nothing_else(tmp_path: Path, run
     assert not service.stop()
     with open_store(chosen, SystemClock()) as store:
         assert sum(store.count_dead_letters().values()) > 0
+
+
+class Broken:
+    """A decoder with a bug."""
+
+    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> DecodedBatch:
+        raise ZeroDivisionError("a bug")
+
+
+def test_an_unexpected_error_ends_the_process_so_that_it_is_started_again(tmp_path: Path, run: Running) -> None:
+    chosen = settings(tmp_path)
+    write(chosen, [b"garbage"])
+    service = Service(chosen)
+    service.pipeline._decoder = Broken()
+    run.services.append(service)
+    service.start()
+    assert service.wait(60.0)
+    assert service.status.detail == "unexpected ZeroDivisionError: a bug"
+    assert not service.stop()
 
 
 def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Running) -> None:
