@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from monitor.kernels.hash_index import Row, find, insert, remove
-from monitor.kernels.join import ANSWERED, CORRECTED, COUNT, FREE_HEAD, NO_OUTCOME, PREDICTED, USED
+from monitor.kernels.join_tables import ANSWERED, CORRECTED, COUNT, FREE_HEAD, NO_OUTCOME, PREDICTED, USED
 
 _SERIES_SHIFT: Final = np.uint64(32)
 _LEVEL_SHIFT: Final = np.uint64(58)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from monitor.kernels.hash_index import slots_for, transfer
-from monitor.kernels.join import COUNT, FREE_HEAD, META, USED
+from monitor.kernels.join_tables import COUNT, FREE_HEAD, META, USED
 
 View = TypeVar("View")
 

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
-from monitor.kernels import join as kernel
-from monitor.kernels.join import Accepted, Events, Known, Models, Waiting
+from monitor.kernels import join_tables as kernel
+from monitor.kernels.join import apply_events
+from monitor.kernels.join_tables import Accepted, Events, Known, Models, Waiting
+from monitor.kernels.join_upkeep import evict_known, evict_waiting, restore_rows, restore_waiting
 from monitor.store.base import JOURNAL_ROW, Counters, ModelState
 from monitor.stream import fates
 from monitor.stream.columns import GrowingTable
@@ -145,7 +147,7 @@ class Join:
         size = len(events)
         room = size + 2 * (self._waiting.rows + outcomes) + 1
         accepted = Accepted(np.empty(room, JOURNAL_ROW), np.empty(room, np.int32), np.empty(room, np.int64))
-        written = kernel.apply_events(
+        written = apply_events(
             Events(
                 events.kind,
                 events.id_hash,
@@ -198,11 +200,11 @@ class Join:
         parts: list[NDArray[np.void]] = []
         while True:
             rows = np.empty(min(_EVICTED_AT_ONCE, self._known.rows), JOURNAL_ROW)
-            taken = kernel.evict_known(self._known.reserve(0), of_stratum, before_ms, rows)
+            taken = evict_known(self._known.reserve(0), of_stratum, before_ms, rows)
             parts.append(rows[:taken])
             if taken < rows.size or taken == 0:
                 break
-        orphans = kernel.evict_waiting(self._waiting.reserve(0), models.lateness_ms, before_ms)
+        orphans = evict_waiting(self._waiting.reserve(0), models.lateness_ms, before_ms)
         self._counts[Kind.OUTCOME, kernel.EARLY] -= orphans
         self._counts[Kind.OUTCOME, kernel.ORPHAN] += orphans
         return np.concatenate(parts)
@@ -229,7 +231,7 @@ class Join:
         """
         predicted = int(np.count_nonzero(rows["entry"] == kernel.PREDICTED))
         astray = np.empty(rows.size, np.int64)
-        count = kernel.restore_rows(rows, self._known.reserve(predicted), astray)
+        count = restore_rows(rows, self._known.reserve(predicted), astray)
         return rows[astray[:count]]
 
     def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
@@ -239,7 +241,7 @@ class Join:
         waits = (rows["entry"] == kernel.WAITING) & ~np.isin(arrival, claimed)
         order = np.argsort(arrival[waits], kind="stable")
         kept = rows[waits][order]
-        kernel.restore_waiting(kept, model[waits][order], self._waiting.reserve(kept.size))
+        restore_waiting(kept, model[waits][order], self._waiting.reserve(kept.size))
 
     def _current_models(self) -> Models:
         known = self._models.horizon_ms.size

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from monitor.events.model import SeriesKey
 from monitor.events.strata import Strata
 from monitor.kernels import panes as kernel
-from monitor.kernels.join import USED
+from monitor.kernels.join_tables import USED
 from monitor.kernels.panes import Cells, FanOut, Grid, Panes
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS

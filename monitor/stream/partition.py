@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
-from monitor.kernels.join import CLAIMED, NO_OUTCOME, WAITING
+from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, WAITING
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, JournalBatch, PartitionState
 from monitor.stream import fates
 from monitor.stream.join import Join, Joined

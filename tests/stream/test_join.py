@@ -8,7 +8,7 @@ import pytest
 
 from monitor.events.model import Kind, ModelPolicy, Stratum
 from monitor.events.strata import Caps, Strata
-from monitor.kernels.join import NO_OUTCOME
+from monitor.kernels.join_tables import NO_OUTCOME
 from monitor.scores import GridTable
 from monitor.stream.join import Join
 from monitor.stream.panes import PaneTable

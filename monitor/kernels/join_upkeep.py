@@ -1,0 +1,162 @@
+"""The join's tables, taken up again after a restart, and emptied of what can change no more."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from monitor.kernels.hash_index import find, insert, remove
+from monitor.kernels.join_tables import (
+    CLAIMED,
+    FREE,
+    NO_OUTCOME,
+    PREDICTED,
+    UNANSWERED,
+    USED,
+    WAITING,
+    Known,
+    Waiting,
+    add_known,
+    add_waiting,
+    give_row,
+    write_row,
+)
+
+
+@njit(cache=True, nogil=True)
+def restore_rows(rows: NDArray[np.void], known: Known, astray: NDArray[np.int64]) -> int:
+    """Take up rows of the journal, in their order.
+
+    Rows of waiting outcomes are passed over: :func:`restore_waiting` takes those that were never claimed.
+
+    Parameters
+    ----------
+    astray
+        int64, as long as ``rows``: gets the places of rows that answer a prediction which is not there (yet).
+
+    Returns
+    -------
+    int
+        How many of those there are.
+    """
+    count = 0
+    for index in range(rows.size):
+        entry = rows[index].entry
+        if entry == WAITING or entry == CLAIMED:
+            continue
+        high, low = rows[index].id_high, rows[index].id_low
+        if entry == PREDICTED:
+            add_known(
+                known,
+                high,
+                low,
+                rows[index].time_ms,
+                rows[index].prediction,
+                rows[index].outcome_ms,
+                rows[index].stratum,
+                rows[index].outcome,
+            )
+            continue
+        row = find(known.slots, known.id_high, known.id_low, high, low)
+        if row < 0:
+            astray[count] = index
+            count += 1
+            continue
+        if known.outcome[row] == NO_OUTCOME:
+            known.meta[UNANSWERED] -= 1
+        elif rows[index].outcome_ms < known.outcome_ms[row]:
+            continue  # of another bucket, whose newer rows came first
+        known.outcome[row] = rows[index].outcome
+        known.outcome_ms[row] = rows[index].outcome_ms
+    return count
+
+
+@njit(cache=True, nogil=True)
+def restore_waiting(rows: NDArray[np.void], model: NDArray[np.int32], waiting: Waiting) -> None:
+    """Take up waiting outcomes, in order of arrival."""
+    for index in range(rows.size):
+        add_waiting(
+            waiting,
+            rows[index].id_high,
+            rows[index].id_low,
+            rows[index].time_ms,
+            np.int64(rows[index].prediction),
+            model[index],
+            rows[index].outcome,
+        )
+
+
+@njit(cache=True, nogil=True)
+def evict_known(
+    known: Known, model_of_stratum: NDArray[np.int32], before_ms: NDArray[np.int64], rows: NDArray[np.void]
+) -> int:
+    """Take out the predictions older than ``before_ms[model]``.
+
+    Parameters
+    ----------
+    rows
+        Room for what is taken out, as rows of the journal; when it is full, the rest stays for another call.
+
+    Returns
+    -------
+    int
+        Rows taken out.
+    """
+    written = 0
+    for row in range(known.meta[USED]):
+        if written == rows.size:
+            break
+        if known.outcome[row] == FREE or known.time_ms[row] >= before_ms[model_of_stratum[known.stratum[row]]]:
+            continue
+        high, low = known.id_high[row], known.id_low[row]
+        write_row(
+            rows,
+            written,
+            PREDICTED,
+            high,
+            low,
+            known.time_ms[row],
+            known.prediction[row],
+            known.outcome_ms[row],
+            known.stratum[row],
+            known.outcome[row],
+        )
+        written += 1
+        if known.outcome[row] == NO_OUTCOME:
+            known.meta[UNANSWERED] -= 1
+        known.outcome[row] = FREE
+        remove(known.slots, high, low, row)
+        give_row(row, known.time_ms, known.meta)
+    return written
+
+
+@njit(cache=True, nogil=True)
+def evict_waiting(waiting: Waiting, lateness_ms: NDArray[np.int64], before_ms: NDArray[np.int64]) -> int:
+    """Take out the outcomes filed before ``before_ms[model]``, which wait in vain; returns their number."""
+    taken = 0
+    for head in range(waiting.meta[USED]):
+        if waiting.outcome[head] == FREE:
+            continue
+        high, low = waiting.id_high[head], waiting.id_low[head]
+        if find(waiting.slots, waiting.id_high, waiting.id_low, high, low) != head:
+            continue  # not the first of its chain: it is met there
+        model = waiting.model[head]
+        remove(waiting.slots, high, low, head)
+        first, last, link = -1, -1, head
+        while link >= 0:
+            following = waiting.next[link]
+            if waiting.time_ms[link] + lateness_ms[model] < before_ms[model]:
+                waiting.outcome[link] = FREE
+                give_row(link, waiting.time_ms, waiting.meta)
+                taken += 1
+            else:
+                if first < 0:
+                    first = link
+                else:
+                    waiting.next[last] = link
+                last = link
+                waiting.next[link] = -1
+            link = following
+        if first >= 0:
+            waiting.last[first] = last
+            insert(waiting.slots, high, low, first)
+    return taken
