@@ -1,5 +1,6 @@
 import json
 import random
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_a_body_of_undeclared_length_is_read_no_further_than_the_limit() -> None
     service = Service(limits=Limits(report_bytes=1000))
     sent = 0
 
-    async def endless():
+    async def endless() -> AsyncIterator[bytes]:
         nonlocal sent
         while True:
             sent += 100

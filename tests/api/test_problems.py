@@ -1,3 +1,5 @@
+from collections.abc import AsyncIterator
+
 import anyio
 import httpx
 import pytest
@@ -71,7 +73,7 @@ def test_a_value_that_is_no_text_is_shown_escaped() -> None:
 def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit() -> None:
     app = Service(limits=Limits(body_seconds=0.05)).app()
 
-    async def slow():
+    async def slow() -> AsyncIterator[bytes]:
         yield b"{"
         await anyio.sleep(30)
 

@@ -150,7 +150,7 @@ def test_the_reports_of_a_snapshot_are_listed_by_the_page() -> None:
     service.show(snapshot(made, number=4))
     client = service.client()
     found = []
-    cursor = ""
+    cursor: str | None = ""
     for _ in range(4):
         page = client.get("/v1/reports", params={"limit": 7, "cursor": cursor}).json()
         found += page["reports"]

@@ -1,6 +1,7 @@
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -107,7 +108,7 @@ def test_a_large_body_is_refused_over_the_wire() -> None:
         headers = {"content-type": "application/json"}
         assert_problem(httpx.post(f"{server.url}/v1/reports", content=body, headers=headers), 413, "1000000 bytes")
 
-        def chunks():
+        def chunks() -> Iterator[bytes]:
             for _ in range(400):
                 yield b"0.5," * 10_000
 

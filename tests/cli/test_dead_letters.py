@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def letter(offset: int, reason: Reason, value: bytes | None) -> DeadLetter:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "monitor.yaml").write_text(SETTINGS, encoding="utf-8")
     letters = [letter(at, Reason.NOT_JSON, b"garbage %d" % at) for at in range(5)]
     letters.append(letter(5, Reason.EMPTY, None))

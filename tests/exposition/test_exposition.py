@@ -1,9 +1,11 @@
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -229,7 +231,7 @@ class _WithoutProcess:
     def __init__(self, exposition: Exposition) -> None:
         self._exposition = exposition
 
-    def collect(self):
+    def collect(self) -> list[Metric]:
         return [metric for metric in self._exposition.collect() if not metric.name.startswith("process_")]
 
 
@@ -244,7 +246,7 @@ def test_any_label_and_number_is_written_as_the_library_writes_it(
     family = Family(Series("calibration_x_ratio", "gauge", ("b", "a"), "ratio", 'A "b" \\ c.'), [(labels, value)])
 
     class One:
-        def collect(self):
+        def collect(self) -> Iterator[Metric]:
             yield to_metric(family)
 
     registry = CollectorRegistry()

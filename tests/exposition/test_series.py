@@ -67,9 +67,9 @@ def test_labels_are_those_listed() -> None:
     evaluations = Evaluations()
     evaluations.show(snapshot([report(measures=MEASURES.values())]))
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
-    parts = [WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))]
+    exposition = Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))])
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
-    for metric in Exposition(parts).collect():
+    for metric in exposition.collect():
         for sample in metric.samples:
             assert set(sample.labels) == labels[sample.name]
 

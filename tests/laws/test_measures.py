@@ -45,7 +45,8 @@ def events(draw: st.DrawFn, least: int = 1, most: int = 40) -> tuple[Floats, Flo
 def simulated(seed: int, n: int, slope: float) -> tuple[Floats, Floats]:
     """Outcomes of calibrated scores, and predictions that are too sure (slope > 1) or too timid."""
     rng = np.random.default_rng(seed)
-    q = rng.beta(*rng.uniform(0.3, 4.0, 2), n).clip(1e-6, 1 - 1e-6)
+    a, b = rng.uniform(0.3, 4.0, 2).tolist()
+    q = rng.beta(a, b, n).clip(1e-6, 1 - 1e-6)
     y = (rng.random(n) < q).astype(np.float64)
     return 1.0 / (1.0 + ((1.0 - q) / q) ** slope), y
 

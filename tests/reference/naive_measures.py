@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 def kce_by_double_sum(p: Floats, y: Floats, bandwidth: float = 1.0) -> float:
     r = y - p
     kernel = np.exp(-np.abs(p[:, None] - p[None, :]) / bandwidth)
-    return float(np.sqrt(max(0.0, r @ kernel @ r)) / p.size)
+    return float(np.sqrt(max(0.0, float(r @ kernel @ r))) / p.size)
 
 
 def squared_kce_unbiased_by_double_sum(p: Floats, y: Floats, bandwidth: float = 1.0) -> float:
@@ -112,7 +112,10 @@ def lower_distance_by_linear_programme(p: Floats, y: Floats, points: int = 65) -
     cost = np.abs(score[:, None] - grid[None, :])
     # Variables: flow[outcome, score, point].
     at = np.arange(2 * s * g).reshape(2, s, g)
-    rows, columns, values, right = [], [], [], []
+    rows: list[NDArray[np.int64]] = []
+    columns: list[NDArray[np.int64]] = []
+    values: list[Floats] = []
+    right: list[float] = []
     for outcome in (0, 1):
         for i in range(s):
             rows.append(np.full(g, len(right)))

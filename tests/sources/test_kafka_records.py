@@ -61,7 +61,7 @@ def test_what_is_corrupt_is_said_in_the_librarys_words() -> None:
     for at in range(61, len(data), 11):
         broken = bytearray(data)
         broken[at] ^= 0x55
-        outcomes = []
+        outcomes: list[list[object]] = []
         for kind in (Fetcher.PartitionRecords, _PartitionRecords):
             part = kind(0, PART, MemoryRecords(bytes(broken)), check_crcs=False)
             try:
