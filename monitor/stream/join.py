@@ -165,17 +165,31 @@ class Join:
         )
         return Joined(accepted.rows[:written], accepted.model[:written], accepted.filed_ms[:written])
 
-    def due_before_ms(self) -> NDArray[np.int64]:
+    def predictions_ms(self) -> NDArray[np.int64]:
+        """Time of the newest prediction of each model, shape (models,); -1 where none was read. Not to be changed."""
+        return self._current_models().prediction_watermark_ms
+
+    def due_before_ms(self, heard_ms: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """For each model, the time before which nothing can change any more, shape (models,).
 
         A prediction of time t can change until both of its logs, predictions and outcomes, have passed t by horizon
         and lateness: what comes later for it is late in its own log. A log of outcomes that has fallen silent holds
         this up, but by no more than once that span.
+
+        Parameters
+        ----------
+        heard_ms
+            int64, at most as long as there are models: time of the newest prediction up to which all outcomes that
+            were written have been read. By default all have, as in a log that holds both.
         """
         models = self._current_models()
         retention = models.horizon_ms + models.lateness_ms
         newest = models.prediction_watermark_ms
-        clock = np.minimum(newest, np.maximum(models.outcome_watermark_ms, newest - retention))
+        heard = newest
+        if heard_ms is not None:
+            heard = np.full(newest.size, _NEVER, np.int64)
+            heard[: heard_ms.size] = heard_ms
+        clock = np.minimum(newest, np.maximum(models.outcome_watermark_ms, heard - retention))
         return np.asarray(clock - retention)
 
     def evict(self, before_ms: NDArray[np.int64], *, early: bool = False) -> NDArray[np.void]:

@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import Final
 
+import numpy as np
+
 from monitor.events.model import DeadLetter, Kind, RecordBatch
 from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
 from monitor.stream.reader import PaneView
@@ -38,13 +40,21 @@ class OfflineStream:
         partition.apply(batch, self._decoder, default_kind)
         self._since_eviction += len(batch.records)
         if self._since_eviction >= _RECORDS_BETWEEN_EVICTIONS:
-            self.settle()
+            self.settle(finished=False)
 
-    def settle(self) -> None:
-        """Let go of what can change no more, and take up the dead letters."""
+    def settle(self, *, finished: bool = True) -> None:
+        """Let go of what can change no more, and take up the dead letters.
+
+        Parameters
+        ----------
+        finished
+            Whether the log is read to its end. Before that, a model's outcomes may all be still to come, as where one
+            topic's events stand in the file behind the other's.
+        """
         self._since_eviction = 0
+        heard_ms = None if finished else np.zeros(0, np.int64)
         for partition in self._partitions.values():
-            self.dead_letters += partition.checkpoint().dead_letters
+            self.dead_letters += partition.checkpoint(heard_ms).dead_letters
 
     def counters(self) -> Counter[tuple[str, str]]:
         """(type, result) -> events; each event read is counted once."""

@@ -154,23 +154,31 @@ class Partition:
         """Take up a batch of records; returns how many of them were no valid events."""
         decoded = decoder.decode(batch, self._strata, default_kind)
         joined = self._join.apply(decoded.columns)
+        # Before its series has panes: whoever reads those asks for the model's clock next.
+        self._note_clocks()
         if joined.rows.size:
             self.panes.accumulate(joined.rows)
             self._unsaved.append(joined)
         self._reasons.update(letter.reason.value for letter in decoded.dead_letters)
         self._dead_letters += decoded.dead_letters
         self.offsets[batch.topic] = batch.next_offset
-        self._note_clocks()
         return len(decoded.dead_letters)
 
-    def checkpoint(self) -> Checkpoint:
-        """What changed since the last one. What can change no more leaves the join on the way."""
+    def checkpoint(self, heard_ms: NDArray[np.int64] | None = None) -> Checkpoint:
+        """What changed since the last one. What can change no more leaves the join on the way.
+
+        Parameters
+        ----------
+        heard_ms
+            Up to which prediction all outcomes that were written have been read, by model: see
+            :meth:`Join.due_before_ms`.
+        """
         names = self._strata.models
         batches: list[JournalBatch] = []
         for batch, filed_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
             batches.append(batch)
             self._files.add(batch.bucket, filed_ms)
-        dropped, closed = self._evict(names)
+        dropped, closed = self._evict(names, heard_ms)
         expired = self._expire() if dropped else {}
         gone = set(dropped)
         strata = self._strata.strata
@@ -195,10 +203,10 @@ class Partition:
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
 
-    def _evict(self, names: list[str]) -> tuple[list[Bucket], list[ClosedPane]]:
+    def _evict(self, names: list[str], heard_ms: NDArray[np.int64] | None) -> tuple[list[Bucket], list[ClosedPane]]:
         before_ms = np.full(len(names), -1, np.int64)
         dropped: list[Bucket] = []
-        for model, due_ms in enumerate(self._join.due_before_ms().tolist()):
+        for model, due_ms in enumerate(self._join.due_before_ms(heard_ms).tolist()):
             buckets, cut = self._files.droppable(names[model], due_ms)
             if buckets:
                 dropped += buckets

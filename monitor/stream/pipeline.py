@@ -14,6 +14,7 @@ from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
 from monitor.stream.alignment import Alignment
+from monitor.stream.caught_up import CaughtUp
 from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
 from monitor.stream.reader import PaneView
 from monitor.stream.status import Phase, PipelineStatus
@@ -107,6 +108,11 @@ class Pipeline:
         self._partitions: dict[int, Partition] = {}
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
+        # In one log, the outcomes stand where they came.
+        self._outcome_topics = [
+            topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
+        ]
+        self._caught_up: dict[int, CaughtUp] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._retry_at = 0.0
@@ -156,8 +162,11 @@ class Pipeline:
             self._hand_over(polled.revoked)
         for number in sorted(polled.assigned):
             self._take_over(number)
+        if polled.assigned:
+            self.panes.show(self._partitions)  # together: some of what was restored would be some of each window
         for batch in polled.batches:
             self._apply(batch)
+        self._note_caught_up()
         self._checkpoint_when_due()
         if not self._unsaved:
             self._backoff_seconds = _FIRST_BACKOFF_SECONDS
@@ -202,14 +211,14 @@ class Pipeline:
             return
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._partitions[number] = partition
+        self._caught_up[number] = CaughtUp()
         self._lost = ""
         self._source.start(number, partition.offsets)
-        self.panes.show(self._partitions)
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
 
     def _hand_over(self, numbers: frozenset[int]) -> None:
         """Save what is not saved yet, if the new owner has not come first, and forget the partitions."""
-        leaving = [self._partitions[number].checkpoint() for number in sorted(numbers) if number in self._partitions]
+        leaving = [self._checkpoint(number) for number in sorted(numbers) if number in self._partitions]
         waiting = [checkpoint for checkpoint in self._unsaved if checkpoint.partition in numbers]
         self._unsaved = [checkpoint for checkpoint in self._unsaved if checkpoint.partition not in numbers]
         for checkpoint in (*waiting, *leaving):
@@ -224,6 +233,7 @@ class Pipeline:
     def _forget(self, numbers: frozenset[int]) -> None:
         for number in numbers:
             self._partitions.pop(number, None)
+            self._caught_up.pop(number, None)
             self._alignment.forget(number)
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
         self.panes.show(self._partitions)
@@ -240,9 +250,23 @@ class Pipeline:
             self._save()
 
     def _begin_checkpoint(self) -> None:
-        changed = [partition for partition in self._partitions.values() if partition.changed]
-        self._unsaved = [partition.checkpoint() for partition in changed]
+        self._unsaved = [self._checkpoint(number) for number, part in self._partitions.items() if part.changed]
         self._last_checkpoint = self._clock.monotonic()
+
+    def _checkpoint(self, number: int) -> Checkpoint:
+        heard_ms = self._caught_up[number].heard_ms if self._outcome_topics else None
+        return self._partitions[number].checkpoint(heard_ms)
+
+    def _note_caught_up(self) -> None:
+        """Note the partitions whose outcomes are all read."""
+        if not self._outcome_topics:
+            return
+        lag, now = self._lag(), self._clock.monotonic()
+        for number, partition in self._partitions.items():
+            outcomes = [TopicPartition(topic, number) for topic in self._outcome_topics]
+            # Of one that is paused, the end is not heard.
+            if all(lag.get(where) == 0 and where not in self._paused for where in outcomes):
+                self._caught_up[number].note(now, partition.join.predictions_ms())
 
     def _save(self) -> None:
         """Save what waits; on failure it goes on waiting, and nothing is read meanwhile."""
