@@ -52,7 +52,8 @@ def report_log(
         The file cannot be read.
     """
     file = EventFile(path)
-    stream = OfflineStream(make_decoder(settings, clock), make_partition_settings(settings))
+    # The events may have stood in topics of one type each, where they need not say which.
+    stream = OfflineStream(make_decoder(settings, clock, told_by_keys=True), make_partition_settings(settings))
     for batch in file.batches():
         stream.read(batch)
         if progress is not None:

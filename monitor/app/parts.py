@@ -76,10 +76,15 @@ def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[i
     return kept
 
 
-def make_decoder(settings: Settings, clock: Clock) -> Decoder:
-    """A decoder with the limits of the settings."""
+def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False) -> Decoder:
+    """A decoder with the limits of the settings; ``told_by_keys`` for what stood in several topics."""
     pipeline = settings.pipeline
-    return Decoder(max_bytes=pipeline.max_message_bytes, max_ahead_ms=to_ms(pipeline.max_ahead), clock=clock)
+    return Decoder(
+        max_bytes=pipeline.max_message_bytes,
+        max_ahead_ms=to_ms(pipeline.max_ahead),
+        clock=clock,
+        told_by_keys=told_by_keys,
+    )
 
 
 def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evaluator:

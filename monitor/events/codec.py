@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
-from monitor.events.examine import Examiner
+from monitor.events.examine import Examiner, kind_by_keys
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
 from monitor.events.names import Name, Names
@@ -87,6 +87,9 @@ class Decoder:
         The wall clock.
     max_cached
         How many combinations of model, version and segments are remembered a partition.
+    told_by_keys
+        Whether an event that names no type, where no topic names it either, is told by its keys: ``p`` alone is a
+        prediction, ``y`` alone an outcome, both are a labelled one. For files that hold what stood in several topics.
     """
 
     def __init__(
@@ -97,12 +100,18 @@ class Decoder:
         earliest_ms: int = EARLIEST_MS,
         clock: Clock | None = None,
         max_cached: int = _MAX_CACHED,
+        told_by_keys: bool = False,
     ) -> None:
         self._max_bytes = max_bytes
         self._earliest_ms = earliest_ms
         self._max_cached = max_cached
+        self._told_by_keys = told_by_keys
         self._examiner = Examiner(
-            max_bytes=max_bytes, max_ahead_ms=max_ahead_ms, earliest_ms=earliest_ms, clock=clock or SystemClock()
+            max_bytes=max_bytes,
+            max_ahead_ms=max_ahead_ms,
+            earliest_ms=earliest_ms,
+            clock=clock or SystemClock(),
+            told_by_keys=told_by_keys,
         )
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
 
@@ -190,6 +199,10 @@ class Decoder:
         count = len(events)
         kinds = _KINDS | {None: _NO_KIND if default_kind is None else int(default_kind)}
         kind = np.fromiter([kinds[event.type] for event in events], np.int8, count)
+        if self._told_by_keys:
+            for at in np.flatnonzero(kind == _NO_KIND).tolist():
+                told = kind_by_keys(has_prediction=events[at].p is not None, has_outcome=events[at].y is not None)
+                kind[at] = _NO_KIND if told is None else told
         time_ms, good = _times([event.ts for event in events])
         good &= kind != _NO_KIND
         good &= time_ms >= self._earliest_ms

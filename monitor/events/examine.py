@@ -40,13 +40,18 @@ class Examiner:
         Earliest event time, milliseconds since the epoch.
     clock
         Tells the time where the log does not.
+    told_by_keys
+        Whether an event that names no type, where no topic names it either, is told by its keys.
     """
 
-    def __init__(self, *, max_bytes: int, max_ahead_ms: int, earliest_ms: int, clock: Clock) -> None:
+    def __init__(
+        self, *, max_bytes: int, max_ahead_ms: int, earliest_ms: int, clock: Clock, told_by_keys: bool = False
+    ) -> None:
         self._max_bytes = max_bytes
         self._max_ahead_ms = max_ahead_ms
         self._earliest_ms = earliest_ms
         self._clock = clock
+        self._told_by_keys = told_by_keys
 
     def examine(self, record: Record, default_kind: Kind | None) -> tuple[Event, NDArray[np.float32] | None]:
         """The event of a message, in its plainest form, and its features.
@@ -80,9 +85,11 @@ class Examiner:
     def _event(
         self, fields: Fields, envelope: Envelope, record_timestamp_ms: int, default_kind: Kind | None
     ) -> tuple[Event, NDArray[np.float32] | None]:
+        if default_kind is None and self._told_by_keys:
+            default_kind = kind_by_keys(has_prediction=fields.has("p"), has_outcome=fields.has("y"))
         kind = _kind(fields, envelope, default_kind)
         time_key = "ts"
-        if envelope.time and fields.written("ts") in (b"", read.NULL):
+        if envelope.time and not fields.has("ts"):
             time_key = "time"
             fields.ts = msgspec.Raw(envelope.time)
         missing = [key for key in read.REQUIRED[kind] if not fields.written(key)]
@@ -111,8 +118,15 @@ class Examiner:
         return event, features
 
 
+def kind_by_keys(*, has_prediction: bool, has_outcome: bool) -> Kind | None:
+    """The type of an event that names none, by what it holds; None if it holds neither prediction nor outcome."""
+    if has_prediction:
+        return Kind.LABELLED if has_outcome else Kind.PREDICTION
+    return Kind.OUTCOME if has_outcome else None
+
+
 def _kind(fields: Fields, envelope: Envelope, default_kind: Kind | None) -> Kind:
-    if fields.written("type") not in (b"", read.NULL):
+    if fields.has("type"):
         return read.read_type(fields.type)
     kind = default_kind if envelope.kind is None else envelope.kind
     if kind is None:

@@ -6,7 +6,7 @@ import msgspec
 import xxhash
 from msgspec import Meta, Raw, Struct
 
-from monitor.events.fields import MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS
+from monitor.events.fields import MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL
 
 Word = Literal["prediction", "outcome", "labelled"]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -69,6 +69,10 @@ class Fields(Struct, gc=False):
     def written(self, key: str) -> bytes:
         """The bytes of a key's value; b"" if it is absent."""
         return bytes(getattr(self, key))
+
+    def has(self, key: str) -> bool:
+        """Whether a key is there, and not null."""
+        return self.written(key) not in (b"", NULL)
 
 
 def seed_of(model: str) -> int:
