@@ -35,7 +35,9 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stre
     if for_people:
         last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     else:
-        last = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # Without local variables: they would be pages, and may hold what is not to be shown.
+        traceback = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        last = [structlog.processors.ExceptionRenderer(traceback), structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[*common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
