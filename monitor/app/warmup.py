@@ -16,6 +16,7 @@ from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.kernels.kafka_batch import SPANS, locate_records
 from monitor.sources.log_format import LogRecord
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
@@ -41,6 +42,7 @@ def warm_up(seed: int = 0) -> None:
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
     messages = _messages(np.random.default_rng(seed))
+    locate_records(np.frombuffer(bytearray(1), np.uint8), 0, np.empty((1, SPANS), np.int64))
     for at in range(0, len(messages), _BATCH):
         values = messages[at : at + _BATCH]
         records = [LogRecord(at + place, _START_MS, None, value, ()) for place, value in enumerate(values)]

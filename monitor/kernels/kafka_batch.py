@@ -1,12 +1,17 @@
 """Where the records of a Kafka record batch (format v2, after decompression) begin and end."""
 
+from typing import Final
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 Int = int | np.int64
 
-_LONGEST_VARINT = 10
+SPANS: Final = 9
+"""Columns of what :func:`locate_records` fills in."""
+
+_LONGEST_VARINT: Final = 10
 
 
 @njit(cache=True, nogil=True)
@@ -34,7 +39,7 @@ def locate_records(data: NDArray[np.uint8], at: Int, spans: NDArray[np.int64]) -
     at
         Where its first record begins.
     spans
-        int64, shape (records, 9), filled in: length of the record, timestamp delta, offset delta, start and length of
+        int64, shape (records, SPANS), filled in: length of the record, timestamp delta, offset delta, start and length of
         the key, start and length of the value (length -1: null), start and number of the headers.
 
     Returns

@@ -17,9 +17,8 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from monitor.kernels.kafka_batch import locate_records
+from monitor.kernels.kafka_batch import SPANS, locate_records
 
-_FIELDS: Final = 9
 _NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
 
 
@@ -54,7 +53,7 @@ class _CutBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ships
         if self.is_control_batch:
             return iter(super().__iter__())
         self._maybe_uncompress()
-        spans = np.empty((self.records_count, _FIELDS), np.int64)
+        spans = np.empty((self.records_count, SPANS), np.int64)
         data = self._buffer
         if not locate_records(np.frombuffer(data, np.uint8), self._pos, spans):
             return iter(super().__iter__())
