@@ -39,8 +39,8 @@ def locate_records(data: NDArray[np.uint8], at: Int, spans: NDArray[np.int64]) -
     at
         Where its first record begins.
     spans
-        int64, shape (records, SPANS), filled in: length of the record, timestamp delta, offset delta, start and length of
-        the key, start and length of the value (length -1: null), start and number of the headers.
+        int64, shape (records, SPANS), filled in: length of the record, timestamp delta, offset delta, start and
+        length of the key, start and length of the value (length -1: null), start and number of the headers.
 
     Returns
     -------
