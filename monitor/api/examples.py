@@ -69,6 +69,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             }
         ],
         "next_cursor": None,
+        "partitions": [0, 1, 2, 3],
     },
     "DataBody": {
         "p": [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19],

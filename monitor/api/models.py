@@ -32,6 +32,8 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
     @router.get(
         "/v1/models",
         summary="The models that are watched",
+        description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
+        "`partitions` says which.",
         response_class=Response,
         responses=ok(ModelsBody, "Models by name, those declared that wait for events too") | problems(422),
     )
@@ -41,7 +43,8 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
         names = sorted({*versions, *parts.declared})
         shown = page([(name,) for name in names], query.cursor or None, query.limit)
         listed = [_entry(name, versions.get(name, {}), view, parts.policy(name)) for (name,) in shown.keys]
-        return answer(request, make_body({"models": listed, "next_cursor": shown.next_cursor}))
+        held = sorted(parts.pipeline.status.partitions)
+        return answer(request, make_body({"models": listed, "next_cursor": shown.next_cursor, "partitions": held}))
 
     return router
 

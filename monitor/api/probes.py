@@ -14,8 +14,8 @@ from monitor.version import VERSION
 
 _NOT_READY: Final = {
     Phase.STARTING: "partitions are being assigned and their state is being restored; wait",
-    Phase.SOURCE_UNAVAILABLE: "the log of events does not answer and is asked again and again; see that it runs",
-    Phase.STORE_UNAVAILABLE: "the database does not answer and is asked again and again; see that it runs",
+    Phase.SOURCE_UNAVAILABLE: "the log of events cannot be read and is tried again and again",
+    Phase.STORE_UNAVAILABLE: "what was read cannot be saved; nothing more is read, and it is tried again and again",
     Phase.STOPPED: "the service is shutting down",
     Phase.FAILED: "consumption has stopped for good; mend the cause and restart",
 }

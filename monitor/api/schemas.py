@@ -106,6 +106,9 @@ class ModelsBody(Body):
 
     models: list[ModelBody]
     next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
+    partitions: list[int] = Field(
+        description="partitions of the log that this process holds: its reports are of the events in these alone"
+    )
 
 
 class DataBody(Body):
@@ -165,7 +168,7 @@ class ReadyBody(Body):
     """Partitions are assigned, restored and read."""
 
     status: Literal["ready"]
-    partitions: list[int]
+    partitions: list[int] = Field(description="partitions of the log that this process holds and reports on")
 
 
 class ProblemBody(BaseModel):

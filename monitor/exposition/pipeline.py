@@ -45,6 +45,7 @@ class PipelineFamilies:
             series.DEPARTED, [((result,), count) for result, count in (_DEPARTURES | dict(status.departed)).items()]
         )
         yield Family(series.DEAD_LETTERS, [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason])
+        yield Family(series.PURGED, [((), status.purged_offsets)])
         yield Family(series.PENDING, [((), status.pending)])
         yield Family(series.UNANSWERED, [((), status.unanswered)])
         yield Family(series.EARLY_OUTCOMES, [((), status.early_outcomes)])

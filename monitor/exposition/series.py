@@ -223,6 +223,13 @@ DEAD_LETTERS: Final = Series(
     "",
     "Messages that were no valid events, by reason, over the partitions held.",
 )
+PURGED: Final = Series(
+    "calibration_purged_offsets_total",
+    "counter",
+    (),
+    "",
+    "Offsets passed over because the log no longer held them when they were to be read, since the process started.",
+)
 PENDING: Final = Series(
     "calibration_pending_predictions",
     "gauge",
@@ -312,6 +319,7 @@ PIPELINE: Final = (
     EVENTS,
     DEPARTED,
     DEAD_LETTERS,
+    PURGED,
     PENDING,
     UNANSWERED,
     EARLY_OUTCOMES,

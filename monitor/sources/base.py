@@ -59,7 +59,15 @@ class Message:
 
 
 class Source(Protocol):
-    """Reads the log. One thread owns it: no method may be called from another, save where it says so."""
+    """Reads the log. One thread owns it: no method may be called from another, save where it says so.
+
+    Attributes
+    ----------
+    purged_offsets_skipped
+        Offsets passed over because the log no longer held them, since it was made.
+    """
+
+    purged_offsets_skipped: int
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
         """Bring what has arrived, waiting at most that long for the first record.

@@ -376,5 +376,6 @@ class Pipeline:
             unanswered=sum(partition.join.unanswered for partition in partitions),
             early_outcomes=sum(partition.join.early_outcomes for partition in partitions),
             lag=self._lag() if phase is Phase.RUNNING else self.status.lag,
+            purged_offsets=self._source.purged_offsets_skipped,
             series=len({key for partition in partitions for key in partition.panes.series}),
         )

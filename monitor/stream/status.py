@@ -51,6 +51,8 @@ class PipelineStatus:
         What it took.
     records_read
         Messages read by this process since it started.
+    purged_offsets
+        Offsets passed over since the process started because the log no longer held them.
     series
         Number of series held.
     """
@@ -68,6 +70,7 @@ class PipelineStatus:
     checkpoint_ms: int = 0
     checkpoint_seconds: float = 0.0
     records_read: int = 0
+    purged_offsets: int = 0
     series: int = 0
 
     @property
