@@ -1,101 +1,119 @@
-"""`monitor replay` and `monitor serve` against a real broker."""
+"""`monitor serve` reads a broker's log to the very reports that `monitor report` makes of its file, whatever happens."""
 
-import json
-import signal
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from monitor.demo import Traffic
-from tests.cli.command import inside, start
+from tests.cli.command import inside
+from tests.cli.kafka_service import Log, Served, ndjson, reports_of, topics, typed, unjoined_as_one, write_settings
 from tests.real.kafka import KafkaBroker
+from tests.real.mixed_log import MixedLog
 
 pytestmark = pytest.mark.kafka
 
-START_MS = 1_790_000_000_000
-HOUR_MS = 3_600_000
-SETTINGS = """
-source:
-  kind: kafka
-  kafka: {{bootstrap_servers: "{bootstrap}", group_id: cli-group}}
-  topics: {{predictions: cli-predictions, outcomes: cli-outcomes}}
-store: {{url: "sqlite:///state.db"}}
-models: {{defaults: {{horizon: 10m, allowed_lateness: 30m}}}}
-windows: [{{length: 1h}}]
-evaluation: {{interval: 500ms, draws: 0}}
-dead_letters: {{topic: cli-dead}}
-"""
+EVENTS = 60_000
+SUFFIX = "serve"
 
 
-def get(url: str) -> Any:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return json.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return {"status": error.code}
+@pytest.fixture(scope="module")
+def log(kafka_broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    folder = tmp_path_factory.mktemp("offline")
+    write_settings(folder, kafka_broker, SUFFIX)
+    log = Log(folder, EVENTS)
+    log.write(kafka_broker, SUFFIX)
+    return log
 
 
-def values(report: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in report.items() if name != "measures"} | {
-        name: measure["value"] for name, measure in report["measures"].items()
-    }
+def assert_read_whole(served: Served, log: Log) -> None:
+    """Reports and counters are those of the whole log."""
+    served.reports_as(log.reports)
+    counted = served.counted()
+    assert sum(counted.values()) == len(log.lines)
+    assert unjoined_as_one(counted) == unjoined_as_one(log.mixed.expected.counters)
 
 
-def test_events_of_a_file_go_through_kafka_and_come_out_as_the_report_of_the_file(
-    tmp_path: Path, kafka_broker: KafkaBroker
+def assert_series_as_reports(served: Served, log: Log) -> None:
+    """/metrics and each report's own route say what the listing says."""
+    samples = served.samples()
+    for report in log.reports:
+        labels = {key: report[key] for key in ("model", "version", "segment", "window")}
+        query = "&".join(f"{key}={value}" for key, value in labels.items() if key != "model")
+        assert served.get(f"/v1/models/{report['model']}/report?{query}") == (200, report)
+        series = frozenset(labels.items())
+        assert samples["calibration_window_labelled", series] == report["n"]
+        for name, measure in report["measures"].items():
+            unit, scale = ("_ratio", 0.01) if measure["unit"] == "percent" else ("", 1.0)
+            assert samples[f"calibration_{name}{unit}", series] == measure["value"] * scale, name
+
+
+def test_reports_series_and_counters_are_those_of_the_log_and_the_next_process_goes_on(
+    kafka_broker: KafkaBroker, log: Log, tmp_path: Path
 ) -> None:
-    for topic in ("cli-predictions", "cli-outcomes", "cli-dead"):
-        kafka_broker.create_topic(topic, partitions=2)
-    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(bootstrap=kafka_broker.bootstrap), encoding="utf-8")
-    traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS, seed=8, rate=0.3)
-    events = [message.value or b"-" for message in traffic.until(START_MS + 2 * HOUR_MS)]
-    (tmp_path / "events.jsonl").write_bytes(b"\n".join(events))
-
-    replayed = inside("replay", "events.jsonl", cwd=tmp_path)
-    assert replayed.returncode == 0, replayed.stderr
-    expected = json.loads(inside("report", "events.jsonl", "--json", cwd=tmp_path).stdout)
-
-    output = tmp_path / "output.txt"
-    with output.open("wb") as file:
-        process = start("serve", cwd=tmp_path, output=file, MONITOR__API__PORT="0")
-    try:
-        deadline = time.monotonic() + 120
-
-        def listening() -> str | None:
-            for line in output.read_text().splitlines():
-                if json.loads(line)["event"] == "listening":
-                    return str(json.loads(line)["url"])
-            return None
-
-        url = None
-        found: dict[str, Any] = {}
-        while found != {each["model"]: values(each) for each in expected["reports"]}:
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, (found, output.read_text())
-            time.sleep(0.2)
-            url = url or listening()
-            if url is not None:
-                reports = [get(f"{url}/v1/models/{each['model']}/report") for each in expected["reports"]]
-                found = {each["model"]: values(each) for each in reports if "measures" in each}
-
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0, output.read_text()
-        assert time.monotonic() - began < 10
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-    # It left the group: whoever comes next need not wait for its session to end.
+    write_settings(tmp_path, kafka_broker, SUFFIX)
+    with Served(tmp_path) as first:
+        first.ready()
+        assert first.get("/readyz")[1] == {"status": "ready", "partitions": [0, 1, 2, 3]}
+        assert_read_whole(first, log)
+        assert_series_as_reports(first, log)
+        assert first.samples()["calibration_records_read_total", frozenset()] == len(log.lines)
+        listing = first.get("/v1/models")[1]
+        assert listing["partitions"] == [0, 1, 2, 3]
+        assert [(model["model"], model["state"]) for model in listing["models"]] == [
+            (name, "measured") for name in ("churn", "credit", "fraud")
+        ]
+        assert first.stop() < 10
+    # It left the group, so whoever comes next need not wait for its session to end.
     with kafka_broker.admin() as admin:
-        (group,) = admin.describe_groups(["cli-group"]).values()
+        (group,) = admin.describe_groups([SUFFIX]).values()
     assert group["group_state"] == "Empty"
     assert group["members"] == []
-    # What was no event is in the topic for it too.
-    listed = inside("dead-letters", "list", "--json", "--limit", "1000", cwd=tmp_path)
-    assert len(listed.stdout.splitlines()) == sum(expected["dead_letters"].values())
+
+    with Served(tmp_path) as second:
+        second.eventually(lambda: any(line["event"] == "kernels compiled" for line in second.log()))
+        began = time.monotonic()
+        second.ready()
+        assert time.monotonic() - began < 5
+        assert_read_whole(second, log)
+        assert second.samples()["calibration_records_read_total", frozenset()] == 0
+
+
+def test_killed_in_the_middle_twice(kafka_broker: KafkaBroker, log: Log, tmp_path: Path) -> None:
+    # Small polls, so that there is a middle.
+    write_settings(
+        tmp_path, kafka_broker, SUFFIX, pipeline={"max_poll_records": 300, "checkpoint_interval": "50ms"},
+        source={"kafka": {"group_id": "serve-killed", "session_timeout": "2s"}},
+    )  # fmt: skip
+    known = 0
+    for share in (0.2, 0.5):
+        with Served(tmp_path) as served:
+            served.eventually(lambda: sum(served.counted().values()) > share * len(log.lines))  # noqa: B023
+            served.kill()
+            read = sum(served.last_counted.values())
+            assert known < read < len(log.lines)
+            known = read
+    with Served(tmp_path) as served:
+        assert_read_whole(served, log)
+        assert 0 < served.samples()["calibration_records_read_total", frozenset()] < len(log.lines)
+
+
+def test_events_of_a_file_and_of_requests_go_through_kafka(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    suffix = "sent"
+    for topic in topics(suffix):
+        kafka_broker.create_topic(topic, 4)
+    write_settings(tmp_path, kafka_broker, suffix)
+    events = [line for line in MixedLog(6_000, seed=2).lines if line.event is not None]
+    half = len(events) // 2
+    (tmp_path / "half.jsonl").write_bytes(ndjson(line.value for line in events[:half]))
+    replayed = inside("replay", "half.jsonl", cwd=tmp_path)
+    assert replayed.returncode == 0, replayed.stderr
+    assert f"half.jsonl: {half:,} events" in replayed.stdout
+    assert all(f" to {topic}" in replayed.stdout for topic in topics(suffix))
+    with Served(tmp_path) as served:
+        served.ready()
+        status, body = served.ask("/v1/events", ndjson(map(typed, events[half:])), "application/x-ndjson")
+        assert (status, body) == (202, b'{"accepted":%d,"rejected":0,"errors":[]}' % (len(events) - half))
+        # Placed by their ids, in the partitions where other clients of Kafka would put them.
+        served.reports_as(reports_of(tmp_path, events))
+        assert sum(served.counted().values()) == len(events)
+        assert ("unknown", "dead_letter") not in served.counted()

@@ -1,0 +1,237 @@
+"""`monitor serve` against a real broker: its settings, its process, and the log that it reads."""
+
+import copy
+import http.client
+import json
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.cli.command import inside, start
+from tests.real.kafka import KafkaBroker
+from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, LogLine, MixedLog
+from tests.real.produce import produce
+
+REPORTS: Final = "/v1/reports?limit=1000"
+_BASE: Final[dict[str, Any]] = {
+    "source": {"kind": "kafka", "kafka": {"session_timeout": "6s", "connect_timeout": "2s"}},
+    "store": {"url": "sqlite:///state.db"},
+    "models": {
+        "defaults": {
+            "horizon": POLICY.horizon_ms / 1000,
+            "allowed_lateness": POLICY.lateness_ms / 1000,
+            "segments": list(POLICY.segments),
+        }
+    },
+    "windows": [{"length": "1h"}, {"length": "30m"}, {"last": 2000}],
+    "evaluation": {"interval": "300ms", "draws": 19},
+    "pipeline": {"checkpoint_interval": "200ms"},
+    "api": {"port": 0},
+    "log": {"format": "json"},
+}
+
+
+def topics(suffix: str) -> tuple[str, str]:
+    """The topics of predictions and of outcomes."""
+    return f"{PREDICTIONS}-{suffix}", f"{OUTCOMES}-{suffix}"
+
+
+def write_settings(folder: Path, broker: KafkaBroker, suffix: str, **changes: Mapping[str, Any]) -> None:
+    """Write a monitor.yaml for the topics of a suffix, with a group of that name; ``changes`` go into the sections."""
+    predictions, outcomes = topics(suffix)
+    tree = copy.deepcopy(_BASE)
+    tree["source"]["kafka"] |= {"bootstrap_servers": broker.bootstrap, "group_id": suffix}
+    tree["source"]["topics"] = {"predictions": predictions, "outcomes": outcomes}
+    for section, change in changes.items():
+        _merge(tree.setdefault(section, {}), change)
+    folder.mkdir(exist_ok=True)
+    (folder / "monitor.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+
+
+def _merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
+    for key, value in change.items():
+        if isinstance(value, dict) and key in tree:
+            _merge(tree[key], value)
+        else:
+            tree[key] = value
+
+
+class Log:
+    """A log of mixed events, its file, and what `monitor report` says of that."""
+
+    def __init__(self, folder: Path, size: int, partitions: int = 4, seed: int = 1) -> None:
+        self._folder = folder
+        self.mixed = MixedLog(size, partitions, seed)
+        self.lines = self.mixed.lines
+
+    def write(self, broker: KafkaBroker, suffix: str) -> None:
+        """Write it into new topics."""
+        for topic in topics(suffix):
+            broker.create_topic(topic, self.mixed.partitions)
+        produce(broker.bootstrap, self.lines, suffix)
+
+    @cached_property
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports of `monitor report FILE` on the same events, under the same settings."""
+        return reports_of(self._folder, self.lines)
+
+
+def reports_of(folder: Path, lines: Sequence[LogLine]) -> list[dict[str, Any]]:
+    """What `monitor report` says of these lines, as they stand in the topics, with the settings of the folder."""
+    (folder / "events.jsonl").write_bytes(ndjson(line.value for line in lines))
+    done = inside("report", "events.jsonl", "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    tree = json.loads(done.stdout)
+    assert not tree["failures"]
+    assert any(report["measures"] for report in tree["reports"])
+    return list(tree["reports"])
+
+
+class Served:
+    """A running `monitor serve` on the settings of a folder. Leaving the block kills what still runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.output = folder / f"output-{time.monotonic_ns()}.txt"
+        with self.output.open("wb") as output:
+            self.process: subprocess.Popen[bytes] = start("serve", cwd=folder, output=output)
+        self._url = ""
+        self.last_counted: dict[tuple[str, str], int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    # ------------------------------------------------------------------ what it says
+
+    @property
+    def url(self) -> str:
+        """Where it listens; empty until it does."""
+        if not self._url:
+            self._url = next((line["url"] for line in self.log() if line["event"] == "listening"), "")
+        return self._url
+
+    def log(self) -> list[dict[str, Any]]:
+        """Its log, so far."""
+        whole, _, _ = self.output.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def ask(self, path: str, body: bytes | None = None, media: str = "application/json") -> tuple[int, bytes]:
+        """Status and body; 0 while nothing listens."""
+        if not self.url:
+            return 0, b""
+        request = urllib.request.Request(f"{self.url}{path}", body, {"content-type": media})
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except (OSError, http.client.HTTPException):
+            return 0, b""
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and JSON body; (0, {}) while nothing listens."""
+        status, body = self.ask(path)
+        return status, json.loads(body) if body else {}
+
+    def readiness(self) -> tuple[int, str]:
+        """Status and detail of /readyz."""
+        status, body = self.get("/readyz")
+        return status, body.get("detail", "")
+
+    def samples(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        """/metrics, by name and labels."""
+        _, body = self.ask("/metrics")
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(body.decode())
+            for sample in family.samples
+        }
+
+    def counted(self) -> dict[tuple[str, str], int]:
+        """(type, result) -> events that met this fate; outcomes that wait for their prediction among them."""
+        samples = self.samples()
+        found = {
+            (labels["type"], labels["result"]): int(value)
+            for (name, pairs), value in samples.items()
+            if name == "calibration_events_total" and (labels := dict(pairs)) and value
+        }
+        early = samples.get(("calibration_early_outcomes", frozenset()), 0)
+        self.last_counted = found | ({("outcome", "early"): int(early)} if early else {})
+        return self.last_counted
+
+    def reports(self) -> list[dict[str, Any]]:
+        """All reports of the latest evaluation."""
+        _, body = self.get(REPORTS)
+        return list(body.get("reports", []))
+
+    # ------------------------------------------------------------------ waiting, and ending it
+
+    def eventually(self, holds: Callable[[], bool], seconds: float = 60.0, shown: Callable[[], object] = str) -> None:
+        """Wait until something holds, while the process lives."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, (shown(), self.output.read_text()[-4000:])
+            time.sleep(0.05)
+
+    def ready(self, seconds: float = 60.0) -> None:
+        """Wait until /readyz says so."""
+        self.eventually(lambda: self.readiness()[0] == 200, seconds, self.readiness)
+
+    def reports_as(self, expected: list[dict[str, Any]], seconds: float = 60.0) -> None:
+        """Wait until its reports are these, in every field."""
+        self.eventually(
+            lambda: self.reports() == expected,
+            seconds,
+            lambda: [pair for pair in zip(self.reports(), expected, strict=False) if pair[0] != pair[1]][:1],
+        )
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> float:
+        """End it in order; the seconds that it took."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(timeout=30) == 0, self.output.read_text()
+        return time.monotonic() - began
+
+
+def ndjson(values: Iterable[bytes]) -> bytes:
+    """One event a line."""
+    return b"".join(value + b"\n" for value in values)
+
+
+def typed(line: LogLine) -> bytes:
+    """An event that names its type."""
+    assert line.event is not None
+    return b'{"type":"%s",' % line.event.kind.name.lower().encode() + line.value.removeprefix(b"{")
+
+
+def unjoined_as_one(counters: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    """The counts, with the outcomes that have no prediction (any more) under one name.
+
+    Which name they have depends on when the last bucket was dropped.
+    """
+    merged = dict(counters)
+    unjoined = sum(merged.pop(("outcome", fate), 0) for fate in ("early", "orphan", "after_horizon"))
+    return {key: count for key, count in (merged | {("outcome", "unjoined"): unjoined}).items() if count}
