@@ -1,0 +1,194 @@
+"""The documentation agrees with the code: what it names is there, and what is there is named."""
+
+import doctest
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import jsonschema
+import pytest
+import typer
+import yaml
+
+from monitor.cli.main import COMMANDS, app
+from monitor.events.model import Kind, Reason
+from monitor.events.schemas import event_schema
+from monitor.exposition.series import catalogue
+from monitor.measures import MEASURES
+from monitor.settings import Settings, load_settings
+from monitor.settings.fields import leaves
+from tests.api.service import Service
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+PAGES: Final = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+
+_FENCE: Final = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for of, body in _FENCE.findall(text_of(page)) if of == language]
+
+
+def prose(page: Path) -> str:
+    return _FENCE.sub("", text_of(page))
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of the headings, as GitHub and most renderers make them."""
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(prose(page)))
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def links(page: Path) -> list[str]:
+    return [link for link in _LINK.findall(prose(page)) if not re.match(r"[a-z]+:", link)]
+
+
+def named(pattern: str) -> set[str]:
+    """Everything in backticks, on any page, that is of this form as a whole."""
+    return {code for page in PAGES for code in _CODE.findall(prose(page)) if re.fullmatch(pattern, code)}
+
+
+def options_of(name: str) -> set[str]:
+    """Options of a command and of those below it."""
+    command = typer.main.get_command(app).get_command(None, name)  # type: ignore[attr-defined]
+    return {
+        option
+        for each in [command, *getattr(command, "commands", {}).values()]
+        for parameter in each.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    found, left = set(), [ROOT / "README.md"]
+    while left:
+        page = left.pop()
+        if page in found:
+            continue
+        found.add(page)
+        targets = ((page.parent / link.partition("#")[0]).resolve() for link in links(page))
+        left += [target for target in targets if target.suffix == ".md"]
+    assert found >= set(PAGES)
+
+
+def test_the_examples_of_the_measures_print_what_they_say() -> None:
+    page = DOCS / "measures.md"
+    examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
+    assert len(examples.examples) > 10
+    said: list[str] = []
+    failures = doctest.DocTestRunner().run(examples, out=said.append).failed
+    assert failures == 0, "".join(said)
+
+
+def test_every_measure_is_explained() -> None:
+    headings = {heading.split(",")[0].lower() for heading in _HEADING.findall(prose(DOCS / "measures.md"))}
+    assert {measure.title.lower() for measure in MEASURES.values()} <= headings
+
+
+def test_settings_are_called_by_their_names() -> None:
+    paths = {".".join(leaf.path) for leaf in leaves()}
+    sections = {".".join(leaf.path[:depth]) for leaf in leaves() for depth in range(1, len(leaf.path))}
+    roots = "|".join(Settings.model_fields)
+    for name in named(rf"({roots})\.[a-z_.]+"):
+        assert name in paths | sections, f"there is no setting {name}"
+    page = text_of(DOCS / "settings.md")
+    for leaf in leaves():
+        assert f"| `{leaf.path[-1]}` |" in page, leaf.path
+
+
+def test_series_are_called_by_their_names() -> None:
+    exported = {series.name for series in catalogue(MEASURES.values())}
+    for name in named(r"calibration_[a-z0-9_]+(\{[a-z_, ]*\})?"):
+        assert name.partition("{")[0] in exported, f"there is no series {name}"
+    page = text_of(DOCS / "series.md")
+    for series in exported:
+        assert f"`{series}`" in page
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = text_of(DOCS / "cli.md")
+    for command in COMMANDS:
+        section = page.partition(f"\n## monitor {command}\n")[2].partition("\n## ")[0]
+        assert section, f"docs/cli.md has no section on monitor {command}"
+        general = page.partition("\n## ")[0]
+        for option in options_of(command) - {"--help"}:
+            assert f"`{option}" in section + general or f" {option} " in section, f"monitor {command} {option}"
+
+
+def test_commands_are_called_by_their_names() -> None:
+    words = re.compile(r"(?:^|`|\$ |bin/)monitor +([a-z-]+)", re.MULTILINE)
+    for page in PAGES:
+        for line in text_of(page).splitlines():
+            for command in words.findall(line):
+                assert command in COMMANDS, line
+                tail = line.partition(f"monitor {command}")[2].partition("`")[0].partition(";")[0]
+                for option in re.findall(r"(?<!\S)--[a-z-]+", tail):
+                    assert option in options_of(command) | {"--help"}, line
+
+
+def test_every_route_and_problem_is_documented() -> None:
+    page = text_of(DOCS / "rest.md")
+    document = Service().client().get("/openapi.json").json()
+    headings = [heading for heading in _HEADING.findall(page) if heading.startswith(("GET", "POST"))]
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert any(
+                heading.startswith(method.upper()) and path in re.split(r"[ ,]+", heading) for heading in headings
+            ), f"docs/rest.md has no section on {method.upper()} {path}"
+            for parameter in methods[method].get("parameters", []):
+                assert f"`{parameter['name']}`" in page or f"{{{parameter['name']}}}" in page, parameter["name"]
+    source = "".join(text_of(file) for file in (ROOT / "monitor" / "api").glob("*.py"))
+    problems = re.findall(r'(?:Problem\(\s*\d{3},\s*|errors\.\w+, \d{3}, )"([a-z-]+)"', source)
+    assert len(problems) > 10
+    for problem in problems:
+        assert f"`{problem}`" in page, f"docs/rest.md does not name the problem {problem}"
+
+
+def test_every_reason_of_a_dead_letter_is_explained() -> None:
+    page = text_of(DOCS / "events.md")
+    assert re.findall(r"^\| `([a-z0-9_]+)` \| .*\| .*\|$", page.partition("## Dead letters")[2], re.MULTILINE) == [
+        *Reason
+    ]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "events.md"], ids=lambda page: page.name)
+def test_the_events_shown_are_valid(page: Path) -> None:
+    shown = [json.loads(block) for block in blocks(page, "json")]
+    assert shown
+    for event in shown:
+        bare = event.get("data", event)
+        kind = Kind.OUTCOME if "p" not in bare else Kind.LABELLED if "y" in bare else Kind.PREDICTION
+        if bare is event:
+            jsonschema.validate(event, event_schema(kind))
+        else:
+            # The envelope gives what the event leaves out.
+            jsonschema.validate({**bare, "ts": event["time"]}, event_schema(kind))
+
+
+def test_the_readmes_settings_load(tmp_path: Path) -> None:
+    (written,) = blocks(ROOT / "README.md", "yaml")
+    file = tmp_path / "monitor.yaml"
+    file.write_text(written, encoding="utf-8")
+    settings = load_settings(file, {})
+    assert settings.source.kind == "kafka"
+    assert yaml.safe_load(written)["models"]["defaults"]["horizon"] == "1h"
