@@ -92,16 +92,25 @@ def replay_letters(
     with open_store(settings, clock) as store:
         writer = make_writer(settings, clock)
         sent: Counter[str] = Counter()
+        unknown = set(number or ())
         try:
             for page in _pages(store, reason, set(number or ()), limit):
                 writer.write([_message(stored) for stored in page])
                 store.remove_dead_letters([stored.number for stored in page])
                 sent.update(stored.letter.topic for stored in page)
+                unknown.difference_update(stored.number for stored in page)
         finally:
             # Also after a failure: what was sent is sent.
             writer.close()
             where = ", ".join(f"{count:,} to {topic}" for topic, count in sorted(sent.items()))
-            typer.echo(f"sent back {sent.total():,} dead letters{f': {where}' if where else ''}")
+            letters = "dead letter" if sent.total() == 1 else "dead letters"
+            typer.echo(f"sent back {sent.total():,} {letters}{f': {where}' if where else ''}")
+    if unknown and limit is None:
+        listed = ", ".join(map(str, sorted(unknown)))
+        of_reason = f" of reason {reason}" if reason else ""
+        raise InputError(
+            f"--number: no dead letter{of_reason} has number {listed}; `monitor dead-letters list` shows their numbers"
+        )
 
 
 def _check(reason: str | None) -> None:

@@ -92,6 +92,19 @@ def test_replay_of_some_leaves_the_others(folder: Path, arguments: list[str], se
     assert count(folder) == 7 - sent
 
 
+def test_a_number_that_is_not_there_is_named_and_the_others_are_sent(folder: Path) -> None:
+    done = inside("dead-letters", "replay", "--number", "2", "--number", "99", cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == "sent back 1 dead letter: 1 to events\n"
+    assert one_error_line(done) == (
+        "--number: no dead letter has number 99; `monitor dead-letters list` shows their numbers"
+    )
+    assert count(folder) == 6
+    done = inside("dead-letters", "replay", "--number", "1", "--reason", "empty", cwd=folder)
+    assert one_error_line(done).startswith("--number: no dead letter of reason empty has number 1;")
+    assert count(folder) == 6
+
+
 def test_what_could_not_be_sent_stays(folder: Path) -> None:
     (folder / "monitor.yaml").write_text(
         SETTINGS.replace(
