@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from monitor.evaluation.report import MeasureResult
-from monitor.inference import coarsen, interval, null_level
+from monitor.inference import coarsen, intervals, null_level
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable, grid
 
@@ -80,9 +80,10 @@ def uncertainty(
     # Once for all measures; a table of fewer rows is drawn from as it is.
     cells = coarsen(table) if table.rows > grid.cell_count() else table
     levels = null_level(cells, measures.values(), draws=draws, seed=seed)
+    found_intervals = intervals(cells, measures.values(), draws=draws, seed=seed)
     result = {}
     for name, measure in measures.items():
-        level, found = levels[measure.name], interval(cells, measure, draws=draws, seed=seed)
+        level, found = levels[measure.name], found_intervals.get(measure.name)
         radius = None if found is None else found.upper - measure.value(cells)
         result[name] = Uncertainty(bounds[name], radius, level.mean, level.q95, level.p_value)
     return result

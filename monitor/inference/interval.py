@@ -1,12 +1,14 @@
 """Confidence intervals for the measures that are semi-norms of the residual measure."""
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.inference.null_level import NamedMeasure
+from monitor.inference.null_level import NamedMeasure, norms_of
 from monitor.inference.resampling import generator, percent_point_95, resampled
+from monitor.kernels.draws import add_poisson_deviations
 from monitor.scores import ScoreTable
 
 
@@ -60,24 +62,33 @@ def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed
     InputError
         The table is weighted, or ``draws`` is too small.
     """
-    if measure.norm is None:
-        return None
+    return intervals(table, [measure], draws=draws, seed=seed).get(measure.name)
+
+
+def intervals(
+    table: ScoreTable, measures: Iterable[NamedMeasure], *, draws: int = 199, seed: int | None = None
+) -> Mapping[str, Interval]:
+    """:func:`interval` of each measure that has one, by name. All see the same draws, which are made once."""
+    norms = [measure for measure in measures if measure.norm is not None]
+    if not norms:
+        return {}
     cells = resampled(table, "an interval")
     rng = generator(cells, draws, seed)
-    n = cells.total
     moved = np.zeros((draws, cells.rows))
     for count, residual in (
         (cells.positives, cells.positives - cells.positive_sum),
         (cells.negatives, -cells.negative_sum),
     ):
         each = np.divide(residual, count, out=np.zeros(cells.rows), where=count > 0.0)
-        drawn = rng.poisson(count[:, None], size=(cells.rows, draws))
-        moved += ((drawn - count[:, None]) * each[:, None]).T
-    distance = np.array([measure.norm(cells.score, draw, n) for draw in moved])
-    value = measure.value(table)
-    radius = percent_point_95(distance)
-    return Interval(
-        lower=max(0.0, value - radius),
-        upper=value + radius,
-        debiased=math.sqrt(max(0.0, value**2 - float(np.mean(distance**2)))),
-    )
+        add_poisson_deviations(rng, count, each, moved)
+    result = {}
+    for measure in norms:
+        distance = norms_of(measure, cells.score, moved, cells.total)
+        value = measure.value(table)
+        radius = percent_point_95(distance)
+        result[measure.name] = Interval(
+            lower=max(0.0, value - radius),
+            upper=value + radius,
+            debiased=math.sqrt(max(0.0, value**2 - float(np.mean(distance**2)))),
+        )
+    return result

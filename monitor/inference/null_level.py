@@ -7,7 +7,9 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import InputError
 from monitor.inference.resampling import generator, percent_point_95, resampled
+from monitor.kernels.draws import binomial_draws
 from monitor.scores import ScoreTable
 
 _ROUNDING: Final = 1e-9
@@ -30,6 +32,16 @@ class NamedMeasure(Protocol):
     @property
     def norm(self) -> Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None:
         """(score (m,), residual (m,), n) -> the measure, if it is a semi-norm of the residual measure."""
+        ...
+
+    @property
+    def norms(self) -> Callable[[NDArray[np.float64], NDArray[np.float64], float], NDArray[np.float64]] | None:
+        """``norm`` of many residuals (draws, m) at once, if there is a faster way than one by one."""
+        ...
+
+    @property
+    def draws(self) -> Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]] | None:
+        """``value`` of many drawn outcomes, positives (draws, m), at once, if there is a faster way than one by one."""
         ...
 
 
@@ -87,17 +99,16 @@ def null_level(
     table = resampled(table, "a null level")
     rng = generator(table, draws, seed)
     counts, n = table.counts, table.total
-    expected = counts * table.score
-    # Row by row, because the generator sets up each row's law once; then draw by draw, as the kernels read them.
-    law = (counts.astype(np.int64)[:, None], table.score[:, None])
-    positives = np.ascontiguousarray(rng.binomial(*law, size=(table.rows, draws)).T, np.float64)
+    positives = binomial_draws(rng, counts.astype(np.int64), table.score, draws)
+    residual = positives - counts * table.score
     levels = {}
     for measure in measures:
         if measure.norm is not None:
-            norm = measure.norm
-            null = np.array([norm(table.score, drawn - expected, n) for drawn in positives])
+            null = norms_of(measure, table.score, residual, n)
+        elif measure.draws is not None:
+            null = measure.draws(table, positives)
         else:
-            null = np.array([measure.value(_with_outcomes(table, counts, drawn)) for drawn in positives])
+            null = np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])
         reached = int((null >= measure.value(table) * (1.0 - _ROUNDING)).sum())
         levels[measure.name] = NullLevel(
             mean=float(null.mean()), q95=percent_point_95(null), p_value=(1 + reached) / (1 + draws)
@@ -105,9 +116,20 @@ def null_level(
     return levels
 
 
-def _with_outcomes(table: ScoreTable, counts: NDArray[np.float64], positives: NDArray[np.float64]) -> ScoreTable:
-    """The table's predictions with other outcomes."""
-    negatives = counts - positives
+def norms_of(
+    measure: NamedMeasure, score: NDArray[np.float64], residual: NDArray[np.float64], n: float
+) -> NDArray[np.float64]:
+    """The semi-norm of each row of residuals (draws, m), shape (draws,)."""
+    if measure.norms is not None:
+        return measure.norms(score, residual, n)
+    if measure.norm is None:
+        raise InputError(f"{measure.name} is no semi-norm of the residuals")
+    return np.array([measure.norm(score, drawn, n) for drawn in residual])
+
+
+def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTable:
+    """The table's predictions with other outcomes, all events of a row at its score; positives (m,)."""
+    negatives = table.counts - positives
     return replace(
         table,
         positives=positives,

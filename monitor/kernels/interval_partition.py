@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 _LEVELS: Final = 5
+"""At most: a block of the last level holds 65,536 starts."""
 _LEAF_BITS: Final = 4
 _FAN_OUT_BITS: Final = 3
 
@@ -46,38 +47,25 @@ def _least(
 
 
 @njit(cache=True, nogil=True)
-def cheapest_partition(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[float, NDArray[np.int64]]:
-    """The least of binned residuals plus mean width over all partitions into intervals.
-
-    Parameters
-    ----------
-    location
-        float64, shape (m,), m >= 1, strictly ascending.
-    residual
-        float64, shape (m,): share of the residual at each location.
-    weight
-        float64, shape (m,), every value >= 0: share of the mass at each location.
-
-    Returns
-    -------
-    value
-        The least cost.
-    start
-        int64, shape (m,): first row of the last interval in the best partition of rows 0..i.
-    """
+def _least_cost(
+    location: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    start: NDArray[np.int64],
+) -> float:
+    """The least cost of all partitions; ``start``, shape (m,), is written as :func:`cheapest_partition` returns it."""
     m = location.shape[0]
-    start = np.empty(m, np.int64)
     cost = np.zeros(m + 1)
     cumulative = np.zeros(m + 1)
     mass = np.zeros(m + 1)
+    top = 0
+    while top < _LEVELS - 1 and m >> (_LEAF_BITS + _FAN_OUT_BITS * (top + 1)) > 0:
+        top += 1
     blocks = (m >> _LEAF_BITS) + 1
-    least_minus = np.full((_LEVELS, blocks), np.inf)  # of D - C
-    least_plus = np.full((_LEVELS, blocks), np.inf)  # of D + C
+    least_minus = np.full((top + 1, blocks), np.inf)  # of D - C
+    least_plus = np.full((top + 1, blocks), np.inf)  # of D + C
     least_minus[:, 0] = 0.0
     least_plus[:, 0] = 0.0
-    top = _LEVELS - 1
     arg = 0
     for b in range(1, m + 1):
         here = location[b - 1]
@@ -90,7 +78,7 @@ def cheapest_partition(
             best = again
         else:
             arg = b - 1
-        level = top
+        level = 0  # the newest starts are the likeliest
         newest = b - 1  # of the starts not yet ruled out
         while newest >= 0:
             width_cost = (mass[b] - mass[newest]) * (here - location[newest])
@@ -116,8 +104,58 @@ def cheapest_partition(
                 bits += _FAN_OUT_BITS
         cost[b] = best
         start[b - 1] = arg
-        for level in range(_LEVELS):
+        for level in range(top + 1):
             block = b >> (_LEAF_BITS + _FAN_OUT_BITS * level)
             least_minus[level, block] = min(least_minus[level, block], best - cumulative[b])
             least_plus[level, block] = min(least_plus[level, block], best + cumulative[b])
-    return float(cost[m]), start
+    return float(cost[m])
+
+
+@njit(cache=True, nogil=True)
+def cheapest_partition(
+    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
+) -> tuple[float, NDArray[np.int64]]:
+    """The least of binned residuals plus mean width over all partitions into intervals.
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,), m >= 1, strictly ascending.
+    residual
+        float64, shape (m,): share of the residual at each location.
+    weight
+        float64, shape (m,), every value >= 0: share of the mass at each location.
+
+    Returns
+    -------
+    value
+        The least cost.
+    start
+        int64, shape (m,): first row of the last interval in the best partition of rows 0..i.
+    """
+    start = np.empty(location.shape[0], np.int64)
+    return float(_least_cost(location, residual, weight, start)), start
+
+
+@njit(cache=True, nogil=True)
+def cheapest_partition_costs(
+    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The costs of :func:`cheapest_partition` for many residuals at the same locations.
+
+    Parameters
+    ----------
+    location, weight
+        float64, shape (m,).
+    residual
+        float64, shape (draws, m).
+
+    Returns
+    -------
+    float64, shape (draws,)
+    """
+    start = np.empty(location.shape[0], np.int64)
+    result = np.empty(residual.shape[0])
+    for draw in range(residual.shape[0]):
+        result[draw] = _least_cost(location, residual[draw], weight, start)
+    return result

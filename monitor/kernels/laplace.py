@@ -28,3 +28,38 @@ def laplace_quadratic_form(location: NDArray[np.float64], weight: NDArray[np.flo
             carried = (carried + weight[i - 1]) * np.exp((location[i - 1] - location[i]) / bandwidth)
         total += weight[i] * (weight[i] + 2.0 * carried)
     return total
+
+
+@njit(cache=True, nogil=True)
+def laplace_quadratic_forms(
+    location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float
+) -> NDArray[np.float64]:
+    """:func:`laplace_quadratic_form` of many weights at the same locations.
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,).
+    weight
+        float64, shape (draws, m).
+    bandwidth
+        h > 0.
+
+    Returns
+    -------
+    float64, shape (draws,)
+    """
+    draws, m = weight.shape
+    kept = np.empty(m)  # of what is carried, over the gap before each point
+    for i in range(1, m):
+        kept[i] = np.exp((location[i - 1] - location[i]) / bandwidth)
+    result = np.empty(draws)
+    for draw in range(draws):
+        carried = 0.0
+        total = 0.0
+        for i in range(m):
+            if i > 0:
+                carried = (carried + weight[draw, i - 1]) * kept[i]
+            total += weight[draw, i] * (weight[draw, i] + 2.0 * carried)
+        result[draw] = total
+    return result

@@ -1,4 +1,6 @@
-r"""The supremum of :math:`\sum_i c_i f(x_i)` over 1-Lipschitz f: [0, 1] -> [-1, 1], and an f that attains it.
+r"""A 1-Lipschitz f: [0, 1] -> [-1, 1] at which :math:`\sum_i c_i f(x_i)` is largest.
+
+The largest value alone is cheaper to have: see :mod:`monitor.kernels.flat_norm`.
 
 Let V_i(u) be the largest partial sum over x_0..x_i with f(x_i) = u. It is concave and piecewise linear on [-1, 1], and
 follows from V_{i-1} in three steps:
@@ -56,7 +58,7 @@ def _pop(heap_key: NDArray[np.float64], heap_piece: NDArray[np.int64], size: int
 
 @njit(cache=True, nogil=True)
 def _lengthen(tree: NDArray[np.float64], rank: int, length: float) -> None:
-    """Add a length to one rank of a Fenwick tree; does nothing where no tree is kept."""
+    """Add a length to one rank of a Fenwick tree."""
     at = rank + 1
     while at < tree.shape[0]:
         tree[at] += length
@@ -81,10 +83,9 @@ def _dynamic_programme(
     rank: NDArray[np.int64],
     tree: NDArray[np.float64],
     peak: NDArray[np.float64],
-) -> float:
-    """Run i over the points; with ``rank`` given, note in ``peak`` where each V_i is largest."""
+) -> None:
+    """Run i over the points, and note in ``peak`` where each V_i is largest."""
     m = location.shape[0]
-    traced = peak.shape[0] == m
     # Piece i enters before point i. A piece's level is the prefix sum at which it entered: its slope is
     # (current prefix sum - level), so the lowest level is the steepest piece.
     level = np.empty(m)
@@ -94,7 +95,6 @@ def _dynamic_programme(
     n_steepest = 0
     n_lowest = 0
     prefix = 0.0
-    left_end = 0.0  # V_i(-1)
     for i in range(m):
         gap = 2.0 if i == 0 else location[i] - location[i - 1]
         level[i] = prefix
@@ -103,18 +103,15 @@ def _dynamic_programme(
         _push(lowest_key, lowest, n_lowest, prefix, i)
         n_steepest += 1
         n_lowest += 1
-        if traced:
-            _lengthen(tree, rank[i], length[i])
+        _lengthen(tree, rank[i], length[i])
         if i > 0:
             excess = gap
             while excess > 0.0 and n_steepest > 0:
                 piece = steepest[0]
                 cut = min(length[piece], excess)
-                left_end += (prefix - level[piece]) * cut
                 excess -= cut
                 length[piece] -= cut
-                if traced:
-                    _lengthen(tree, rank[piece], -cut)
+                _lengthen(tree, rank[piece], -cut)
                 if length[piece] > 0.0:
                     break
                 _pop(steepest_key, steepest, n_steepest)
@@ -125,25 +122,22 @@ def _dynamic_programme(
                 cut = min(length[piece], excess)
                 excess -= cut
                 length[piece] -= cut
-                if traced:
-                    _lengthen(tree, rank[piece], -cut)
+                _lengthen(tree, rank[piece], -cut)
                 if length[piece] > 0.0:
                     break
                 _pop(lowest_key, lowest, n_lowest)
                 n_lowest -= 1
         prefix += weight[i]
-        left_end -= weight[i]
-        if traced:
-            # V_i rises along the pieces of level below the prefix sum: those of a rank below the next piece's.
-            peak[i] = min(1.0, max(-1.0, -1.0 + _length_below(tree, rank[i + 1])))
-    for i in range(m):
-        left_end += max(0.0, prefix - level[i]) * length[i]
-    return left_end
+        # V_i rises along the pieces of level below the prefix sum: those of a rank below the next piece's.
+        peak[i] = min(1.0, max(-1.0, -1.0 + _length_below(tree, rank[i + 1])))
 
 
 @njit(cache=True, nogil=True)
-def lipschitz_supremum(location: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    r"""The supremum of :math:`\sum_i c_i f(x_i)` over 1-Lipschitz f with values in [-1, 1].
+def lipschitz_maximiser(location: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""A 1-Lipschitz f with values in [-1, 1] at which :math:`\sum_i c_i f(x_i)` is largest.
+
+    Where each V_i is largest is read off a Fenwick tree over the prefix sums; since V_i is concave, going back from the
+    right the best f(x_i) is that place, moved no farther than the gap allows.
 
     Parameters
     ----------
@@ -151,16 +145,6 @@ def lipschitz_supremum(location: NDArray[np.float64], weight: NDArray[np.float64
         float64, shape (m,), m >= 1, ascending.
     weight
         float64, shape (m,): c.
-    """
-    return _dynamic_programme(location, weight, np.empty(0, np.int64), np.empty(0), np.empty(0))
-
-
-@njit(cache=True, nogil=True)
-def lipschitz_maximiser(location: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    r"""An f at which :func:`lipschitz_supremum` is attained.
-
-    Where each V_i is largest is read off a Fenwick tree over the prefix sums; since V_i is concave, going back from the
-    right the best f(x_i) is that place, moved no farther than the gap allows.
 
     Returns
     -------

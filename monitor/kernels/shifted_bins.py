@@ -41,3 +41,26 @@ def shifted_bins_mean(location: NDArray[np.float64], weight: NDArray[np.float64]
         inside += change
         at, at_shift = next_at, next_shift
     return area / width
+
+
+@njit(cache=True, nogil=True)
+def shifted_bins_means(location: NDArray[np.float64], weight: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+    """:func:`shifted_bins_mean` of many weights at the same locations.
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,).
+    weight
+        float64, shape (draws, m).
+    width
+        e > 0.
+
+    Returns
+    -------
+    float64, shape (draws,)
+    """
+    result = np.empty(weight.shape[0])
+    for draw in range(weight.shape[0]):
+        result[draw] = shifted_bins_mean(location, weight[draw], width)
+    return result

@@ -11,6 +11,7 @@ from monitor.errors import InputError
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.displacement import rounding
+from monitor.measures.drawn import drawn_residuals
 from monitor.scores import ScoreTable
 
 EceBins = Literal["equal_width", "quantile"]
@@ -91,6 +92,13 @@ def ece(table: ScoreTable, *, bins: EceBins = "equal_width", n_bins: int = DEFAU
     return float(np.sqrt((count[count > 0.0] * gap**2).sum() / table.total))
 
 
+def ece_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The ECE of drawn outcomes, over ten bins of equal width: positives (draws, m) -> (draws,)."""
+    bounds = _equal_width(table.score, DEFAULT_N_BINS)
+    residual = np.abs(_sums(drawn_residuals(table, positives), bounds))
+    return np.asarray(residual.sum(axis=-1) / table.total)
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the ECE of the raw predictions can lie from that of the table.
 
@@ -123,8 +131,8 @@ def _quantile(counts: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
 
 
 def _sums(values: NDArray[np.float64], bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Sum of each bin; 0 for one without rows, which ``np.add.reduceat`` would not give."""
-    return np.array([values[first:end].sum() for first, end in pairwise(bounds.tolist())])
+    """Sum of each bin over the last axis; 0 for one without rows, which ``np.add.reduceat`` would not give."""
+    return np.stack([values[..., first:end].sum(axis=-1) for first, end in pairwise(bounds.tolist())], axis=-1)
 
 
 MEASURE = Measure(
@@ -134,5 +142,6 @@ MEASURE = Measure(
     unit="ratio",
     value=ece,
     error_bound=error_bound,
+    draws=ece_draws,
     rank=60,
 )

@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.interval_partition import cheapest_partition
+from monitor.kernels.interval_partition import cheapest_partition, cheapest_partition_costs
 from monitor.kernels.shifted_bins import shifted_bins_mean
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.measures.drawn import drawn_residuals
 from monitor.scores import ScoreTable
 
 
@@ -78,6 +79,14 @@ def intce_partition(table: ScoreTable) -> NDArray[np.int64]:
     return np.array(bounds[::-1], np.int64)
 
 
+def intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
+    n = table.total
+    return np.asarray(
+        cheapest_partition_costs(table.score, drawn_residuals(table, positives) / n, table.counts / n), np.float64
+    )
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the intCE of the raw predictions can lie from that of the table, at worst.
 
@@ -107,5 +116,6 @@ MEASURE = Measure(
     unit="ratio",
     value=intce,
     error_bound=error_bound,
+    draws=intce_draws,
     rank=40,
 )

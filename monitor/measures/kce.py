@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.kernels.laplace import laplace_quadratic_form
+from monitor.kernels.laplace import laplace_quadratic_form, laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
@@ -79,6 +79,11 @@ def kce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float
     return math.sqrt(max(0.0, float(laplace_quadratic_form(score, residual, 1.0)))) / n
 
 
+def kce_norms(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> NDArray[np.float64]:
+    """:func:`kce_norm` of many residuals: score (m,), residual (draws, m), n -> (draws,)."""
+    return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(score, residual, 1.0))) / n)
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the kCE of the raw predictions can lie from that of the table.
 
@@ -125,5 +130,6 @@ MEASURE = Measure(
     value=kce,
     error_bound=error_bound,
     norm=kce_norm,
+    norms=kce_norms,
     rank=20,
 )

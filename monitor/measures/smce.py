@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.lipschitz import lipschitz_maximiser, lipschitz_supremum
+from monitor.kernels.flat_norm import lipschitz_suprema, lipschitz_supremum
+from monitor.kernels.lipschitz import lipschitz_maximiser
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
@@ -75,7 +76,12 @@ def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
 
 def smce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> float:
     """SmCE as a norm of the residual measure: score (m,), residual (m,), n."""
-    return max(0.0, float(lipschitz_supremum(score, residual)) / n)
+    return float(lipschitz_supremum(score, residual)) / n
+
+
+def smce_norms(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> NDArray[np.float64]:
+    """:func:`smce_norm` of many residuals: score (m,), residual (draws, m), n -> (draws,)."""
+    return np.asarray(lipschitz_suprema(score, residual)) / n
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -92,5 +98,6 @@ MEASURE = Measure(
     value=smce,
     error_bound=error_bound,
     norm=smce_norm,
+    norms=smce_norms,
     rank=30,
 )

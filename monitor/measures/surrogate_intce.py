@@ -3,11 +3,13 @@
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monitor.kernels.shifted_bins import shifted_bins_mean
+from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.measures.drawn import drawn_residuals
 from monitor.scores import ScoreTable
 
 _RELATIVE_GAIN: Final = 1e-15
@@ -99,6 +101,23 @@ def surrogate_intce(table: ScoreTable) -> float:
     return best
 
 
+def surrogate_intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The surrogate intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
+    residual = drawn_residuals(table, positives)
+    n = table.total
+    best = np.asarray(np.abs(residual).sum(axis=1) / n)
+    smallest_gap = float(np.diff(table.score).min(initial=1.0))
+    falling = np.arange(best.size)  # draws in which a narrower width can still be better
+    width = 1.0
+    while width > smallest_gap and falling.size:
+        mean = shifted_bins_means(table.score, residual[falling], width) / n
+        going = mean < best[falling] * (1.0 - _RELATIVE_GAIN)
+        falling = falling[going]
+        best[falling] = np.minimum(best[falling], mean[going] + width)
+        width /= 2.0
+    return best
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the surrogate intCE of the raw predictions can lie from that of the table.
 
@@ -132,5 +151,6 @@ MEASURE = Measure(
     unit="ratio",
     value=surrogate_intce,
     error_bound=error_bound,
+    draws=surrogate_intce_draws,
     rank=50,
 )

@@ -1,7 +1,7 @@
 """The test-based calibration error: the share of predictions that an exact binomial test refutes."""
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.isotonic import pool_adjacent_violators
+from monitor.kernels.refutation import log_factorials, refuted_events
 from monitor.kernels.verdicts import acceptance_limits, rejected, straddling
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
@@ -83,8 +84,7 @@ def tce(
     _check_options(alpha, bins, n_bins, min_size, max_size)
     data = _Counts.of(table)
     blocks = _Blocks.build(data, bins, n_bins, min_size, max_size)
-    refuted = rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
-    return float(100.0 * data.counts[refuted].sum() / data.counts.sum())
+    return 100.0 * _refuted_events(data, blocks, alpha) / int(data.counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +161,41 @@ def tce_bins(
         mean_prediction=np.add.reduceat(data.prediction_sum, starts) / blocks.sizes,
         alpha=alpha,
     )
+
+
+def tce_draws(table: ScoreTable, positives: Floats, *, alpha: float = DEFAULT_ALPHA) -> Floats:
+    """The TCE of drawn outcomes, to the bit: what :func:`tce` says of each, over blocks of PAVA-BC.
+
+    Parameters
+    ----------
+    table
+        m rows of whole counts.
+    positives
+        float64, shape (draws, m), whole numbers: positives a row, among as many events as in the table.
+    alpha
+        Level of the test, in (0, 1).
+
+    Returns
+    -------
+    float64, shape (draws,)
+        Percent.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``alpha`` is out of range, or counts are not whole numbers.
+    """
+    _check_options(alpha, "pava_bc", DEFAULT_N_BINS, None, None)
+    data = _Counts.of(table)
+    n = int(data.counts.sum())
+    held = np.ascontiguousarray(positives[:, table.counts > 0.0])
+    refuted, sure = refuted_events(data.score, data.counts, held, *_size_limits(n, None, None), alpha, log_factorials())
+    for draw in np.flatnonzero(~sure):
+        drawn = replace(data, positives=held[draw].astype(np.int64))
+        refuted[draw] = _refuted_events(drawn, _Blocks.build(drawn, "pava_bc", DEFAULT_N_BINS, None, None), alpha)
+    return np.asarray(100.0 * refuted / n, np.float64)
 
 
 def tce_error_bound(
@@ -274,6 +309,11 @@ class _Blocks:
         )
 
 
+def _refuted_events(data: _Counts, blocks: _Blocks, alpha: float) -> int:
+    refuted = rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
+    return int(data.counts[refuted].sum())
+
+
 def _quantiles(data: _Counts, n_bins: int) -> Floats:
     """Edges at the quantiles of the events' predictions, interpolated linearly as numpy does; shape (n_bins + 1,)."""
     position = np.linspace(0.0, 1.0, n_bins + 1) * (data.counts.sum() - 1)
@@ -342,7 +382,8 @@ MEASURE: Final = Measure(
     unit="percent",
     value=tce,
     error_bound=_error_bound,
-    norm=None,
+    error_bound_is_certain=False,
+    draws=tce_draws,
     needs_whole_counts=True,
     rank=10,
 )

@@ -24,6 +24,8 @@ class OwnMeasure:
     name: str
     value: Callable[[ScoreTable], float]
     norm: Callable[[Floats, Floats, float], float] | None = None
+    norms: None = None
+    draws: None = None
 
 
 def calibrated(rng: np.random.Generator, n: int) -> ScoreTable:

@@ -4,6 +4,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import monitor.measures
+from monitor.inference.null_level import with_outcomes
 from monitor.measures import MEASURES, Measure, ece, intce, kce, rintce, smce, surrogate_intce
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_measures import lower_distance_by_linear_programme
@@ -218,6 +220,48 @@ def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Flo
     assert value == measure.value(table)
     assert norm(score, factor * residual, n) == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
     assert norm(score, residual + other, n) <= value + norm(score, other, n) + 1e-12
+
+
+@every_measure
+@settings(deadline=None)
+@given(data=events(), on_grid=st.booleans(), seed=st.integers(0, 99), empty=st.booleans())
+def test_many_draws_at_once_are_one_by_one(
+    measure: Measure, data: tuple[Floats, Floats], on_grid: bool, seed: int, empty: bool
+) -> None:
+    """To the bit, rows without events among them."""
+    table = GridTable.from_events(*data) if on_grid else ScoreTable.from_events(*data)
+    check_draws(measure, table.to_scores() if isinstance(table, GridTable) else table, seed, empty)
+
+
+@every_measure
+@pytest.mark.parametrize("slope", [0.3, 1.0, 2.0])
+def test_many_draws_of_a_window_at_once_are_one_by_one(measure: Measure, slope: float) -> None:
+    for seed, n in enumerate([300, 5000, 200_000]):
+        check_draws(measure, GridTable.from_events(*simulated(seed, n, slope)).to_scores(), seed, False)
+
+
+def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> None:
+    rng = np.random.default_rng(seed)
+    counts = table.counts.astype(np.int64)
+    if empty and counts.size > 1:
+        counts[rng.integers(counts.size)] = 0
+    table = with_outcomes(
+        replace(table, positives=np.zeros(table.rows), negatives=counts.astype(np.float64)), np.zeros(table.rows)
+    )
+    # Calibrated, and all of one kind.
+    positives = rng.binomial(counts, table.score, (6, counts.size)).astype(np.float64)
+    positives = np.vstack([positives, np.zeros(counts.size), counts, rng.integers(0, counts + 1)])
+    if measure.draws is not None:
+        np.testing.assert_array_equal(
+            measure.draws(table, positives), [measure.value(with_outcomes(table, drawn)) for drawn in positives]
+        )
+    if measure.norm is not None and measure.norms is not None:
+        residual = positives - counts * table.score
+        np.testing.assert_array_equal(
+            measure.norms(table.score, residual, table.total),
+            [measure.norm(table.score, each, table.total) for each in residual],
+        )
+    assert measure.norms is not None or measure.draws is not None
 
 
 # --- The measures together --------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, logit
+from scipy.stats import binomtest
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.tce import MEASURE, Bins, tce, tce_bins, tce_error_bound
+from monitor.kernels.refutation import log_factorials, refuted_events
+from monitor.measures.tce import MEASURE, Bins, tce, tce_bins, tce_draws, tce_error_bound
 from monitor.scores import GridTable, ScoreTable
 from tests.reference import naive_tce
 
@@ -320,6 +323,20 @@ def test_the_smallest_tables_have_a_value() -> None:
         for kind in KINDS:
             assert 0.0 <= tce(ScoreTable.from_events(p, y), bins=kind) <= 100.0
     assert tce(ScoreTable.from_events([0.01], [1])) == 100.0
+
+
+def test_a_draw_that_rounding_could_decide_has_the_verdict_of_its_table() -> None:
+    k, n = 20, 100
+    hypothesis = brentq(lambda p: binomtest(k, n, p).pvalue - 0.05, 0.2, 0.3, xtol=1e-16, rtol=1e-15)
+    score = np.unique([np.nextafter(hypothesis, 0.0), hypothesis, np.nextafter(hypothesis, 1.0)])
+    for p in score.tolist():
+        table = ScoreTable.from_events([p] * n, [1] * k + [0] * (n - k))
+        _, sure = refuted_events(
+            table.score, np.array([n]), np.array([[float(k)]]), n // 20, n // 5, 0.05, log_factorials()
+        )
+        assert not sure[0]
+        # Of 35 positives in 100, too, p = .29 is no outlier.
+        assert tce_draws(table, np.array([[20.0], [35.0]])).tolist() == [tce(table), 0.0]
 
 
 def test_the_declaration() -> None:
