@@ -13,6 +13,7 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
+from monitor.scores.table import check
 
 UNNAMED = "unnamed"
 """The model of data that names none."""
@@ -75,16 +76,17 @@ def evaluate(
     prediction, outcome = _column("p", p), _column("y", y)
     if prediction.shape != outcome.shape:
         raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
-    valid = (prediction >= 0.0) & (prediction <= 1.0)
-    if not valid.all():
-        at = int(np.argmin(valid))
-        raise InputError(f"p must be in [0, 1], got {prediction[at]:g} at index {at}")
+    check(prediction, (prediction >= 0.0) & (prediction <= 1.0), "p must be in [0, 1]")
     times = None if time_ms is None else _column("time_ms", time_ms)
     weights = None if weight is None else _column("weight", weight)
     for name, values in (("time_ms", times), ("weight", weights)):
         if values is not None and values.shape != prediction.shape:
             raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
     known = ~np.isnan(outcome)
+    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    check(outcome, ~known | (outcome == 0.0) | (outcome == 1.0), "outcome must be 0 or 1")
+    if weights is not None:
+        check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
     table = ScoreTable.from_events(prediction[known], outcome[known], None if weights is None else weights[known])
     assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed)
     n = int(np.count_nonzero(known))

@@ -64,15 +64,15 @@ class ScoreTable:
         y = _floats("outcome", outcome)
         if p.shape != y.shape:
             raise InputError(f"prediction and outcome must be equally long, got {p.size} and {y.size}")
-        _check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-        _check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+        check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+        check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
         if weight is None:
             w = None
         else:
             w = _floats("weight", weight)
             if w.shape != p.shape:
                 raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
-            _check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
+            check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
 
         if w is None:
             packed = pack_events(p, y)
@@ -156,7 +156,8 @@ def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
-def _check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -> None:
+def check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -> None:
+    """Raise InputError that names the first value that is not valid, and its index."""
     if not valid.all():
         at = int(np.argmin(valid))
         raise InputError(f"{message}, got {values[at]:g} at index {at}")

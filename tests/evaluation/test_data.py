@@ -85,6 +85,13 @@ def test_weights_equal_repeated_events() -> None:
         ([0.5, float("nan")], [0, 1], {}, "p must be in [0, 1], got nan at index 1"),
         ([0.5], [0, 1], {}, "p and y must be equally long, got 1 and 2"),
         ([0.5, 0.5], [0, 2], {}, "outcome must be 0 or 1, got 2 at index 1"),
+        ([0.5, 0.5, 0.5], [float("nan"), 0, 2], {}, "outcome must be 0 or 1, got 2 at index 2"),
+        (
+            [0.5, 0.5, 0.5],
+            [None, 0, 1],
+            {"weight": [1, 1, -1]},
+            "weight must be finite and at least 0, got -1 at index 2",
+        ),
         (["a"], [0], {}, "p must be numbers: could not convert string to float: 'a'"),
         (
             [[0.4, 0.6]],
