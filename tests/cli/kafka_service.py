@@ -34,7 +34,8 @@ _BASE: Final[dict[str, Any]] = {
         }
     },
     "windows": [{"length": "1h"}, {"length": "30m"}, {"last": 2000}],
-    "evaluation": {"interval": "300ms", "draws": 19},
+    # Without intervals, which would be renewed one after the other for seconds.
+    "evaluation": {"interval": "300ms", "draws": 0},
     "pipeline": {"checkpoint_interval": "200ms"},
     "api": {"port": 0},
     "log": {"format": "json"},
@@ -74,11 +75,15 @@ class Log:
         self.mixed = MixedLog(size, partitions, seed)
         self.lines = self.mixed.lines
 
-    def write(self, broker: KafkaBroker, suffix: str) -> None:
-        """Write it into new topics."""
+    def write(self, broker: KafkaBroker, suffix: str, until: int | None = None) -> None:
+        """Write it, or its first lines, into new topics."""
         for topic in topics(suffix):
             broker.create_topic(topic, self.mixed.partitions)
-        produce(broker.bootstrap, self.lines, suffix)
+        produce(broker.bootstrap, self.lines[:until], suffix)
+
+    def write_rest(self, broker: KafkaBroker, suffix: str, after: int) -> None:
+        """Write all but its first lines."""
+        produce(broker.bootstrap, self.lines[after:], suffix)
 
     @cached_property
     def reports(self) -> list[dict[str, Any]]:

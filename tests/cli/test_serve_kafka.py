@@ -1,4 +1,4 @@
-"""`monitor serve` reads a broker's log to the very reports that `monitor report` makes of its file, whatever happens."""
+"""`monitor serve` makes of a broker's log the very reports that `monitor report` makes of its file."""
 
 import time
 from pathlib import Path
@@ -14,12 +14,13 @@ pytestmark = pytest.mark.kafka
 
 EVENTS = 60_000
 SUFFIX = "serve"
+EVALUATION = {"interval": "1s", "draws": 19}
 
 
 @pytest.fixture(scope="module")
 def log(kafka_broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Log:
     folder = tmp_path_factory.mktemp("offline")
-    write_settings(folder, kafka_broker, SUFFIX)
+    write_settings(folder, kafka_broker, SUFFIX, evaluation=EVALUATION)
     log = Log(folder, EVENTS)
     log.write(kafka_broker, SUFFIX)
     return log
@@ -50,7 +51,7 @@ def assert_series_as_reports(served: Served, log: Log) -> None:
 def test_reports_series_and_counters_are_those_of_the_log_and_the_next_process_goes_on(
     kafka_broker: KafkaBroker, log: Log, tmp_path: Path
 ) -> None:
-    write_settings(tmp_path, kafka_broker, SUFFIX)
+    write_settings(tmp_path, kafka_broker, SUFFIX, evaluation=EVALUATION)
     with Served(tmp_path) as first:
         first.ready()
         assert first.get("/readyz")[1] == {"status": "ready", "partitions": [0, 1, 2, 3]}
@@ -82,6 +83,7 @@ def test_killed_in_the_middle_twice(kafka_broker: KafkaBroker, log: Log, tmp_pat
     # Small polls, so that there is a middle.
     write_settings(
         tmp_path, kafka_broker, SUFFIX, pipeline={"max_poll_records": 300, "checkpoint_interval": "50ms"},
+        evaluation=EVALUATION,
         source={"kafka": {"group_id": "serve-killed", "session_timeout": "2s"}},
     )  # fmt: skip
     known = 0
