@@ -1,7 +1,7 @@
 """The evaluation: every few seconds, all windows of all series become one immutable snapshot."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,10 +32,11 @@ _log = structlog.get_logger(__name__)
 class _Entry:
     """What is remembered of a report from one evaluation to the next.
 
-    ``table`` is kept from the evaluation that found it changed until the uncertainty is of it. ``problem`` says why it
-    has none, where it could not be had.
+    ``revision`` is that of the panes as they were before they were summed. ``table`` is kept from the evaluation that
+    found it changed until the uncertainty is of it. ``problem`` says why it has none, where it could not be had.
     """
 
+    revision: Hashable
     fingerprint: int
     report: Report
     uncertainty: Mapping[str, Uncertainty]
@@ -239,8 +240,7 @@ class Evaluator:
             for window in self._ordered:
                 key = ReportKey(each, window.name)
                 try:
-                    found = cohort(self._panes, each, window, watermarks[each.model])
-                    entry = entries[key] = self._entry(key, found, self._entries.get(key), number)
+                    entry = entries[key] = self._evaluated(key, window, watermarks[each.model], number)
                     if entry.problem is not None:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
@@ -298,9 +298,22 @@ class Evaluator:
         renewed = with_uncertainty(Assessment(entry.report.measures), entry.uncertainty)
         entry.report = replace(entry.report, measures=renewed.measures)
 
-    def _entry(self, key: ReportKey, found: Cohort, before: _Entry | None, number: int) -> _Entry:
+    def _evaluated(self, key: ReportKey, window: Window, watermark_ms: int, number: int) -> _Entry:
+        """The entry of a report, taken over where its panes are those of the last evaluation, of the same time."""
+        before = self._entries.get(key)
+        policy = self._panes.policy(key.series.model)
+        span = window.span(watermark_ms, policy)
+        # Before they are summed: what changes in between is found changed the next time.
+        revision = (policy, span, self._panes.revision(key.series, window.slide_ms, *span))
+        if before is not None and before.revision == revision:
+            return before
+        return self._entry(key, cohort(self._panes, key.series, window, watermark_ms), revision, number)
+
+    def _entry(self, key: ReportKey, found: Cohort, revision: Hashable, number: int) -> _Entry:
+        before = self._entries.get(key)
         fingerprint = _fingerprint(found.table)
         if before is not None and before.fingerprint == fingerprint:
+            before.revision = revision
             if (before.report.from_ms, before.report.to_ms) != (found.from_ms, found.to_ms):
                 before.report = replace(before.report, from_ms=found.from_ms, to_ms=found.to_ms)
             return before
@@ -309,7 +322,7 @@ class Evaluator:
         carried = before.uncertainty if before is not None else {}
         report = _report(key, found, table, with_uncertainty(assessment, carried))
         since = before.stale_since if before is not None and before.table is not None else number
-        return _Entry(fingerprint, report, carried, table if report.measures else None, since)
+        return _Entry(revision, fingerprint, report, carried, table if report.measures else None, since)
 
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()

@@ -1,6 +1,6 @@
 """Windows: which predictions a report is about."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -94,6 +94,14 @@ class PaneReader(Protocol):
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
+        ...
+
+    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
+        """Equal to an earlier one only as long as the panes of width ``slide_ms`` that start in [from, to) are.
+
+        Far cheaper than :meth:`sum`, so that what did not change need not be summed. One that was had before a sum is
+        never newer than the sum.
+        """
         ...
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[CountedPane]:

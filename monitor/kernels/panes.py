@@ -28,6 +28,8 @@ class Panes(NamedTuple):
     """First row of its chain in ``cells``; in a free row, the next free one."""
     predictions: NDArray[np.int64]
     labelled: NDArray[np.int64]
+    changed: NDArray[np.int64]
+    """The change that was the last to concern it, by number."""
     alive: NDArray[np.bool_]
     meta: NDArray[np.int64]
 
@@ -118,7 +120,13 @@ def _cell_row(panes: Panes, pane: Row, cells: Cells, cell: Row) -> Row:
 
 @njit(cache=True, nogil=True)
 def accumulate(
-    rows: NDArray[np.void], fan_out: FanOut, slides_ms: NDArray[np.int64], grid: Grid, panes: Panes, cells: Cells
+    rows: NDArray[np.void],
+    fan_out: FanOut,
+    slides_ms: NDArray[np.int64],
+    grid: Grid,
+    panes: Panes,
+    cells: Cells,
+    change: int,
 ) -> None:
     """Add what rows of the journal say to the panes of their prediction times.
 
@@ -128,6 +136,8 @@ def accumulate(
         Rows of the journal. Those of waiting outcomes, and confirmations, change no pane.
     slides_ms
         int64, shape (levels,): width of the panes of each level.
+    change
+        The number of this change; each is larger than the one before.
 
     Notes
     -----
@@ -153,6 +163,7 @@ def accumulate(
             for place in range(fan_out.start[stratum], fan_out.start[stratum + 1]):
                 pane = _pane_row(panes, pane_key(level, fan_out.series[place], number))
                 row = _cell_row(panes, pane, cells, cell)
+                panes.changed[pane] = change
                 cells.values[row, added] += 1
                 cells.values[row, added + 3] += above
                 if removed >= 0:
@@ -165,9 +176,12 @@ def accumulate(
 
 
 @njit(cache=True, nogil=True)
-def add_cells(key: np.uint64, cell: NDArray[np.int64], values: NDArray[np.int64], panes: Panes, cells: Cells) -> None:
+def add_cells(
+    key: np.uint64, cell: NDArray[np.int64], values: NDArray[np.int64], panes: Panes, cells: Cells, change: int
+) -> None:
     """Add a table, cell by cell, to one pane. The caller sees to it that there is room."""
     pane = _pane_row(panes, key)
+    panes.changed[pane] = change
     for index in range(cell.size):
         row = _cell_row(panes, pane, cells, cell[index])
         for column in range(6):
@@ -187,6 +201,19 @@ def pane_rows(panes: Panes, level: int, series: int, first: int, last: int, foun
             found[count] = row
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def last_change(panes: Panes, level: int, series: int, first: int, last: int) -> tuple[int, int]:
+    """The last change to the panes numbered first to last - 1, 0 if there are none, and how many there are."""
+    newest = 0
+    count = 0
+    for number in range(first, last):
+        row = find(panes.slots, panes.key, panes.nothing, pane_key(level, series, number), np.uint64(0))
+        if row >= 0:
+            newest = max(newest, panes.changed[row])
+            count += 1
+    return newest, count
 
 
 @njit(cache=True, nogil=True)

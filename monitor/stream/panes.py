@@ -1,8 +1,9 @@
 """The panes of a partition: every series at every width, filled by the join, read by the evaluation."""
 
+import itertools
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,17 @@ from monitor.stream.columns import GrowingTable
 
 _CHUNK: Final = 4096
 """Rows accumulated at once: room is made for the worst case, in which each row opens a pane of its own."""
+
+_identities: Final = itertools.count()
+"""Tells tables apart: that of a partition which comes back counts its changes from the start."""
+
+
+class PanesRevision(NamedTuple):
+    """What panes of one table are at a time: two are equal only where the panes are."""
+
+    table: int
+    last_change: int
+    panes: int
 
 
 class PaneTable:
@@ -43,6 +55,7 @@ class PaneTable:
                 "first": (np.int32, ()),
                 "predictions": (np.int64, ()),
                 "labelled": (np.int64, ()),
+                "changed": (np.int64, ()),
                 "alive": (np.bool_, ()),
             },
         )
@@ -57,6 +70,8 @@ class PaneTable:
         )
         self._grid = Grid(grid.edges(), grid.anchors(), grid.UNITS)
         self._lock = threading.Lock()
+        self._identity = next(_identities)
+        self._changes = 0
         self._take_up_names()
 
     @property
@@ -77,6 +92,7 @@ class PaneTable:
             chunk = rows[start : start + _CHUNK]
             room = chunk.size * widest
             with self._lock:
+                self._changes += 1
                 kernel.accumulate(
                     chunk,
                     self._fan_out,
@@ -84,6 +100,7 @@ class PaneTable:
                     self._grid,
                     self._panes.reserve(room),
                     self._cells.reserve(room),
+                    self._changes,
                 )
 
     def add(self, panes: Iterable[ClosedPane]) -> None:
@@ -96,8 +113,14 @@ class PaneTable:
                 continue
             packed = np.uint64(kernel.pane_key(level, series, key.start_ms // key.slide_ms))
             with self._lock:
+                self._changes += 1
                 kernel.add_cells(
-                    packed, table.cell, table.values, self._panes.reserve(1), self._cells.reserve(table.cell.size)
+                    packed,
+                    table.cell,
+                    table.values,
+                    self._panes.reserve(1),
+                    self._cells.reserve(table.cell.size),
+                    self._changes,
                 )
 
     def sum_into(self, dense: NDArray[np.int64], series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> None:
@@ -106,6 +129,17 @@ class PaneTable:
             rows, panes = self._rows(series, slide_ms, from_ms, to_ms)
             if rows.size:
                 kernel.sum_panes(rows, panes, self._cells.reserve(0), dense)
+
+    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> PanesRevision:
+        """What changes whenever a pane that starts in [from, to) does, appears or expires; without summing any."""
+        series_id = self._series.get(series)
+        if series_id is None or to_ms <= from_ms:
+            return PanesRevision(self._identity, 0, 0)
+        level, first, last = self._numbers(slide_ms, from_ms, to_ms)
+        with self._lock:
+            # A pane that expires is one less, and one that comes back has changed.
+            found = kernel.last_change(self._panes.reserve(0), level, series_id, first, last)
+        return PanesRevision(self._identity, *found)
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[tuple[int, int, int]]:
         """(start, predictions, labelled) of each pane that starts in [from, to), ascending; empty ones left out."""
@@ -144,10 +178,14 @@ class PaneTable:
         series_id = self._series.get(series)
         if series_id is None or to_ms <= from_ms:
             return np.zeros(0, np.int64), panes
-        level = int(np.searchsorted(self._slides_ms, slide_ms))
-        first, last = -(-max(from_ms, 0) // slide_ms), -(-max(to_ms, 0) // slide_ms)
+        level, first, last = self._numbers(slide_ms, from_ms, to_ms)
         found = np.empty(last - first, np.int64)
         return found[: kernel.pane_rows(panes, level, series_id, first, last, found)], panes
+
+    def _numbers(self, slide_ms: int, from_ms: int, to_ms: int) -> tuple[int, int, int]:
+        """Level of the panes of this width, and the numbers [first, last) of those that start in [from, to)."""
+        level = int(np.searchsorted(self._slides_ms, slide_ms))
+        return level, -(-max(from_ms, 0) // slide_ms), -(-max(to_ms, 0) // slide_ms)
 
     def _refresh(self) -> None:
         """Take up series that have appeared."""

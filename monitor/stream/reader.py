@@ -1,6 +1,6 @@
 """The panes of all partitions as one: what the evaluation reads."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,12 @@ class PaneView:
         for partition in self._partitions.values():
             partition.panes.sum_into(dense, series, slide_ms, from_ms, to_ms)
         return GridTable.from_dense(dense)
+
+    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
+        """Equal to an earlier one only as long as the panes of width ``slide_ms`` that start in [from, to) are."""
+        return tuple(
+            partition.panes.revision(series, slide_ms, from_ms, to_ms) for partition in self._partitions.values()
+        )
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[Count]:
         """What each pane holds that starts in [from, to), ascending by start; empty ones left out."""

@@ -1,6 +1,6 @@
 """Panes in memory: raw events, summed on demand into real grid tables."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class MemoryPanes:
         self._policy = policy
         self._events: dict[SeriesKey, NDArray[Any]] = {}
         self._watermarks: dict[str, int] = {}
+        self._changes: dict[SeriesKey, int] = {}
         self.kept_ms = 0
         self.sums = 0
 
@@ -33,11 +34,13 @@ class MemoryPanes:
         times = np.asarray(time_ms, np.int64)
         new = np.empty(times.size, EVENT)
         new["time_ms"], new["p"], new["y"] = times, p, y
+        self._changes[series] = self._changes.get(series, 0) + 1
         self._events[series] = np.concatenate([self._events.get(series, np.empty(0, EVENT)), new])
         self.advance(series.model, int(times.max(initial=-1)))
 
     def answer(self, series: SeriesKey, rows: ArrayLike, y: int) -> None:
         """Let outcomes come in for the events of these places."""
+        self._changes[series] += 1
         self._events[series]["y"][np.asarray(rows)] = y
 
     def advance(self, model: str, watermark_ms: int) -> None:
@@ -62,6 +65,9 @@ class MemoryPanes:
         self.sums += 1
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
         return GridTable.from_events(events["p"], events["y"])
+
+    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
+        return self._changes.get(series, 0), self.kept_ms
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[PaneCount]:
         events = self._in_panes(series, slide_ms, from_ms, to_ms)

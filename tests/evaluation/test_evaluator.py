@@ -68,7 +68,7 @@ class Counted:
 
     @property
     def measures(self) -> Mapping[str, Measure]:
-        return {"kce": replace(self._real, value=self.value, norm=self.norm)}
+        return {"kce": replace(self._real, value=self.value, norm=self.norm, norms=None)}
 
     def value(self, table: ScoreTable) -> float:
         self.values += 1
@@ -193,6 +193,44 @@ def test_what_did_not_change_costs_nothing() -> None:
     assert (counted.values, counted.norms) == before
     assert second.number == 2
     assert all(second.reports[at] is report for at, report in first.reports.items())
+
+
+def test_panes_that_did_not_change_are_not_summed() -> None:
+    series = many(3)
+    panes = stream(*series)
+    evaluator = Evaluator(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock())
+    first = evaluator.evaluate()
+    panes.sums = 0
+    assert evaluator.evaluate().reports == first.reports
+    assert panes.sums == 0
+    panes.answer(series[1], np.arange(1250, 1260), 1)
+    evaluator.evaluate()
+    assert panes.sums == len(WINDOWS)
+    panes.sums = 0
+    panes.advance("churn", panes.watermark_ms("churn") + WINDOWS[0].slide_ms)
+    moved = evaluator.evaluate()
+    assert panes.sums >= len(series)
+    assert moved.reports == Evaluator(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock()).evaluate().reports
+
+
+class Hurried(MemoryPanes):
+    """Panes that change between the look at their revision and their sum."""
+
+    def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        result = super().sum(series, slide_ms, from_ms, to_ms)
+        if self.sums == 1:
+            self.answer(series, np.arange(1200, 1250), 1)
+        return result
+
+
+def test_what_changes_while_it_is_summed_is_found_changed_the_next_time() -> None:
+    panes = Hurried(POLICY)
+    add_hours(panes, CHURN, 0, 8)
+    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock())
+    first = evaluator.evaluate().reports[key()]
+    second = evaluator.evaluate().reports[key()]
+    assert first.positives < second.positives
+    assert second == Evaluator(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock()).evaluate().reports[key()]
 
 
 def test_time_alone_moves_a_silent_window_without_measuring_it_again() -> None:
