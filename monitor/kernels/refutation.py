@@ -1,4 +1,4 @@
-"""How many events of each of many drawn outcomes the exact binomial test refutes, with no Python between the draws.
+"""How many events the exact binomial test refutes, for many draws of their outcomes with no Python in between.
 
 The verdicts are those of :mod:`monitor.kernels.verdicts`, and rest on the same three properties of the test alone; what
 differs is the order of work, made for the few hypotheses that one bin of one draw has. On either side of the rate the
@@ -7,8 +7,8 @@ hypotheses k/n < p_1 < p_2 < ... are settled from single ones: two accepted hypo
     P_far(X <= k) + P_near(X >= x_far) > alpha,
 
 two rejected ones where P_near(X <= k) + P_far(X >= x_near) < alpha, and what is not settled is halved. The logarithms
-of the hypotheses and of the factorials are shared by all draws, tails come from a continued fraction, and most need few
-of its terms, because their sum is far from alpha.
+of the factorials are shared by all draws, tails come from a continued fraction, and most need few of its terms, because
+their sum is far from alpha.
 
 The few draws in which rounding could decide are told apart, and left to scipy.
 """
@@ -164,13 +164,18 @@ def _first_at_most(
 
 
 @njit(cache=True, nogil=True)
+def _seen_from(score: float, direction: int) -> tuple[float, float, float, float]:
+    """p, 1 - p, and their logarithms; 1 - p for p below the rate (``direction`` -1), where the classes swap roles."""
+    if direction > 0:
+        return score, 1.0 - score, math.log(score), math.log1p(-score)
+    return 1.0 - score, score, math.log1p(-score), math.log(score)
+
+
+@njit(cache=True, nogil=True)
 def _refuted_on_one_side(
     k: int,
     n: int,
-    p: NDArray[np.float64],
-    q: NDArray[np.float64],
-    log_p: NDArray[np.float64],
-    log_q: NDArray[np.float64],
+    score: NDArray[np.float64],
     first: int,
     direction: int,
     rows: int,
@@ -192,8 +197,10 @@ def _refuted_on_one_side(
     low, high = 0, rows
     while low < high:
         middle = (low + high) // 2
-        row = first + direction * middle
-        if p[row] >= 1.0 or own - (k * log_p[row] + (n - k) * log_q[row]) > least_distance:
+        certain = score[first + direction * middle] == (1.0 if direction > 0 else 0.0)
+        if not certain:
+            p, q, log_p, log_q = _seen_from(score[first + direction * middle], direction)
+        if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
             high = middle
         else:
             low = middle + 1
@@ -219,29 +226,21 @@ def _refuted_on_one_side(
         top += 1
         at[top] = following
         row = first + direction * following
-        hypothesis, other_share, log_hit, log_miss = p[row], q[row], log_p[row], log_q[row]
-        mass = _log_mass(k, n, hypothesis, log_hit, log_miss, log_factorial)
-        mean = n * hypothesis
+        p, q, log_p, log_q = _seen_from(score[row], direction)
+        mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
+        mean = n * p
         start = math.ceil(mean)
         level = mass + LOG_TOLERANCE
-        x = _first_at_most(
-            level + LOG_DOUBT, n, hypothesis, log_hit, log_miss, start, math.ceil(2.0 * mean - k), log_factorial
-        )
+        x = _first_at_most(level + LOG_DOUBT, n, p, log_p, log_q, start, math.ceil(2.0 * mean - k), log_factorial)
         wide[top] = narrow[top] = x
-        if x <= n and _log_mass(x, n, hypothesis, log_hit, log_miss, log_factorial) > level - LOG_DOUBT:
-            narrow[top] = _first_at_most(
-                level - LOG_DOUBT, n, hypothesis, log_hit, log_miss, start, x + 1, log_factorial
-            )
+        if x <= n and _log_mass(x, n, p, log_p, log_q, log_factorial) > level - LOG_DOUBT:
+            narrow[top] = _first_at_most(level - LOG_DOUBT, n, p, log_p, log_q, start, x + 1, log_factorial)
         tolerance, margin = _ROUGH, _ROUGH_MARGIN
         while True:
-            near[top] = upper_tail(n - k, n, other_share, hypothesis, mass, tolerance)
-            at_most = at_least = near[top] + _from(
-                wide[top], n, hypothesis, other_share, log_hit, log_miss, tolerance, log_factorial
-            )
+            near[top] = upper_tail(n - k, n, q, p, mass, tolerance)
+            at_most = at_least = near[top] + _from(wide[top], n, p, q, log_p, log_q, tolerance, log_factorial)
             if narrow[top] != wide[top]:
-                at_least = near[top] + _from(
-                    narrow[top], n, hypothesis, other_share, log_hit, log_miss, tolerance, log_factorial
-                )
+                at_least = near[top] + _from(narrow[top], n, p, q, log_p, log_q, tolerance, log_factorial)
             if at_least > alpha * (1.0 + margin):
                 is_rejected[top] = False
                 break
@@ -260,7 +259,8 @@ def _refuted_on_one_side(
             if not settled and left_rejected == is_rejected[top]:
                 if left_rejected:
                     row = first + direction * right
-                    far = _from(left_wide, n, p[row], q[row], log_p[row], log_q[row], _ROUGH, log_factorial)
+                    p, q, log_p, log_q = _seen_from(score[row], direction)
+                    far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
                     settled = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
                     if settled:
                         one, other = first + direction * (left + 1), first + direction * (right - 1)
@@ -269,7 +269,8 @@ def _refuted_on_one_side(
                     settled = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
                     if not settled and left >= 0:
                         row = first + direction * left
-                        far = _from(narrow[top], n, p[row], q[row], log_p[row], log_q[row], _ROUGH, log_factorial)
+                        p, q, log_p, log_q = _seen_from(score[row], direction)
+                        far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
                         settled = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
             if not settled:
                 break
@@ -318,7 +319,6 @@ def refuted_events(
     draws, m = positives.shape
     refuted = np.zeros(draws, np.int64)
     sure = np.ones(draws, np.bool_)
-    log_p, log_q, q = np.log(score), np.log1p(-score), 1.0 - score
     before = np.zeros(m + 1, np.int64)
     before[1:] = np.cumsum(counts)
     drawn = np.empty(m, np.int64)
@@ -346,14 +346,12 @@ def refuted_events(
             while above < end and score[above] * n <= k:
                 above += 1
             if above < end:
-                events, certain = _refuted_on_one_side(
-                    k, n, score, q, log_p, log_q, above, 1, end - above, before, alpha, log_factorial
-                )
+                events, certain = _refuted_on_one_side(k, n, score, above, 1, end - above, before, alpha, log_factorial)
                 refuted[draw] += events
                 sure[draw] &= certain
             if below > start:
                 events, certain = _refuted_on_one_side(
-                    n - k, n, q, score, log_q, log_p, below - 1, -1, below - start, before, alpha, log_factorial
+                    n - k, n, score, below - 1, -1, below - start, before, alpha, log_factorial
                 )
                 refuted[draw] += events
                 sure[draw] &= certain

@@ -83,8 +83,12 @@ def tce(
     """
     _check_options(alpha, bins, n_bins, min_size, max_size)
     data = _Counts.of(table)
-    blocks = _Blocks.build(data, bins, n_bins, min_size, max_size)
-    return 100.0 * _refuted_events(data, blocks, alpha) / int(data.counts.sum())
+    if bins == "pava_bc":
+        # The blocks' edges and the rows' verdicts are not asked for, so one kernel does it all.
+        refuted = int(_refuted_draws(data, data.positives[None].astype(np.float64), alpha, min_size, max_size)[0])
+    else:
+        refuted = _refuted_events(data, _Blocks.build(data, bins, n_bins, min_size, max_size), alpha)
+    return 100.0 * refuted / int(data.counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,13 +193,8 @@ def tce_draws(table: ScoreTable, positives: Floats, *, alpha: float = DEFAULT_AL
     """
     _check_options(alpha, "pava_bc", DEFAULT_N_BINS, None, None)
     data = _Counts.of(table)
-    n = int(data.counts.sum())
     held = np.ascontiguousarray(positives[:, table.counts > 0.0])
-    refuted, sure = refuted_events(data.score, data.counts, held, *_size_limits(n, None, None), alpha, log_factorials())
-    for draw in np.flatnonzero(~sure):
-        drawn = replace(data, positives=held[draw].astype(np.int64))
-        refuted[draw] = _refuted_events(drawn, _Blocks.build(drawn, "pava_bc", DEFAULT_N_BINS, None, None), alpha)
-    return np.asarray(100.0 * refuted / n, np.float64)
+    return np.asarray(100.0 * _refuted_draws(data, held, alpha, None, None) / int(data.counts.sum()), np.float64)
 
 
 def tce_error_bound(
@@ -312,6 +311,16 @@ class _Blocks:
 def _refuted_events(data: _Counts, blocks: _Blocks, alpha: float) -> int:
     refuted = rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
     return int(data.counts[refuted].sum())
+
+
+def _refuted_draws(data: _Counts, positives: Floats, alpha: float, min_size: int | None, max_size: int | None) -> Ints:
+    """Refuted events of each draw of positives (draws, m) over blocks of PAVA-BC, shape (draws,)."""
+    low, high = _size_limits(int(data.counts.sum()), min_size, max_size)
+    refuted, sure = refuted_events(data.score, data.counts, positives, low, high, alpha, log_factorials())
+    for draw in np.flatnonzero(~sure):
+        drawn = replace(data, positives=positives[draw].astype(np.int64))
+        refuted[draw] = _refuted_events(drawn, _Blocks.build(drawn, "pava_bc", DEFAULT_N_BINS, low, high), alpha)
+    return np.asarray(refuted, np.int64)
 
 
 def _quantiles(data: _Counts, n_bins: int) -> Floats:
