@@ -19,7 +19,7 @@ def _values(n: int) -> list[bytes]:
 
 
 def _skipped(source: Source) -> int:
-    return int(source.purged_offsets_skipped)  # type: ignore[attr-defined]
+    return source.purged_offsets_skipped
 
 
 def test_partitions_are_assigned_and_bring_nothing_before_they_are_started(log: Log) -> None:
