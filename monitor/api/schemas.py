@@ -27,7 +27,10 @@ class MeasureBody(Body):
     null_mean: float | None = Field(description="mean if the model were perfectly calibrated")
     null_q95: float | None = Field(description="95% point if the model were perfectly calibrated")
     p_value: float | None = Field(description="share of perfectly calibrated resamples at least as far off")
-    error_bound: float | None = Field(description="how far value can lie from that of the raw predictions")
+    error_bound: float | None = Field(
+        description="how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
+        "estimate that holds nearly always"
+    )
 
 
 class ReportBody(Body):

@@ -21,7 +21,7 @@ class Uncertainty(NamedTuple):
     """
 
     error_bound: float
-    """How far the value can lie from that of the raw predictions."""
+    """How far the value can lie from that of the raw predictions; of some measures an estimate."""
     radius: float | None = None
     """Half the width of the 95% interval; None also for a measure that has none."""
     null_mean: float | None = None

@@ -350,6 +350,11 @@ STATISTICS: Final = {
 }
 """Field of a measure's result -> what its series says."""
 
+_ESTIMATED_BOUND: Final = (
+    "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "
+    "have other bins"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureSeries:
@@ -371,7 +376,9 @@ def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
     for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
         in_percent = measure.unit == "percent"
         stem = f"calibration_{measure.name}" + ("_ratio" if in_percent else "")
-        for statistic, says in STATISTICS.items():
+        for statistic, of_all in STATISTICS.items():
+            estimated = statistic == "error_bound" and not measure.error_bound_is_certain
+            says = _ESTIMATED_BOUND if estimated else of_all
             series = Series(
                 stem if statistic == "value" else f"{stem}_{statistic}",
                 "gauge",

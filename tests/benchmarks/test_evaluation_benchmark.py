@@ -51,7 +51,7 @@ class StreamPanes:
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._streams = streams
-        self._series = [SeriesKey("churn", f"{number:03}", ALL) for number in range(SERIES)]
+        self._series = [SeriesKey(f"churn {number:03}", "1", ALL) for number in range(SERIES)]
         self.turn = 0
 
     def series(self) -> Sequence[SeriesKey]:
@@ -82,7 +82,7 @@ class StreamPanes:
         return 0
 
     def _panes(self, series: SeriesKey, slide_ms: int) -> dict[int, GridTable]:
-        return self._streams[(int(series.version) + self.turn) % STREAMS].panes[slide_ms]
+        return self._streams[(int(series.model[-3:]) + self.turn) % STREAMS].panes[slide_ms]
 
 
 def evaluated(evaluator: Evaluator) -> tuple[float, float]:
@@ -111,7 +111,8 @@ def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixtur
 
     values = Evaluator(panes, WINDOWS, measures=FOUR, draws=0)
     values.evaluate()  # kernels are compiled
-    changed = min(evaluated(values)[0] for panes.turn in (1, 2, 3)) * 1000 / reports
+    spent, walls = zip(*(evaluated(values) for panes.turn in (1, 2, 3)), strict=True)
+    changed, alone = min(spent) * 1000 / reports, min(walls) * 1000 / reports
     unchanged = min(evaluated(values)[0] for _ in range(3)) * 1000 / reports
 
     began = time.thread_time()
@@ -130,7 +131,7 @@ def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixtur
     ]
     renewal_ms(tables[:1], FOUR)
     renewal, one_by_one = renewal_ms(tables, FOUR), renewal_ms(tables, ONE_BY_ONE)
-    ticks, ticks_one_by_one = (1000 * each / (10_000 - 1000 * changed) for each in (renewal, one_by_one))
+    ticks, ticks_one_by_one = (1000 * each / (10_000 - 1000 * alone) for each in (renewal, one_by_one))
 
     interval_seconds = 8.0
     whole = Evaluator(panes, WINDOWS, measures=FOUR, interval_seconds=interval_seconds)
@@ -142,7 +143,8 @@ def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixtur
     with capsys.disabled():
         print(
             f"\n{reports} series x windows of {rows} rows, of {EVENTS // 24:,} and {EVENTS:,} events; processor time"
-            f"\n  values and bounds, all changed {changed:7.2f} ms each; 1,000 in {changed:.1f} s"
+            f"\n  values alone, wall time        {alone:7.2f} ms each; 1,000 in {alone:.1f} s"
+            f"\n  values and bounds, all changed {changed:7.2f} ms each"
             f"\n  none changed                   {unchanged:7.3f} ms each"
             f"\n  from raw predictions           {raw:7.2f} ms each: {raw / changed:.1f} times as long"
             f"\n  intervals and levels           {renewal:7.1f} ms each, 199 draws; draw by draw {one_by_one:.1f} ms:"
@@ -150,7 +152,7 @@ def test_a_tick_over_two_hundred_series_and_windows(capsys: pytest.CaptureFixtur
             f"\n  1,000 that change every 10 s are renewed in {ticks:.1f} ticks; draw by draw in {ticks_one_by_one:.1f}"
             f"\n  a tick of {interval_seconds:g} s: {tick:.2f} s, values out after {duration:.2f} s, {renewed} renewed"
         )
-    assert changed < 10.0
+    assert alone < 10.0
     assert unchanged < 0.1 * changed
     assert changed < raw
     assert renewal < 100.0
