@@ -22,6 +22,7 @@ from monitor.api.parts import Limits, Parts
 from monitor.api.server import ApiServer
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics
+from monitor.app.tuning import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
@@ -182,6 +183,7 @@ class Service:
         finally:
             self._warm.set()
         _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
+        tune_interpreter()
         self.pipeline.run()
         failure = self.pipeline.failure
         if failure is not None and not isinstance(failure, MonitorError):

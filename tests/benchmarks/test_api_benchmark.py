@@ -47,9 +47,9 @@ class Answer(BaseModel):
     insufficient: str | None
 
 
-def latencies_ms(server: ApiServer, paths: list[str], rate: float, seconds: float) -> NDArray[np.float64]:
-    """Of requests sent at a fixed rate from another process."""
-    command = [sys.executable, LOAD, "127.0.0.1", server.port, rate, seconds]
+def latencies_of(port: int, paths: list[str], rate: float, seconds: float) -> NDArray[np.float64]:
+    """Milliseconds, of requests sent at a fixed rate from another process."""
+    command = [sys.executable, LOAD, "127.0.0.1", port, rate, seconds]
     done = subprocess.run(
         list(map(str, command)), input="\n".join(paths), capture_output=True, text=True, check=True, timeout=120
     )
@@ -85,9 +85,9 @@ def test_reports_of_a_snapshot_at_200_a_second() -> None:
 
 def measured(server: ApiServer, paths: list[str]) -> tuple[NDArray[np.float64], float]:
     """Latencies, and the CPU seconds a request takes in this process, whatever else the machine does."""
-    latencies_ms(server, paths, RATE, 0.5)
+    latencies_of(server.port, paths, RATE, 0.5)
     before = time.process_time()
-    latencies = latencies_ms(server, paths, RATE, SECONDS)
+    latencies = latencies_of(server.port, paths, RATE, SECONDS)
     return latencies, (time.process_time() - before) / latencies.size
 
 
