@@ -141,3 +141,29 @@ def add_poisson_deviations(
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
             result[draw, row] += factor * (hits - expected)
+
+
+@njit(cache=True, nogil=True)
+def residuals_of_draws(
+    score: NDArray[np.float64], counts: NDArray[np.float64], positives: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sum of outcome - score a row and draw, rounded as a table rounds it: positives less the sums of both classes.
+
+    Parameters
+    ----------
+    score, counts
+        float64, shape (m,).
+    positives
+        float64, shape (draws, m).
+
+    Returns
+    -------
+    float64, shape (draws, m)
+    """
+    draws, rows = positives.shape
+    result = np.empty((draws, rows))
+    for draw in range(draws):
+        for row in range(rows):
+            hits, p = positives[draw, row], score[row]
+            result[draw, row] = hits - (hits * p + (counts[row] - hits) * p)
+    return result

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.kernels.draws import residuals_of_draws
 from monitor.scores import ScoreTable
 
 
@@ -20,4 +21,4 @@ def drawn_residuals(table: ScoreTable, positives: NDArray[np.float64]) -> NDArra
     -------
     float64, shape (draws, m)
     """
-    return positives - (positives * table.score + (table.counts - positives) * table.score)
+    return np.asarray(residuals_of_draws(table.score, table.counts, positives))
