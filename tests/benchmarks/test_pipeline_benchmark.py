@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
@@ -176,7 +175,6 @@ def test_reports_at_200_a_second_while_a_backlog_is_read(
         before, began = read(served), time.perf_counter()
         latencies = latencies_of(int(served.url.rpartition(":")[2]), [path], RATE, LOAD_SECONDS)
         after, seconds = read(served), time.perf_counter() - began
-    p99 = float(np.quantile(latencies, 0.99))
     print(f"\n{RATE} reports a second while a backlog is read at {(after - before) / seconds:,.0f} records/s:")
     print(shown(latencies))
     assert after < records, "the backlog ended before the requests did"
