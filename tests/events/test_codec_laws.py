@@ -226,7 +226,7 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     fates: set[Any] = set()
 
     @given(message=messages, kind=kinds)
-    @settings(max_examples=1000)
+    @settings(max_examples=4000)
     def gather(message: Message, kind: Kind | None) -> None:
         decoded = decode(message, default_kind=kind)
         fates.update(decoded.columns.kind.tolist())
@@ -234,4 +234,4 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
 
     gather()
     assert fates.issuperset(Kind)
-    assert len(fates) >= 16
+    assert len(fates) >= 18
