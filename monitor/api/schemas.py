@@ -7,6 +7,8 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.api.examples import EXAMPLES
 from monitor.api.problems import MEDIA_TYPE as PROBLEM_TYPE
+from monitor.evaluation.report import Verdict
+from monitor.measures.base import Unit
 
 JSON: Final = "application/json"
 
@@ -21,7 +23,9 @@ class MeasureBody(Body):
     """One measure of one window."""
 
     value: float
-    unit: Literal["percent", "ratio"] = Field(description="percent is 0 to 100, ratio is 0 to 1")
+    unit: Unit = Field(
+        description="percent is 0 to 100, ratio is 0 to 1, nats a logarithm of likelihoods, sigma standard deviations"
+    )
     lower: float | None = Field(description="lower end of the 95% confidence interval")
     upper: float | None = Field(description="upper end of the 95% confidence interval")
     null_mean: float | None = Field(description="mean if the model were perfectly calibrated")
@@ -31,6 +35,21 @@ class MeasureBody(Body):
         description="how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
         "estimate that holds nearly always"
     )
+
+
+class DiagnosisBody(Body):
+    """Is it the prior or the model? Logits are z = logit p."""
+
+    verdict: Verdict
+    sentence: str = Field(description="what was found, and what to do about it")
+    p_value: float | None = Field(description="combined p-value of the tests of calibration")
+    offset: float | None = Field(description="b of sigmoid(z + b): what has to be added to every logit")
+    offset_error: float | None = Field(description="its standard error")
+    slope: float | None = Field(description="a of sigmoid(a z + b): below 1 where the model is too sure")
+    slope_error: float | None = Field(description="its standard error")
+    error: float | None = Field(description="smCE as it is")
+    error_after_offset: float | None = Field(description="smCE after the best offset")
+    prior_shift_p_value: float | None = Field(description="of the hypothesis that all there is is a prior shift")
 
 
 class ReportBody(Body):
@@ -50,6 +69,7 @@ class ReportBody(Body):
     label_coverage: float | None = Field(description="n / predictions")
     measures: dict[str, MeasureBody] = Field(description="by name; empty where the data is insufficient")
     insufficient: str | None = Field(description="why there are no measures, or null")
+    diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
 
 
 class FailureBody(Body):
@@ -151,7 +171,7 @@ class MeasureHelpBody(Body):
     name: str = Field(description="its key in a report")
     title: str
     help: str
-    unit: Literal["percent", "ratio"]
+    unit: Unit
 
 
 class MeasuresBody(Body):

@@ -8,7 +8,7 @@ from typing import Final
 from monitor.errors import NotEnoughData, SettingsError
 from monitor.evaluation.report import MeasureResult
 from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
-from monitor.measures import MEASURES
+from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 
@@ -67,7 +67,7 @@ class Assessment:
 def assess(
     table: ScoreTable,
     *,
-    measures: Mapping[str, Measure] = MEASURES,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
     minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,

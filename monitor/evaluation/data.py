@@ -10,7 +10,7 @@ from monitor.evaluation.assess import GIVEN, Minimum, assess
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
-from monitor.measures import MEASURES
+from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 from monitor.scores.table import check
@@ -25,7 +25,7 @@ def evaluate(
     *,
     weight: ArrayLike | None = None,
     time_ms: ArrayLike | None = None,
-    measures: Mapping[str, Measure] = MEASURES,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,

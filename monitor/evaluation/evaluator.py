@@ -18,7 +18,7 @@ from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.resampling import LEAST_DRAWS
-from monitor.measures import MEASURES
+from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import GridTable, ScoreTable
 
@@ -92,7 +92,7 @@ class Evaluator:
         interval_seconds: float = 10.0,
         minimum: Minimum | None = None,
         draws: int = DRAWS,
-        measures: Mapping[str, Measure] = MEASURES,
+        measures: Mapping[str, Measure] = WINDOW_MEASURES,
         max_series: int = 1000,
         clock: Clock | None = None,
     ) -> None:

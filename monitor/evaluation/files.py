@@ -16,7 +16,7 @@ from monitor.evaluation.data import evaluate
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import OTHER, UNVERSIONED
-from monitor.measures import MEASURES
+from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.formats import open_bytes
 from monitor.sources.tables import EventTable, SegmentColumn, read_table
@@ -61,7 +61,7 @@ def report_file(
     segments: Sequence[str] = (),
     model: str | None = None,
     version: str = UNVERSIONED,
-    measures: Mapping[str, Measure] = MEASURES,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,
@@ -93,7 +93,7 @@ def report_table(
     *,
     model: str,
     version: str = UNVERSIONED,
-    measures: Mapping[str, Measure] = MEASURES,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,

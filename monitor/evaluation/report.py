@@ -1,11 +1,13 @@
 """The report: one form for a file, a window and a REST answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from monitor.events.model import SeriesKey
+from monitor.measures.base import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class MeasureResult:
     value
         The measure, in ``unit``.
     unit
-        ``percent`` (0 to 100) or ``ratio`` (0 to 1).
+        ``percent`` (0 to 100), ``ratio`` (0 to 1), ``nats`` or ``sigma``.
     lower, upper
         95% confidence interval, or None where the measure has none or it is not computed yet.
     null_mean, null_q95
@@ -30,13 +32,57 @@ class MeasureResult:
     """
 
     value: float
-    unit: Literal["percent", "ratio"]
+    unit: Unit
     lower: float | None = None
     upper: float | None = None
     null_mean: float | None = None
     null_q95: float | None = None
     p_value: float | None = None
     error_bound: float | None = None
+
+
+class Verdict(StrEnum):
+    """What is wrong with a model, if anything."""
+
+    CALIBRATED = "calibrated"
+    PRIOR_SHIFT = "prior_shift"
+    SHAPE = "shape_miscalibration"
+    BOTH = "both"
+    INSUFFICIENT = "insufficient_data"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Is it the prior or the model? Logits are z = logit p.
+
+    Attributes
+    ----------
+    verdict
+        In a word.
+    sentence
+        In words: what was found, and what to do about it.
+    p_value
+        Combined p-value of the window's tests of calibration, of any kind.
+    offset, offset_error
+        b of sigmoid(z + b), what has to be added to every logit, and its standard error.
+    slope, slope_error
+        a of sigmoid(a z + b), below 1 where the model is too sure, and its standard error.
+    error, error_after_offset
+        smCE as it is, and of the predictions after the best offset alone.
+    prior_shift_p_value
+        Of the hypothesis that all there is is a shift of the prior.
+    """
+
+    verdict: Verdict
+    sentence: str
+    p_value: float | None = None
+    offset: float | None = None
+    offset_error: float | None = None
+    slope: float | None = None
+    slope_error: float | None = None
+    error: float | None = None
+    error_after_offset: float | None = None
+    prior_shift_p_value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +101,8 @@ class Report:
         By name; empty when ``insufficient``.
     insufficient
         Why there are no measures, in words, or None.
+    diagnosis
+        Whether it is the prior or the model; None where it was not asked for or is not there yet.
     """
 
     model: str
@@ -70,6 +118,7 @@ class Report:
     mean_prediction: float | None
     measures: Mapping[str, MeasureResult] = field(default_factory=dict)
     insufficient: str | None = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def key(self) -> "ReportKey":
@@ -110,6 +159,7 @@ class Report:
                 for name, result in self.measures.items()
             },
             "insufficient": self.insufficient,
+            "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
         }
 
 

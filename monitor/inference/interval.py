@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.inference.null_level import NamedMeasure, norms_of
+from monitor.inference.null_level import NamedMeasure
 from monitor.inference.resampling import generator, percent_point_95, resampled
 from monitor.kernels.draws import add_poisson_deviations
 from monitor.scores import ScoreTable
@@ -69,7 +69,7 @@ def intervals(
     table: ScoreTable, measures: Iterable[NamedMeasure], *, draws: int = 199, seed: int | None = None
 ) -> Mapping[str, Interval]:
     """:func:`interval` of each measure that has one, by name. All see the same draws, which are made once."""
-    norms = [measure for measure in measures if measure.norm is not None]
+    norms = {measure: measure.norms for measure in measures if measure.norms is not None}
     if not norms:
         return {}
     cells = resampled(table, "an interval")
@@ -82,8 +82,8 @@ def intervals(
         each = np.divide(residual, count, out=np.zeros(cells.rows), where=count > 0.0)
         add_poisson_deviations(rng, count, each, moved)
     result = {}
-    for measure in norms:
-        distance = norms_of(measure, cells.score, moved, cells.total)
+    for measure, norm in norms.items():
+        distance = norm(cells, moved)
         value = measure.value(table)
         radius = percent_point_95(distance)
         result[measure.name] = Interval(

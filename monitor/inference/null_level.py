@@ -7,7 +7,6 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import InputError
 from monitor.inference.resampling import generator, percent_point_95, resampled
 from monitor.kernels.draws import binomial_draws
 from monitor.scores import ScoreTable
@@ -30,13 +29,13 @@ class NamedMeasure(Protocol):
         ...
 
     @property
-    def norm(self) -> Callable[[NDArray[np.float64], NDArray[np.float64], float], float] | None:
-        """(score (m,), residual (m,), n) -> the measure, if it is a semi-norm of the residual measure."""
+    def norms(self) -> Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]] | None:
+        """(table, residual (draws, m)) -> (draws,), if the measure less its offset is a semi-norm of the residuals."""
         ...
 
     @property
-    def norms(self) -> Callable[[NDArray[np.float64], NDArray[np.float64], float], NDArray[np.float64]] | None:
-        """``norm`` of many residuals (draws, m) at once, if there is a faster way than one by one."""
+    def offset(self) -> Callable[[ScoreTable], float] | None:
+        """What the measure adds to its semi-norm, from the predictions alone."""
         ...
 
     @property
@@ -98,13 +97,13 @@ def null_level(
     """
     table = resampled(table, "a null level")
     rng = generator(table, draws, seed)
-    counts, n = table.counts, table.total
+    counts = table.counts
     positives = binomial_draws(rng, counts.astype(np.int64), table.score, draws)
     residual = positives - counts * table.score
     levels = {}
     for measure in measures:
-        if measure.norm is not None:
-            null = norms_of(measure, table.score, residual, n)
+        if measure.norms is not None:
+            null = measure.norms(table, residual) + (0.0 if measure.offset is None else measure.offset(table))
         elif measure.draws is not None:
             null = measure.draws(table, positives)
         else:
@@ -114,17 +113,6 @@ def null_level(
             mean=float(null.mean()), q95=percent_point_95(null), p_value=(1 + reached) / (1 + draws)
         )
     return levels
-
-
-def norms_of(
-    measure: NamedMeasure, score: NDArray[np.float64], residual: NDArray[np.float64], n: float
-) -> NDArray[np.float64]:
-    """The semi-norm of each row of residuals (draws, m), shape (draws,)."""
-    if measure.norms is not None:
-        return measure.norms(score, residual, n)
-    if measure.norm is None:
-        raise InputError(f"{measure.name} is no semi-norm of the residuals")
-    return np.array([measure.norm(score, drawn, n) for drawn in residual])
 
 
 def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTable:

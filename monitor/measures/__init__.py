@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from monitor.measures.base import Measure, Norm
+from monitor.measures.base import Measure, Norms
 from monitor.measures.ece import ece
 from monitor.measures.intce import intce, intce_partition
 from monitor.measures.kce import kce
@@ -21,8 +21,10 @@ from monitor.measures.tce import tce
 
 __all__ = [
     "MEASURES",
+    "REPORT_MEASURES",
+    "WINDOW_MEASURES",
     "Measure",
-    "Norm",
+    "Norms",
     "ece",
     "intce",
     "intce_partition",
@@ -53,3 +55,13 @@ def _scan() -> Mapping[str, Measure]:
 
 MEASURES: Final = _scan()
 """Every measure by its name, in the order of a report."""
+
+WINDOW_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
+    {name: measure for name, measure in MEASURES.items() if measure.stands_in == "windows"}
+)
+"""Those that are measured in every window unless the settings name others."""
+
+REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
+    {name: measure for name, measure in MEASURES.items() if measure.stands_in != "request"}
+)
+"""Those of a report on a file, or on data that is handed over, unless others are named."""

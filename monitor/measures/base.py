@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 
 from monitor.scores import ScoreTable
 
-Norm = Callable[[NDArray[np.float64], NDArray[np.float64], float], float]
-"""(score (m,), residual (m,), n) -> the measure, for those that are semi-norms of the residual measure."""
-
-
-Norms = Callable[[NDArray[np.float64], NDArray[np.float64], float], NDArray[np.float64]]
-"""(score (m,), residual (draws, m), n) -> the norm of each row of residuals, shape (draws,)."""
+Norms = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
+"""(table, residual (draws, m)) -> a semi-norm of each row of residuals, shape (draws,). Of the table it may use the
+predictions (score, counts, total), and never the outcomes."""
 
 Draws = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 """(table, positives (draws, m)) -> the measure of each draw of outcomes for the table's predictions, shape (draws,)."""
+
+
+Unit = Literal["percent", "ratio", "nats", "sigma"]
+StandsIn = Literal["windows", "reports", "request"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class Measure:
     help
         One sentence: what it says, in plain words.
     unit
-        ``percent`` (0 to 100) or ``ratio`` (0 to 1).
+        ``percent`` (0 to 100), ``ratio`` (0 to 1), ``nats`` (0 and more, a logarithm of likelihoods) or ``sigma``
+        (a number of standard deviations).
     value
         The measure of a table, with its default options. Never called with an empty table.
     error_bound
@@ -42,16 +44,22 @@ class Measure:
     error_bound_is_certain
         Whether that holds always. Where the measure's own bins follow the data, as those of TCE do, the raw predictions
         may have others, and the number is an estimate, which the value keeps to nearly always.
-    norm
-        The measure as a function of the residuals, where it is a semi-norm of them: its interval follows from it.
     norms
-        ``norm`` of many residuals at once, to the bit; resampling calls ``norm`` for one after another if left out.
+        Where the measure, less its ``offset``, is a semi-norm of the residuals: that of many residuals at once, to the
+        bit. Its interval follows from it.
+    offset
+        What the measure adds to ``norms``, from the predictions alone: the mean width of bins, say. Nothing if left
+        out.
     draws
         ``value`` of many drawn outcomes at once, to the bit: of row d it is that of the table whose row i has
         ``positives[d, i]`` positives among as many events as before, all of them at the row's score. Resampling calls
-        ``value`` for one after another if left out. Not asked where there is a ``norm``.
+        ``value`` for one after another if left out. Not asked where there are ``norms``.
     needs_whole_counts
         Whether the table's counts must be whole numbers.
+    stands_in
+        ``windows``: in every report, and measured in every window. ``reports``: in reports of files and of data that is
+        handed over, and in windows where the settings name it. ``request``: only where somebody names it, because it is
+        slow or for the curious.
     rank
         Place in a report, ascending.
     """
@@ -59,12 +67,13 @@ class Measure:
     name: str
     title: str
     help: str
-    unit: Literal["percent", "ratio"]
+    unit: Unit
     value: Callable[[ScoreTable], float]
     error_bound: Callable[[ScoreTable, float], float]
     error_bound_is_certain: bool = True
-    norm: Norm | None = None
     norms: Norms | None = None
+    offset: Callable[[ScoreTable], float] | None = None
     draws: Draws | None = None
     needs_whole_counts: bool = False
+    stands_in: StandsIn = "windows"
     rank: int = 100

@@ -11,7 +11,6 @@ from monitor.errors import InputError
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.displacement import rounding
-from monitor.measures.drawn import drawn_residuals
 from monitor.scores import ScoreTable
 
 EceBins = Literal["equal_width", "quantile"]
@@ -92,11 +91,10 @@ def ece(table: ScoreTable, *, bins: EceBins = "equal_width", n_bins: int = DEFAU
     return float(np.sqrt((count[count > 0.0] * gap**2).sum() / table.total))
 
 
-def ece_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The ECE of drawn outcomes, over ten bins of equal width: positives (draws, m) -> (draws,)."""
-    bounds = _equal_width(table.score, DEFAULT_N_BINS)
-    residual = np.abs(_sums(drawn_residuals(table, positives), bounds))
-    return np.asarray(residual.sum(axis=-1) / table.total)
+def ece_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """ECE over ten bins of equal width as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
+    binned = np.abs(_sums(residual, _equal_width(table.score, DEFAULT_N_BINS)))
+    return np.asarray(binned.sum(axis=-1) / table.total)
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -142,6 +140,6 @@ MEASURE = Measure(
     unit="ratio",
     value=ece,
     error_bound=error_bound,
-    draws=ece_draws,
+    norms=ece_norms,
     rank=60,
 )

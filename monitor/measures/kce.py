@@ -74,14 +74,9 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     return math.sqrt(max(0.0, square)) / n
 
 
-def kce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> float:
-    """KCE as a norm of the residual measure: score (m,), residual (m,), n."""
-    return math.sqrt(max(0.0, float(laplace_quadratic_form(score, residual, 1.0)))) / n
-
-
-def kce_norms(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> NDArray[np.float64]:
-    """:func:`kce_norm` of many residuals: score (m,), residual (draws, m), n -> (draws,)."""
-    return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(score, residual, 1.0))) / n)
+def kce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """KCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
+    return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(table.score, residual, 1.0))) / table.total)
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -129,7 +124,6 @@ MEASURE = Measure(
     unit="ratio",
     value=kce,
     error_bound=error_bound,
-    norm=kce_norm,
     norms=kce_norms,
     rank=20,
 )

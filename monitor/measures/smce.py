@@ -48,7 +48,7 @@ def smce(table: ScoreTable) -> float:
     0.24
     """
     require_events(table, "smCE")
-    return smce_norm(table.score, table.residual, table.total)
+    return float(lipschitz_supremum(table.score, table.residual)) / table.total
 
 
 def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
@@ -74,14 +74,9 @@ def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
     return np.asarray(lipschitz_maximiser(table.score, table.residual))
 
 
-def smce_norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> float:
-    """SmCE as a norm of the residual measure: score (m,), residual (m,), n."""
-    return float(lipschitz_supremum(score, residual)) / n
-
-
-def smce_norms(score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> NDArray[np.float64]:
-    """:func:`smce_norm` of many residuals: score (m,), residual (draws, m), n -> (draws,)."""
-    return np.asarray(lipschitz_suprema(score, residual)) / n
+def smce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """SmCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
+    return np.asarray(lipschitz_suprema(table.score, residual)) / table.total
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -97,7 +92,6 @@ MEASURE = Measure(
     unit="ratio",
     value=smce,
     error_bound=error_bound,
-    norm=smce_norm,
     norms=smce_norms,
     rank=30,
 )

@@ -1,6 +1,7 @@
 """Score tables: everything is one."""
 
+from monitor.scores.class_table import ClassTable
 from monitor.scores.grid_table import GridTable
 from monitor.scores.table import ScoreTable
 
-__all__ = ["GridTable", "ScoreTable"]
+__all__ = ["ClassTable", "GridTable", "ScoreTable"]

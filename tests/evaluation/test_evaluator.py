@@ -68,18 +68,18 @@ class Counted:
 
     @property
     def measures(self) -> Mapping[str, Measure]:
-        return {"kce": replace(self._real, value=self.value, norm=self.norm, norms=None)}
+        return {"kce": replace(self._real, value=self.value, norms=self.norm)}
 
     def value(self, table: ScoreTable) -> float:
         self.values += 1
         self._on_value(table)
         return self._real.value(table)
 
-    def norm(self, score: NDArray[np.float64], residual: NDArray[np.float64], n: float) -> float:
+    def norm(self, table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         self.norms += 1
         self._on_norm()
-        assert self._real.norm is not None
-        return self._real.norm(score, residual, n)
+        assert self._real.norms is not None
+        return self._real.norms(table, residual)
 
 
 def test_before_the_first_evaluation_there_is_nothing() -> None:
@@ -128,7 +128,7 @@ def test_a_report_says_what_its_predictions_say() -> None:
         assert result.p_value is not None
         assert 0.0 < result.p_value <= 1.0
         assert result.error_bound is not None
-        if MEASURES[name].norm is not None:
+        if MEASURES[name].norms is not None:
             assert result.lower is not None
             assert result.upper is not None
             assert result.lower <= result.value <= result.upper

@@ -1,5 +1,7 @@
 """Intervals: their coverage, at calibration too, and what they are refused for."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from monitor.measures import MEASURES, kce
 from monitor.scores import ScoreTable
 
 SCORES = np.linspace(0.05, 0.95, 10)
-NORMS = [name for name, measure in MEASURES.items() if measure.norm is not None]
+NORMS = [name for name, measure in MEASURES.items() if measure.norms is not None]
 
 
 def drawn(rng: np.random.Generator, n: int, slope: float) -> tuple[ScoreTable, np.ndarray]:
@@ -19,16 +21,22 @@ def drawn(rng: np.random.Generator, n: int, slope: float) -> tuple[ScoreTable, n
     return ScoreTable.from_events(SCORES[at], rng.random(n) < rate[at]), rate
 
 
+def expected(table: ScoreTable) -> ScoreTable:
+    """One event a score: what the measures of a law, not of a sample, are of."""
+    ones = np.ones(table.rows)
+    return replace(table, positives=ones, negatives=ones - 1.0, positive_sum=table.score, negative_sum=ones - 1.0)
+
+
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("slope", [0.5, 1.0])
 def test_the_interval_covers_the_truth(name: str, slope: float) -> None:
     measure = MEASURES[name]
-    assert measure.norm is not None
+    assert measure.norms is not None
     rng = np.random.default_rng(30)
     covered = []
     for _ in range(120):
         table, rate = drawn(rng, 500, slope)
-        truth = measure.norm(SCORES, (rate - SCORES) / 10.0, 1.0)
+        truth = float(measure.norms(expected(table), (rate - SCORES)[None])[0])
         found = interval(table, measure, draws=99)
         assert found is not None
         covered.append(found.lower <= truth <= found.upper)

@@ -23,8 +23,8 @@ class OwnMeasure:
 
     name: str
     value: Callable[[ScoreTable], float]
-    norm: Callable[[Floats, Floats, float], float] | None = None
     norms: None = None
+    offset: None = None
     draws: None = None
 
 

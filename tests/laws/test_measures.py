@@ -31,7 +31,7 @@ every_bounded_measure = pytest.mark.parametrize(
     ids=lambda measure: measure.name,
 )
 every_norm = pytest.mark.parametrize(
-    "measure", [measure for measure in MEASURES.values() if measure.norm is not None], ids=lambda measure: measure.name
+    "measure", [measure for measure in MEASURES.values() if measure.norms is not None], ids=lambda measure: measure.name
 )
 
 
@@ -211,15 +211,18 @@ def test_a_table_of_wide_cells_is_within_its_error_bound(
 @every_norm
 @given(data=events(), factor=st.floats(-3.0, 3.0))
 def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Floats, Floats], factor: float) -> None:
-    norm = measure.norm
-    assert norm is not None
+    norms = measure.norms
+    assert norms is not None
     table = ScoreTable.from_events(*data)
-    score, residual, n = table.score, table.residual, table.total
-    value = norm(score, residual, n)
-    other = np.cos(np.arange(residual.size))
-    assert value == measure.value(table)
-    assert norm(score, factor * residual, n) == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
-    assert norm(score, residual + other, n) <= value + norm(score, other, n) + 1e-12
+    other = np.cos(np.arange(table.rows))
+    value, scaled, moved, by = norms(
+        table, np.stack([table.residual, factor * table.residual, table.residual + other, other])
+    )
+    offset = 0.0 if measure.offset is None else measure.offset(table)
+    assert offset >= 0.0
+    assert value + offset == pytest.approx(measure.value(table), rel=1e-12, abs=1e-15)
+    assert scaled == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
+    assert moved <= value + by + 1e-12
 
 
 @every_measure
@@ -255,11 +258,13 @@ def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> 
         np.testing.assert_array_equal(
             measure.draws(table, positives), [measure.value(with_outcomes(table, drawn)) for drawn in positives]
         )
-    if measure.norm is not None and measure.norms is not None:
-        residual = positives - counts * table.score
-        np.testing.assert_array_equal(
-            measure.norms(table.score, residual, table.total),
-            [measure.norm(table.score, each, table.total) for each in residual],
+    if measure.norms is not None:
+        offset = 0.0 if measure.offset is None else measure.offset(table)
+        np.testing.assert_allclose(
+            measure.norms(table, positives - counts * table.score) + offset,
+            [measure.value(with_outcomes(table, drawn)) for drawn in positives],
+            rtol=1e-12,
+            atol=1e-15,
         )
     assert measure.norms is not None or measure.draws is not None
 

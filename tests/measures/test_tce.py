@@ -341,5 +341,5 @@ def test_a_draw_that_rounding_could_decide_has_the_verdict_of_its_table() -> Non
 
 def test_the_declaration() -> None:
     table = ScoreTable.from_events(*draw_events(1, 200))
-    assert (MEASURE.name, MEASURE.unit, MEASURE.norm, MEASURE.needs_whole_counts) == ("tce", "percent", None, True)
+    assert (MEASURE.name, MEASURE.unit, MEASURE.norms, MEASURE.needs_whole_counts) == ("tce", "percent", None, True)
     assert MEASURE.value(table) == tce(table)

@@ -1,0 +1,1 @@
+"""Many classes: tables of probability vectors, and the measures of them."""

@@ -1,0 +1,1 @@
+"""Pictures of calibration, made to be read by people who are not statisticians."""

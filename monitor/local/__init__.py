@@ -1,0 +1,1 @@
+"""Local calibration: errors among predictions that are alike in their features, too."""

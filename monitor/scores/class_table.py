@@ -1,0 +1,104 @@
+"""Predictions over many classes, with the class that came true."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError
+from monitor.scores.table import ScoreTable
+
+SUM_TOLERANCE: Final = 1e-3
+"""How far a vector's sum may lie from 1: what float32 and a few printed digits leave."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTable:
+    """Probability vectors with their outcomes, one row an event: what the measures of many classes are of.
+
+    Attributes
+    ----------
+    prediction
+        float64, shape (n, K), K >= 2: each row >= 0 and of sum 1.
+    outcome
+        int64, shape (n,): the class that came true, in [0, K).
+    """
+
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.int64]
+
+    @classmethod
+    def from_events(cls, prediction: ArrayLike, outcome: ArrayLike) -> "ClassTable":
+        """The table of predictions and outcomes; rows are divided by their sum, which must be 1 within 1e-3.
+
+        Parameters
+        ----------
+        prediction
+            shape (n, K), every value in [0, 1].
+        outcome
+            shape (n,), whole numbers in [0, K).
+
+        Raises
+        ------
+        InputError
+            A value is out of its range, a row does not add up, or shapes do not fit. The message names the first such
+            row.
+        """
+        p = _array("prediction", prediction)
+        y = _array("outcome", outcome)
+        if p.ndim != 2 or p.shape[1] < 2:
+            raise InputError(
+                f"prediction must have the shape (events, classes) with two classes or more, got {p.shape}"
+            )
+        if y.shape != p.shape[:1]:
+            raise InputError(f"outcome must hold one class for each row of prediction, got {y.shape} for {p.shape[0]}")
+        outside = ~((p >= 0.0) & (p <= 1.0))
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise InputError(f"prediction must be in [0, 1], got {p[row, column]:g} in row {row}, class {column}")
+        total = p.sum(axis=1)
+        off = np.abs(total - 1.0) > SUM_TOLERANCE
+        if off.any():
+            row = int(np.argmax(off))
+            raise InputError(f"prediction must add up to 1 over the classes, got {total[row]:g} in row {row}")
+        wrong = ~((y >= 0.0) & (y < p.shape[1]) & (y == np.floor(y)))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(f"outcome must be a class from 0 to {p.shape[1] - 1}, got {y[row]:g} in row {row}")
+        return cls(p / total[:, None], y.astype(np.int64))
+
+    @property
+    def rows(self) -> int:
+        """Number n of events."""
+        return int(self.outcome.size)
+
+    @property
+    def classes(self) -> int:
+        """Number K of classes."""
+        return int(self.prediction.shape[1])
+
+    @property
+    def residual(self) -> NDArray[np.float64]:
+        """Outcome, as a unit vector, less prediction; shape (n, K)."""
+        result = -self.prediction
+        result[np.arange(self.rows), self.outcome] += 1.0
+        return result
+
+    def top_label(self) -> ScoreTable:
+        """The largest probability of each event, and whether its class came true; of equals the first class counts."""
+        top = np.argmax(self.prediction, axis=1)
+        return ScoreTable.from_events(self.prediction[np.arange(self.rows), top], top == self.outcome)
+
+    def one_against_rest(self, label: int) -> ScoreTable:
+        """The probability of one class, and whether it came true."""
+        if not 0 <= label < self.classes:
+            raise InputError(f"class must be from 0 to {self.classes - 1}, got {label}")
+        return ScoreTable.from_events(self.prediction[:, label], self.outcome == label)
+
+
+def _array(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
