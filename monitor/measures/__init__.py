@@ -17,7 +17,8 @@ from monitor.measures.intce import intce, intce_partition
 from monitor.measures.kce import kce
 from monitor.measures.smce import smce, smce_witness
 from monitor.measures.surrogate_intce import rintce, surrogate_intce
-from monitor.measures.tce import tce
+from monitor.measures.tce import TceBins, tce, tce_bins
+from monitor.measures.tce_t import tce_t
 
 __all__ = [
     "MEASURES",
@@ -25,6 +26,7 @@ __all__ = [
     "WINDOW_MEASURES",
     "Measure",
     "Norms",
+    "TceBins",
     "ece",
     "intce",
     "intce_partition",
@@ -34,6 +36,8 @@ __all__ = [
     "smce_witness",
     "surrogate_intce",
     "tce",
+    "tce_bins",
+    "tce_t",
 ]
 
 

@@ -1,5 +1,6 @@
 import dataclasses
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,20 @@ from scipy.stats import binomtest
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.refutation import log_factorials, refuted_events
-from monitor.measures.tce import MEASURE, Bins, tce, tce_bins, tce_draws, tce_error_bound
+from monitor.measures.tce import MEASURE, tce, tce_bins, tce_draws, tce_error_bound
+from monitor.measures.tce_options import Bins, Test
+from monitor.measures.tce_t import MEASURE as T_MEASURE
+from monitor.measures.tce_t import tce_t
 from monitor.scores import GridTable, ScoreTable
 from tests.reference import naive_tce
 
 Events = tuple[NDArray[np.float64], NDArray[np.int64]]
+NAIVE_VERDICTS: dict[Test, Callable[[int, int, float, float], bool]] = {
+    "binomial": naive_tce.is_rejected,
+    "t": naive_tce.is_rejected_by_t,
+    "t_published": naive_tce.is_rejected_by_published_t,
+}
 KINDS: tuple[Bins, ...] = ("pava_bc", "pava", "quantile", "equal_width")
-
-
-def synthetic_table(train_prevalence: float, test_prevalence: float) -> ScoreTable:
-    return ScoreTable.from_events(*naive_tce.synthetic_data(train_prevalence, test_prevalence))
 
 
 def draw_events(seed: int, n: int, slope: float = 1.0, offset: float = 0.0, decimals: int | None = None) -> Events:
@@ -30,87 +35,6 @@ def draw_events(seed: int, n: int, slope: float = 1.0, offset: float = 0.0, deci
     z = rng.normal(offset, 1.5, n)
     p = expit(z) if decimals is None else np.round(expit(z), decimals)
     return p, (rng.random(n) < expit(slope * z)).astype(np.int64)
-
-
-# The paper's tables.
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "value", "quantile_value"),
-    [
-        (0.5, 0.5, "7.28", "10.88"),
-        (0.5, 0.4, "96.10", "96.47"),
-        (0.5, 0.6, "98.83", "98.93"),
-        (0.01, 0.01, "3.40", "0.18"),
-        (0.01, 0.0, "95.50", "68.73"),
-        (0.01, 0.02, "92.32", "89.73"),
-    ],
-)
-def test_table_2(train: float, test: float, value: str, quantile_value: str) -> None:
-    table = synthetic_table(train, test)
-    assert f"{tce(table):.2f}" == value
-    assert f"{tce(table, bins='quantile'):.2f}" == quantile_value
-
-
-def test_the_bins_of_table_2() -> None:
-    p, y = naive_tce.synthetic_data(0.5, 0.5)
-    bins = tce_bins(ScoreTable.from_events(p, y))
-    assert bins.sizes.tolist() == [303, 687, 313, 583, 398, 478, 530, 419, 901, 454, 561, 373]
-    assert list(zip(bins.positives.tolist(), bins.sizes.tolist(), strict=True)) == naive_tce.pava_bc(
-        y[np.argsort(p)].tolist(), 300, 1200
-    )
-
-
-def test_the_data_of_table_2_have_the_published_ece_and_ace() -> None:
-    table = synthetic_table(0.5, 0.5)
-    published_errors: dict[Bins, float] = {"equal_width": 0.0138, "quantile": 0.0150}
-    for kind, published in published_errors.items():
-        bins = tce_bins(table, bins=kind)
-        error = np.abs(bins.rate - bins.mean_prediction) @ bins.sizes / bins.sizes.sum()
-        assert round(float(error), 4) == published
-
-
-@pytest.mark.parametrize(
-    ("min_size", "max_size", "balanced", "shifted"),
-    [
-        # Tables 6 (no upper limit), 7 (no lower limit) and 8.
-        (1, 6000, 3.4500, 88.0667),
-        (6, 6000, 3.3833, 88.0667),
-        (30, 6000, 2.3500, 88.3333),
-        (60, 6000, 2.6333, 87.8667),
-        (3000, 6000, 92.2000, 93.9500),
-        (0, 6, 5.8500, 5.5000),
-        (0, 30, 3.0000, 9.1000),
-        (0, 60, 2.3667, 14.3833),
-        (0, 300, 3.7667, 79.6667),
-        (0, 600, 3.3833, 85.6500),
-        (6, 24, 3.8000, 7.7333),
-        (30, 120, 1.8333, 45.7667),
-        (60, 240, 0.2833, 66.1833),
-        (600, 2000, 13.5667, 96.6000),
-    ],
-)
-def test_tables_6_to_8(min_size: int, max_size: int, balanced: float, shifted: float) -> None:
-    values = [tce(synthetic_table(0.5, test), min_size=min_size, max_size=max_size) for test in (0.5, 0.4)]
-    assert [round(value, 4) for value in values] == [balanced, shifted]
-
-
-@pytest.mark.parametrize(
-    ("alpha", "balanced", "shifted"),
-    [
-        (0.001, (1.4500, 4.6833, 0.1833), (77.8000, 83.3833, 76.1000)),
-        (0.005, (2.4667, 5.5667, 1.1333), (86.3000, 92.8000, 80.0833)),
-        (0.010, (3.0500, 6.2000, 1.6500), (90.1833, 95.2167, 83.1167)),
-        (0.050, (7.2833, 10.8833, 3.4500), (96.1000, 96.4667, 88.0667)),
-        (0.100, (12.8500, 15.2000, 6.8667), (97.2167, 96.9167, 90.1667)),
-        (0.500, (53.1000, 55.3333, 46.5667), (99.3000, 98.7167, 97.7500)),
-    ],
-)
-def test_table_10(alpha: float, balanced: tuple[float, ...], shifted: tuple[float, ...]) -> None:
-    kinds: tuple[Bins, ...] = ("pava_bc", "quantile", "pava")
-    for test, published in ((0.5, balanced), (0.4, shifted)):
-        table = synthetic_table(0.5, test)
-        assert tuple(round(tce(table, alpha=alpha, bins=kind), 4) for kind in kinds) == published
 
 
 # Against the naive loops.
@@ -125,6 +49,37 @@ def test_every_prediction_has_scipys_verdict(train: float, test: float) -> None:
     assert tce(table) == naive_tce.tce(p[order], naive_tce.pava_bc(y[order].tolist(), 75, 300))
     blocks, _ = naive_tce.quantile_blocks(p[order], y[order], 10)
     assert tce(table, bins="quantile") == naive_tce.tce(p[order], blocks)
+
+
+@pytest.mark.parametrize("kind", ["pava_bc", "pava", "quantile"])
+@pytest.mark.parametrize("test", NAIVE_VERDICTS)
+@settings(max_examples=25, deadline=None)
+@given(
+    scores=st.lists(st.integers(0, 2000), min_size=6, max_size=80, unique=True),
+    seed=st.integers(0, 2**32 - 1),
+    options=st.tuples(st.sampled_from([0.001, 0.0499, 0.3, 0.9]), st.integers(0, 6), st.integers(6, 30)),
+)
+def test_all_bins_with_all_tests_are_the_papers_loops(
+    scores: list[int], seed: int, options: tuple[float, int, int], kind: Bins, test: Test
+) -> None:
+    p = np.sort(np.array(scores)) / 2000
+    y = (np.random.default_rng(seed).random(p.size) < p).astype(np.int64)
+    alpha, *sizes = options
+    asked: dict[str, Any] = {"alpha": alpha, "bins": kind, "n_bins": 4, "test": test}
+    if kind == "quantile":
+        blocks, _ = naive_tce.quantile_blocks(p, y, 4)
+    elif kind == "pava":
+        blocks = naive_tce.pava_bc(y.tolist(), 0, p.size)
+    else:
+        blocks = naive_tce.pava_bc(y.tolist(), *sizes)
+        asked |= {"min_size": sizes[0], "max_size": sizes[1]}
+    table = ScoreTable.from_events(p, y)
+    value = tce(table, **asked)
+    expected = naive_tce.tce(p, [block for block in blocks if block[1]], alpha, NAIVE_VERDICTS[test])
+    assert value == pytest.approx(expected, abs=1e-9)
+    assert tce_bins(table, **asked).value == value
+    other = tce(ScoreTable.from_events(p, 1 - y), **asked)
+    assert tce_draws(table, np.stack([table.positives, table.negatives]), **asked).tolist() == [value, other]
 
 
 @settings(max_examples=60, deadline=None)
@@ -196,11 +151,13 @@ def test_swapping_the_classes_mirrors_the_bins(kind: Bins) -> None:
     assert mirrored.rejected.tolist() == bins.rejected.tolist()[::-1]
 
 
-def test_the_detail_is_the_value() -> None:
+@pytest.mark.parametrize("test", NAIVE_VERDICTS)
+def test_the_detail_is_the_value(test: Test) -> None:
     table = ScoreTable.from_events(*draw_events(6, 4000, slope=1.2, decimals=3))
     for kind in KINDS:
-        bins = tce_bins(table, bins=kind)
-        assert bins.value == tce(table, bins=kind)
+        bins = tce_bins(table, bins=kind, test=test)
+        assert bins.test == test
+        assert bins.value == tce(table, bins=kind, test=test)
         np.testing.assert_allclose(bins.rejected_share, bins.rejected / bins.sizes)
         assert (bins.lower_edge < bins.upper_edge).all()
         assert (bins.upper_edge[:-1] <= bins.lower_edge[1:]).all()
@@ -228,12 +185,12 @@ def test_a_far_miscalibrated_model_is_refuted_and_a_calibrated_one_is_not() -> N
 @pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (1.2, 0.0), (1.0, -4.0), (1.3, -4.0)])
 @pytest.mark.parametrize("n", [300, 5000, 200_000])
 def test_with_edges_on_the_grid_a_grid_table_is_within_its_bound(n: int, slope: float, offset: float) -> None:
-    for seed, n_bins in itertools.product(range(3), (10, 15, 20, 30)):
+    for seed, n_bins, test in itertools.product(range(3), (10, 15, 20, 30), NAIVE_VERDICTS):
         p, y = draw_events(seed, n, slope, offset)
-        raw = tce(ScoreTable.from_events(p, y), bins="equal_width", n_bins=n_bins)
+        asked: dict[str, Any] = {"bins": "equal_width", "n_bins": n_bins, "test": test}
+        raw = tce(ScoreTable.from_events(p, y), **asked)
         cells = GridTable.from_events(p, y).to_scores()
-        bound = tce_error_bound(cells, bins="equal_width", n_bins=n_bins)
-        assert abs(tce(cells, bins="equal_width", n_bins=n_bins) - raw) <= bound + 1e-9
+        assert abs(tce(cells, **asked) - raw) <= tce_error_bound(cells, **asked) + 1e-9
 
 
 def test_with_isotonic_bins_a_grid_table_is_nearly_always_within_its_bound() -> None:
@@ -286,7 +243,7 @@ def test_rows_without_events_change_nothing() -> None:
     padded: dict[str, Any] = {
         field.name: np.insert(getattr(table, field.name), 7, 0.0)
         for field in dataclasses.fields(table)
-        if field.name != "weighted"
+        if field.name != "squares"
     }
     for name in ("score", "lower", "upper"):
         padded[name][7] = 0.5 * (table.score[6] + table.score[7])
@@ -300,7 +257,8 @@ def test_rows_without_events_change_nothing() -> None:
         ({"alpha": 0.0}, "alpha must lie between 0 and 1, both excluded, got 0"),
         ({"alpha": 1.0}, "alpha"),
         ({"alpha": float("nan")}, "alpha"),
-        ({"bins": "quantiles"}, "bins must be one of pava_bc, pava, quantile, equal_width, got 'quantiles'"),
+        ({"bins": "quantiles"}, "bins must be one of 'pava_bc', 'pava', 'quantile', 'equal_width', got 'quantiles'"),
+        ({"test": "z"}, "test must be one of 'binomial', 't', 't_published', got 'z'"),
         ({"bins": "quantile", "n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
         ({"bins": "quantile", "n_bins": 2.5}, r"n_bins must be a whole number of at least 1, got 2\.5"),
         ({"min_size": -1}, "min_size must be a whole number of at least 0, got -1"),
@@ -337,6 +295,14 @@ def test_a_draw_that_rounding_could_decide_has_the_verdict_of_its_table() -> Non
         assert not sure[0]
         # Of 35 positives in 100, too, p = .29 is no outlier.
         assert tce_draws(table, np.array([[20.0], [35.0]])).tolist() == [tce(table), 0.0]
+
+
+def test_the_t_test_by_its_name() -> None:
+    table = ScoreTable.from_events(*draw_events(2, 3000, slope=1.3))
+    assert tce_t(table) == tce(table, test="t") != tce(table)
+    assert T_MEASURE.stands_in == "request"
+    cells = GridTable.from_events(*draw_events(2, 3000, slope=1.3)).to_scores()
+    assert T_MEASURE.error_bound(cells, tce_t(cells)) == tce_error_bound(cells, test="t") > 0.0
 
 
 def test_the_declaration() -> None:

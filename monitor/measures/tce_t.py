@@ -1,0 +1,44 @@
+"""The test-based calibration error by Student's t-test."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.measures.base import Measure
+from monitor.measures.tce import tce, tce_draws, tce_error_bound
+from monitor.scores import ScoreTable
+
+
+def tce_t(table: ScoreTable) -> float:
+    """TCE with the t-test in place of the exact one: :func:`~monitor.measures.tce.tce` with ``test="t"``.
+
+    Examples
+    --------
+    >>> round(tce_t(ScoreTable.from_events([0.15] * 50 + [0.35] * 50, [0, 0, 0, 0, 1] * 20)), 6)
+    50.0
+    """
+    return tce(table, test="t")
+
+
+def _draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+    return tce_draws(table, positives, test="t")
+
+
+def _error_bound(table: ScoreTable, _value: float) -> float:
+    return tce_error_bound(table, test="t")
+
+
+MEASURE: Final = Measure(
+    name="tce_t",
+    title="TCE (t-test)",
+    help="Percentage of predictions that Student's t-test refutes, given the outcomes of similar predictions.",
+    unit="percent",
+    value=tce_t,
+    error_bound=_error_bound,
+    error_bound_is_certain=False,
+    draws=_draws,
+    needs_whole_counts=True,
+    stands_in="request",
+    rank=110,
+)
