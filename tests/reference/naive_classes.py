@@ -64,7 +64,7 @@ def null_variance(kernel: Kernel, p: Floats) -> float:
         for j in range(n):
             if i != j:
                 total += kernel(p[i], p[j]) ** 2 * float((covariance[i] * covariance[j]).sum())
-    return 2.0 * total / (n * (n - 1.0)) ** 2
+    return float(2.0 * total / (n * (n - 1)) ** 2)
 
 
 def null_moments_by_enumeration(kernel: Kernel, p: Floats) -> tuple[float, float]:
