@@ -2,7 +2,7 @@
 
 import operator
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypedDict, get_args
 
 from monitor.errors import InputError
 from monitor.measures.checks import require_choice
@@ -14,6 +14,17 @@ DEFAULT_ALPHA: Final = 0.05
 DEFAULT_BINS: Final[Bins] = "pava_bc"
 DEFAULT_N_BINS: Final = 10
 DEFAULT_TEST: Final[Test] = "binomial"
+
+
+class TceKeywords(TypedDict, total=False):
+    """The options as keywords, for what hands them on."""
+
+    alpha: float
+    bins: Bins
+    n_bins: int
+    min_size: int | None
+    max_size: int | None
+    test: Test
 
 
 @dataclass(frozen=True, slots=True)
