@@ -40,6 +40,19 @@ _REPORT: Final[dict[str, Any]] = {
         },
     },
     "insufficient": None,
+    "diagnosis": {
+        "verdict": "prior_shift",
+        "sentence": "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to every "
+        "logit, which divides the odds by 1.30; beyond that the predictions are sound, and no refit is needed.",
+        "p_value": 2.1e-24,
+        "offset": -0.2612,
+        "offset_error": 0.0233,
+        "slope": 1.012,
+        "slope_error": 0.019,
+        "error": 0.0317,
+        "error_after_offset": 0.0024,
+        "prior_shift_p_value": 0.41,
+    },
 }
 
 EXAMPLES: Final[dict[str, Any]] = {

@@ -1,0 +1,183 @@
+"""Offset and slope of the logits."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+
+from monitor.errors import NotEnoughData
+from monitor.inference.cox import LOGIT_BOUND, fit_cox, logits, solve_offset
+from monitor.scores import GridTable, ScoreTable
+from tests.reference.naive_cox import errors_by_differences, fit_by_optimiser, minus_log_likelihood
+
+Floats = NDArray[np.float64]
+
+
+def simulated(
+    seed: int, n: int, *, slope: float = 1.0, offset: float = 0.0, mean: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Predictions p, and outcomes whose logits are slope * logit p + offset."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(mean, 1.2, n)
+    return expit(z), (rng.random(n) < expit(slope * z + offset)).astype(np.float64)
+
+
+@pytest.mark.parametrize(("slope", "offset", "mean"), [(1.0, 0.0, 0.0), (0.6, 0.8, -2.0), (1.7, -0.5, 1.0)])
+def test_the_fit_is_the_best_that_an_optimiser_finds(slope: float, offset: float, mean: float) -> None:
+    p, y = simulated(1, 300, slope=slope, offset=offset, mean=mean)
+    found = fit_cox(ScoreTable.from_events(p, y))
+    b, intercept, a = fit_by_optimiser(p, y)
+    assert found.slope is not None
+    assert found.intercept is not None
+    assert (found.offset, found.intercept, found.slope) == pytest.approx((b, intercept, a), abs=1e-5)
+    errors = errors_by_differences(p, y, found.intercept, found.slope)
+    assert (found.intercept_error, found.slope_error) == pytest.approx(errors, rel=1e-4)
+    w = np.ones(p.size)
+    at_offset = minus_log_likelihood(p, y, w, b, 1.0)
+    gained = 2.0 * (minus_log_likelihood(p, y, w, 0.0, 1.0) - minus_log_likelihood(p, y, w, intercept, a))
+    assert found.p_value == pytest.approx(math.exp(-gained / 2.0), rel=1e-6)  # the tail of chi-squared with 2 df
+    # With 1 degree of freedom it is that of the root, twice.
+    for p_value, statistic in (
+        (found.offset_p_value, 2.0 * (minus_log_likelihood(p, y, w, 0.0, 1.0) - at_offset)),
+        (found.slope_p_value, 2.0 * (at_offset - minus_log_likelihood(p, y, w, intercept, a))),
+    ):
+        assert p_value == pytest.approx(math.erfc(math.sqrt(max(0.0, statistic) / 2.0)), rel=1e-5)
+
+
+def test_the_fit_is_that_of_scikit_learn_with_weights_too() -> None:
+    p, y = simulated(2, 5000, slope=0.8, offset=0.3, mean=-1.0)
+    weight = np.random.default_rng(3).exponential(1.0, p.size)
+    for w in (None, weight):
+        found = fit_cox(ScoreTable.from_events(p, y, w))
+        # Its penalty cannot be left out under one name in all its versions; this much of it is none.
+        fitted = LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(logit(p)[:, None], y, w)
+        assert found.slope == pytest.approx(fitted.coef_[0, 0], rel=1e-5)
+        assert found.intercept == pytest.approx(fitted.intercept_[0], rel=1e-4)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 1e-9, 0.01, 0.3, 0.5, 0.9, 1.0]), st.integers(0, 1)), min_size=1),
+    st.integers(0, 9),
+)
+def test_whatever_the_table_the_fit_is_found_and_no_order_matters(events: list[tuple[float, int]], seed: int) -> None:
+    p, y = (np.array(each, np.float64) for each in zip(*events, strict=True))
+    found = fit_cox(ScoreTable.from_events(p, y))
+    order = np.random.default_rng(seed).permutation(p.size)
+    assert found == fit_cox(ScoreTable.from_events(p[order], y[order]))
+    for p_value in (found.p_value, found.offset_p_value, found.slope_p_value):
+        assert p_value is None or 0.0 <= p_value <= 1.0
+    assert math.isfinite(found.offset)
+    assert found.offset_error > 0.0
+    assert found.diverges is (np.unique(y).size == 1)
+    expected = float(expit(logits(p) + found.offset).sum())
+    # Of one kind alone, half an event of the other is expected.
+    wanted = float(np.clip(y.sum(), 0.5, y.size - 0.5))
+    assert expected == pytest.approx(wanted, rel=1e-6)
+
+
+def test_cells_say_the_same_as_single_predictions() -> None:
+    p, y = simulated(4, 20_000, slope=1.2, offset=0.2, mean=-3.0)
+    raw, cells = fit_cox(ScoreTable.from_events(p, y)), fit_cox(GridTable.from_events(p, y).to_scores())
+    assert (cells.offset, cells.slope, cells.slope_error) == pytest.approx(
+        (raw.offset, raw.slope, raw.slope_error), rel=1e-3
+    )
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_outcomes_of_one_kind_have_the_exact_tail(outcome: int) -> None:
+    p = np.array([0.1, 0.2, 0.3, 0.3])
+    found = fit_cox(ScoreTable.from_events(p, np.full(4, outcome)))
+    assert found.diverges
+    assert math.copysign(1.0, found.offset) == (1.0 if outcome else -1.0)
+    likely = np.prod(p if outcome else 1.0 - p)
+    assert found.offset_p_value == found.p_value == pytest.approx(min(1.0, 2.0 * likely))
+    assert found.slope is found.slope_p_value is None
+
+
+def test_what_cannot_be_has_the_probability_0() -> None:
+    assert fit_cox(ScoreTable.from_events([0.5, 1.0], [0, 0])).p_value == 0.0
+    assert fit_cox(ScoreTable.from_events([0.0, 0.5], [1, 1])).p_value == 0.0
+
+
+@pytest.mark.parametrize(("y", "slope"), [([0, 0, 1, 1], math.inf), ([1, 1, 0, 0], -math.inf)])
+def test_predictions_that_part_the_outcomes_have_an_infinite_slope(y: list[int], slope: float) -> None:
+    p = np.array([0.2, 0.3, 0.6, 0.9])
+    found = fit_cox(ScoreTable.from_events(p, y))
+    assert found.slope == slope
+    assert found.intercept is None
+    # With that slope, the outcomes are certain.
+    alone = minus_log_likelihood(p, np.array(y, np.float64), np.ones(4), 0.0, 1.0)
+    assert found.p_value == pytest.approx(math.exp(-alone))
+
+
+def test_where_they_part_them_but_for_one_value_that_keeps_its_frequency() -> None:
+    p, y = np.array([0.2, 0.5, 0.5, 0.5, 0.9]), np.array([0.0, 0.0, 0.0, 1.0, 1.0])
+    found = fit_cox(ScoreTable.from_events(p, y))
+    assert found.slope == math.inf
+    gained = minus_log_likelihood(p, y, np.ones(5), 0.0, 1.0) + math.log(1 / 3) + 2 * math.log(2 / 3)
+    assert found.p_value == pytest.approx(math.exp(-gained))
+
+
+def test_equal_predictions_have_no_slope() -> None:
+    found = fit_cox(ScoreTable.from_events([0.2] * 100, [1] * 40 + [0] * 60))
+    assert found.slope is found.intercept is found.slope_p_value is None
+    assert found.offset == pytest.approx(logit(0.4) - logit(0.2))
+    assert found.offset_error == pytest.approx(1.0 / math.sqrt(100 * 0.4 * 0.6))
+    assert found.p_value == found.offset_p_value
+
+
+def test_predictions_of_0_and_1_count_as_the_grids_last_logits() -> None:
+    assert logits(np.array([0.0, 1e-30, 0.5, 1.0])).tolist() == [-LOGIT_BOUND, -LOGIT_BOUND, 0.0, LOGIT_BOUND]
+    certain = fit_cox(ScoreTable.from_events([0.0, 0.3, 0.6, 1.0], [1, 0, 1, 1]))
+    near = fit_cox(
+        ScoreTable.from_events([float(expit(-LOGIT_BOUND)), 0.3, 0.6, float(expit(LOGIT_BOUND))], [1, 0, 1, 1])
+    )
+    assert certain.slope is not None
+    assert (certain.offset, certain.slope) == pytest.approx((near.offset, near.slope), rel=1e-6)
+
+
+def test_the_size_of_weights_does_not_matter() -> None:
+    p, y = simulated(5, 400, slope=0.8, mean=-1.0)
+    w = np.random.default_rng(6).exponential(1.0, p.size)
+    for outcome in (y, np.zeros(p.size), (p > 0.3).astype(np.float64)):
+        one, ten = (fit_cox(ScoreTable.from_events(p, outcome, factor * w)) for factor in (1.0, 10.0))
+        assert (one.offset, one.offset_error, one.offset_p_value, one.p_value) == pytest.approx(
+            (ten.offset, ten.offset_error, ten.offset_p_value, ten.p_value), rel=1e-6
+        )
+
+
+@pytest.mark.parametrize(("n", "mean", "weighted"), [(300, 0.0, False), (2000, -3.0, False), (600, -1.0, True)])
+def test_tests_have_their_size_and_intervals_their_coverage(n: int, mean: float, weighted: bool) -> None:
+    rng = np.random.default_rng(7)
+    runs, refused, covered = 600, np.zeros(3), np.zeros(2)
+    for run in range(runs):
+        p, y = simulated(1000 + run, n, mean=mean)
+        found = fit_cox(ScoreTable.from_events(p, y, rng.exponential(1.0, n) if weighted else None))
+        assert found.slope is not None
+        assert found.slope_error is not None
+        assert found.slope_p_value is not None
+        refused += np.array([found.offset_p_value, found.slope_p_value, found.p_value]) <= 0.05
+        covered += [
+            abs(found.offset) <= 1.96 * found.offset_error,
+            abs(found.slope - 1.0) <= 1.96 * found.slope_error,
+        ]
+    assert (np.abs(refused / runs - 0.05) <= 0.03).all(), refused / runs
+    assert (np.abs(covered / runs - 0.95) <= 0.03).all(), covered / runs
+
+
+def test_the_offset_is_found_from_far_away() -> None:
+    z = np.array([-17.0, 0.0, 17.0])
+    counts = np.array([1e6, 1.0, 1e6])
+    for hits in (1e-3, 1.0, 1e6, 2e6):
+        assert counts @ expit(z + solve_offset(z, counts, hits)) == pytest.approx(hits, rel=1e-9)
+
+
+def test_an_empty_table_is_refused() -> None:
+    with pytest.raises(NotEnoughData, match="the Cox fit needs at least 1 event, got 0"):
+        fit_cox(ScoreTable.from_events([], []))
