@@ -17,41 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-
-@njit(cache=True, nogil=True)
-def _push(key: NDArray[np.float64], mass: NDArray[np.float64], size: int, new_key: float, new_mass: float) -> None:
-    """Put a mass on a heap of ``size`` that has the largest key on top."""
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
-        if key[parent] >= new_key:
-            break
-        key[at] = key[parent]
-        mass[at] = mass[parent]
-        at = parent
-    key[at] = new_key
-    mass[at] = new_mass
-
-
-@njit(cache=True, nogil=True)
-def _pop(key: NDArray[np.float64], mass: NDArray[np.float64], size: int) -> None:
-    """Take the top off a heap of ``size``."""
-    last = size - 1
-    moved_key, moved_mass = key[last], mass[last]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= last:
-            break
-        if child + 1 < last and key[child + 1] > key[child]:
-            child += 1
-        if key[child] <= moved_key:
-            break
-        key[at] = key[child]
-        mass[at] = mass[child]
-        at = child
-    key[at] = moved_key
-    mass[at] = moved_mass
+from monitor.kernels.heap import pop, push
 
 
 @njit(cache=True, nogil=True)
@@ -92,10 +58,10 @@ def _supremum(
             mass[0] -= cut
             if mass[0] > 0.0:
                 break
-            _pop(key, mass, size)
+            pop(key, mass, size)
             size -= 1
         if point > 0.0:
-            _push(key, mass, size, point, 2.0 * gap - owed)
+            push(key, mass, size, point, 2.0 * gap - owed)
             size += 1
     return total + cost
 

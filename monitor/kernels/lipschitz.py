@@ -19,41 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-
-@njit(cache=True, nogil=True)
-def _push(heap_key: NDArray[np.float64], heap_piece: NDArray[np.int64], size: int, key: float, piece: int) -> None:
-    """Put a piece on a heap of ``size`` pieces that has the largest key on top."""
-    at = size
-    while at > 0:
-        parent = (at - 1) >> 1
-        if heap_key[parent] >= key:
-            break
-        heap_key[at] = heap_key[parent]
-        heap_piece[at] = heap_piece[parent]
-        at = parent
-    heap_key[at] = key
-    heap_piece[at] = piece
-
-
-@njit(cache=True, nogil=True)
-def _pop(heap_key: NDArray[np.float64], heap_piece: NDArray[np.int64], size: int) -> None:
-    """Take the top off a heap of ``size`` pieces."""
-    last = size - 1
-    key, piece = heap_key[last], heap_piece[last]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= last:
-            break
-        if child + 1 < last and heap_key[child + 1] > heap_key[child]:
-            child += 1
-        if heap_key[child] <= key:
-            break
-        heap_key[at] = heap_key[child]
-        heap_piece[at] = heap_piece[child]
-        at = child
-    heap_key[at] = key
-    heap_piece[at] = piece
+from monitor.kernels.heap import pop, push
 
 
 @njit(cache=True, nogil=True)
@@ -99,8 +65,8 @@ def _dynamic_programme(
         gap = 2.0 if i == 0 else location[i] - location[i - 1]
         level[i] = prefix
         length[i] = gap if i == 0 else 2.0 * gap
-        _push(steepest_key, steepest, n_steepest, -prefix, i)
-        _push(lowest_key, lowest, n_lowest, prefix, i)
+        push(steepest_key, steepest, n_steepest, -prefix, i)
+        push(lowest_key, lowest, n_lowest, prefix, i)
         n_steepest += 1
         n_lowest += 1
         _lengthen(tree, rank[i], length[i])
@@ -114,7 +80,7 @@ def _dynamic_programme(
                 _lengthen(tree, rank[piece], -cut)
                 if length[piece] > 0.0:
                     break
-                _pop(steepest_key, steepest, n_steepest)
+                pop(steepest_key, steepest, n_steepest)
                 n_steepest -= 1
             excess = gap
             while excess > 0.0 and n_lowest > 0:
@@ -125,7 +91,7 @@ def _dynamic_programme(
                 _lengthen(tree, rank[piece], -cut)
                 if length[piece] > 0.0:
                     break
-                _pop(lowest_key, lowest, n_lowest)
+                pop(lowest_key, lowest, n_lowest)
                 n_lowest -= 1
         prefix += weight[i]
         # V_i rises along the pieces of level below the prefix sum: those of a rank below the next piece's.
