@@ -8,6 +8,7 @@ from typing import Final
 from monitor.errors import NotEnoughData, SettingsError
 from monitor.evaluation.report import MeasureResult
 from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
+from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
@@ -71,6 +72,7 @@ def assess(
     minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,
+    progress: Progress | None = None,
 ) -> Assessment:
     """Measure a table, with intervals and levels under calibration.
 
@@ -82,13 +84,15 @@ def assess(
         m rows.
     measures
         Those wanted, by name. One that is not defined on this table (TCE on weights, or a value that is not finite)
-        is left out of the result. Weights have values and no uncertainty.
+        is left out of the result.
     minimum
         How much must be known; ``Minimum()`` if left out.
     draws
         Resamples for intervals and levels; 0 leaves both out.
     seed
         For the resamples; the table's content if left out, so that the same table gives the same numbers.
+    progress
+        Told the share of the work done, now and then.
 
     Raises
     ------
@@ -98,7 +102,9 @@ def assess(
     result = point_values(table, measures=measures, minimum=minimum or Minimum())
     chosen = {name: measures[name] for name in result.measures}
     values = {name: each.value for name, each in result.measures.items()}
-    return with_uncertainty(result, uncertainty(table, chosen, values, draws=draws, seed=seed)) if values else result
+    if not values:
+        return result
+    return with_uncertainty(result, uncertainty(table, chosen, values, draws=draws, seed=seed, progress=progress))
 
 
 def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:

@@ -10,6 +10,7 @@ from monitor.evaluation.assess import GIVEN, Minimum, assess
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
@@ -29,6 +30,7 @@ def evaluate(
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,
+    progress: Progress | None = None,
     model: str = UNNAMED,
     version: str = UNVERSIONED,
     segment: str = ALL,
@@ -42,8 +44,9 @@ def evaluate(
     y
         Outcomes, shape (n,): 0 or 1 (or bool), nan for a prediction whose outcome is not known.
     weight
-        shape (n,), every value finite and >= 0; 1 each if left out. With weights there are no intervals and levels, and
-        no measure that needs whole counts; ``n`` and ``positives`` still count predictions.
+        shape (n,), every value finite and >= 0; 1 each if left out. Only their ratios matter: they say how much an
+        event counts, not how often it was seen. With weights there is no measure that needs whole counts; ``n`` and
+        ``positives`` still count predictions.
     time_ms
         Times of the predictions, shape (n,), milliseconds since the epoch: the report says which times it covers.
     measures
@@ -54,6 +57,8 @@ def evaluate(
         Resamples for intervals and levels under calibration, at least 19; 0 leaves both out.
     seed
         For the resamples; the data themselves if left out, so that the same data give the same report.
+    progress
+        Told the share of the work done, now and then.
     model, version, segment
         What the report says it is about.
 
@@ -88,7 +93,7 @@ def evaluate(
     if weights is not None:
         check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
     table = ScoreTable.from_events(prediction[known], outcome[known], None if weights is None else weights[known])
-    assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed)
+    assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed, progress=progress)
     n = int(np.count_nonzero(known))
     return Report(
         model=model,

@@ -14,7 +14,7 @@ from monitor.evaluation.assess import Assessment, Minimum, assess, point_values,
 from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of
 from monitor.evaluation.lookup import current_version, find_series, listed
 from monitor.evaluation.report import Report, ReportKey, Snapshot
-from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
+from monitor.evaluation.uncertainty import WINDOW_DRAWS, Uncertainty, uncertainty
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.resampling import LEAST_DRAWS
@@ -91,7 +91,7 @@ class Evaluator:
         *,
         interval_seconds: float = 10.0,
         minimum: Minimum | None = None,
-        draws: int = DRAWS,
+        draws: int = WINDOW_DRAWS,
         measures: Mapping[str, Measure] = WINDOW_MEASURES,
         max_series: int = 1000,
         clock: Clock | None = None,

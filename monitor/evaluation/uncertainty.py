@@ -5,38 +5,46 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from monitor.evaluation.report import MeasureResult
-from monitor.inference import coarsen, intervals, null_level
-from monitor.measures.base import Measure
-from monitor.scores import ScoreTable, grid
+from monitor.inference import NullLevel, Progress, intervals, null_level
+from monitor.measures.base import LARGEST, Measure
+from monitor.scores import ScoreTable
 
-DRAWS: Final = 199
-"""Resamples for dashboards and reports: enough for p-values down to .005."""
+WINDOW_DRAWS: Final = 199
+"""Resamples for windows, which are renewed all the time: enough for p-values down to .005."""
+
+DRAWS: Final = 999
+"""Resamples for files and data that are handed over: p-values down to .001."""
+
+_LEVELS_SHARE: Final = 0.6
+"""Of the time that levels and intervals take together."""
 
 
 class Uncertainty(NamedTuple):
     """How far one measure of one table can be relied on.
 
-    The interval is kept as its radius: where new events have moved the value, the interval of up to now moves along.
-    What is of resampling is None where nothing was drawn.
+    The interval is kept as its distances from the value: where new events have moved the value, the interval of up to
+    now moves along, and the p-value follows from the draws of up to now. What is of resampling is None where nothing
+    was drawn.
     """
 
     error_bound: float
     """How far the value can lie from that of the raw predictions; of some measures an estimate."""
-    radius: float | None = None
-    """Half the width of the 95% interval; None also for a measure that has none."""
-    null_mean: float | None = None
-    null_q95: float | None = None
-    p_value: float | None = None
+    below: float | None = None
+    """From the 95% interval's lower end to the value."""
+    above: float | None = None
+    """From the value to the upper end."""
+    level: NullLevel | None = None
 
     def about(self, result: MeasureResult) -> MeasureResult:
         """A measure's result with this uncertainty."""
+        level = self.level
         return replace(
             result,
-            lower=None if self.radius is None else max(0.0, result.value - self.radius),
-            upper=None if self.radius is None else result.value + self.radius,
-            null_mean=self.null_mean,
-            null_q95=self.null_q95,
-            p_value=self.p_value,
+            lower=None if self.below is None else max(0.0, result.value - self.below),
+            upper=None if self.above is None else min(LARGEST[result.unit], result.value + self.above),
+            null_mean=None if level is None else level.mean,
+            null_q95=None if level is None else level.q95,
+            p_value=None if level is None else level.p_value_of(result.value),
             error_bound=self.error_bound,
         )
 
@@ -48,16 +56,14 @@ def uncertainty(
     *,
     draws: int = DRAWS,
     seed: int | None = None,
+    progress: Progress | None = None,
 ) -> Mapping[str, Uncertainty]:
     """Error bounds, intervals and levels under calibration.
-
-    Intervals and levels come from the table's cells, and from nothing else: how the events of a weighted table vary
-    does not follow from sums of weights, so it has error bounds alone.
 
     Parameters
     ----------
     table
-        m rows.
+        m rows. Intervals and levels are drawn on its cells where it has more rows than the grid.
     measures
         Those wanted, by name.
     values
@@ -66,6 +72,8 @@ def uncertainty(
         Number of resamples: 0, or at least 19.
     seed
         Seed of the draws; the table's content if left out.
+    progress
+        Told the share of the work done, now and then.
 
     Raises
     ------
@@ -75,15 +83,26 @@ def uncertainty(
         ``draws`` is too small.
     """
     bounds = {name: measure.error_bound(table, values[name]) for name, measure in measures.items()}
-    if draws == 0 or table.weighted:
+    if draws == 0:
         return {name: Uncertainty(bound) for name, bound in bounds.items()}
-    # Once for all measures; a table of fewer rows is drawn from as it is.
-    cells = coarsen(table) if table.rows > grid.cell_count() else table
-    levels = null_level(cells, measures.values(), draws=draws, seed=seed)
-    found_intervals = intervals(cells, measures.values(), draws=draws, seed=seed)
-    result = {}
-    for name, measure in measures.items():
-        level, found = levels[measure.name], found_intervals.get(measure.name)
-        radius = None if found is None else found.upper - measure.value(cells)
-        result[name] = Uncertainty(bounds[name], radius, level.mean, level.q95, level.p_value)
-    return result
+
+    def levels_progress(share: float) -> None:
+        if progress is not None:
+            progress(_LEVELS_SHARE * share)
+
+    def intervals_progress(share: float) -> None:
+        if progress is not None:
+            progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share)
+
+    by_name = {measure.name: values[name] for name, measure in measures.items()}
+    levels = null_level(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=levels_progress)
+    found = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
+    return {
+        name: Uncertainty(
+            bounds[name],
+            values[name] - found[measure.name].lower,
+            found[measure.name].upper - values[name],
+            levels[measure.name],
+        )
+        for name, measure in measures.items()
+    }

@@ -1,7 +1,22 @@
 """How sure a measure is: intervals, and levels under calibration, by resampling."""
 
+from monitor.inference.concentration import deviation_probability, deviation_radius
 from monitor.inference.interval import Interval, interval, intervals
-from monitor.inference.null_level import NamedMeasure, NullLevel, null_level
-from monitor.inference.resampling import coarsen
+from monitor.inference.named import NamedMeasure
+from monitor.inference.null_level import NullLevel, null_level
+from monitor.inference.resampling import Progress, coarsen
+from monitor.inference.smoothed import smoothed_rates
 
-__all__ = ["Interval", "NamedMeasure", "NullLevel", "coarsen", "interval", "intervals", "null_level"]
+__all__ = [
+    "Interval",
+    "NamedMeasure",
+    "NullLevel",
+    "Progress",
+    "coarsen",
+    "deviation_probability",
+    "deviation_radius",
+    "interval",
+    "intervals",
+    "null_level",
+    "smoothed_rates",
+]

@@ -1,15 +1,31 @@
-"""Confidence intervals for the measures that are semi-norms of the residual measure."""
+"""Confidence intervals of the measures, each kind of measure in the way that is honest for it."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
-from monitor.inference.null_level import NamedMeasure
-from monitor.inference.resampling import generator, percent_point_95, resampled
-from monitor.kernels.draws import add_poisson_deviations
+from monitor.inference.named import NamedMeasure
+from monitor.inference.null_level import of_outcomes
+from monitor.inference.resampling import (
+    DEVIATIONS,
+    REFITTED,
+    Progress,
+    deviations,
+    generator,
+    outcomes,
+    percent_point_95,
+    require_draws,
+    resampled,
+)
+from monitor.inference.smoothed import smoothed_rates
 from monitor.scores import ScoreTable
+
+_NORMAL_975: Final = float(stats.norm.ppf(0.975))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,76 +35,202 @@ class Interval:
     Attributes
     ----------
     lower, upper
-        Its ends; ``lower`` is at least 0.
+        Its ends, within the measure's range.
     debiased
-        sqrt(max(0, value^2 - E[N(v* - v)^2])): the value less what chance adds to it.
+        The value less what chance adds to it, where it is a semi-norm of the residuals (but for an offset):
+        sqrt(max(0, N(v)^2 - E[N(v* - v)^2])). None for another measure.
     """
 
     lower: float
     upper: float
-    debiased: float
+    debiased: float | None = None
 
 
-def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed: int | None = None) -> Interval | None:
-    r"""Confidence interval of a measure N that is a semi-norm of the residual measure v.
+def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed: int | None = None) -> Interval:
+    r"""Confidence interval of a measure.
 
-    .. math:: N(v_n) \pm q_{.95}[N(v^* - v_n)]
+    What it is of, and how it is found, depends on what the measure is:
 
-    with v* the Poisson bootstrap of the rows: positives ~ Poisson(positives), negatives ~ Poisson(negatives). By the
-    triangle inequality N(v) is no farther from N(v_n) than N(v_n - v), whose law N(v* - v_n) imitates, also at
-    calibration, where the percentile bootstrap covers nothing.
+    A semi-norm N of the residual measure v, but for an offset
+        The interval is of the measure of the law that the events come from,
+
+        .. math:: N(v_n) \pm q_{.95}[N(v^* - v_n)]
+
+        with v* the Poisson bootstrap of the rows. By the triangle inequality N(v) is no farther from N(v_n) than
+        N(v_n - v), whose law N(v* - v_n) imitates, also at calibration, where the percentile bootstrap covers nothing.
+    Enclosed by semi-norms (intCE, surrogate intCE)
+        The interval is of the measure of the law, too: its ends follow from semi-norms that bound it, each of which is
+        known up to a radius as above; the radii hold together.
+    The mean of a loss (Brier score, log loss)
+        The interval is of the expected loss: the central limit theorem with Hall's correction for skewness ("On the
+        Removal of Skewness by Transformation", 1992), without which the loss of few positives is covered too rarely.
+    Any other (TCE)
+        There is no value of the law: it depends on the number of events. The interval is of the mean over windows with
+        these predictions and outcomes of the same law: the value +- the 95% point of how far draws lie from their
+        mean, the draws being of outcomes at the rates of a smoothed calibration curve. (Raw bootstrap draws would add
+        their noise to that of the outcomes, and lie where no window does.)
 
     Parameters
     ----------
     table
-        m rows of whole counts. The value is exact; draws of a table of more rows than the grid has cells are made on
-        the grid.
+        m rows. The value is exact; draws of a table of more rows than the grid has cells are made on the grid.
     measure
         Which measure.
     draws
-        Number of draws, at least 19.
+        Number of draws, at least 19; a measure that declares ``max_draws`` sees no more than those.
     seed
         Seed of the draws; the table's content if left out.
-
-    Returns
-    -------
-    Interval or None
-        None for a measure that is no semi-norm.
 
     Raises
     ------
     NotEnoughData
         The table is empty.
     InputError
-        The table is weighted, or ``draws`` is too small.
+        ``draws`` is too small, or the table is weighted and the measure takes no weights.
     """
-    return intervals(table, [measure], draws=draws, seed=seed).get(measure.name)
+    return intervals(table, [measure], draws=draws, seed=seed)[measure.name]
 
 
 def intervals(
-    table: ScoreTable, measures: Iterable[NamedMeasure], *, draws: int = 199, seed: int | None = None
+    table: ScoreTable,
+    measures: Iterable[NamedMeasure],
+    *,
+    draws: int = 199,
+    seed: int | None = None,
+    values: Mapping[str, float] | None = None,
+    progress: Progress | None = None,
 ) -> Mapping[str, Interval]:
-    """:func:`interval` of each measure that has one, by name. All see the same draws, which are made once."""
-    norms = {measure: measure.norms for measure in measures if measure.norms is not None}
-    if not norms:
-        return {}
+    """:func:`interval` of each measure, by name. All see the same draws, which are made once.
+
+    Parameters
+    ----------
+    table, draws, seed
+        See :func:`interval`.
+    measures
+        Which measures.
+    values
+        Each measure of the table by its name, where they are known already.
+    progress
+        Told the share of the work done, now and then.
+    """
+    require_draws(draws)
+    chosen = list(measures)
     cells = resampled(table, "an interval")
-    rng = generator(cells, draws, seed)
-    moved = np.zeros((draws, cells.rows))
-    for count, residual in (
-        (cells.positives, cells.positives - cells.positive_sum),
-        (cells.negatives, -cells.negative_sum),
-    ):
-        each = np.divide(residual, count, out=np.zeros(cells.rows), where=count > 0.0)
-        add_poisson_deviations(rng, count, each, moved)
-    result = {}
-    for measure, norm in norms.items():
-        distance = norm(cells, moved)
-        value = measure.value(table)
-        radius = percent_point_95(distance)
-        result[measure.name] = Interval(
-            lower=max(0.0, value - radius),
-            upper=value + radius,
-            debiased=math.sqrt(max(0.0, value**2 - float(np.mean(distance**2)))),
+    known = {measure.name: measure.value(table) for measure in chosen} if values is None else values
+    enclosed = [measure for measure in chosen if measure.norms is not None or measure.envelope is not None]
+    means = [measure for measure in chosen if measure not in enclosed and measure.losses is not None]
+    others = [measure for measure in chosen if measure not in enclosed and measure not in means]
+    work = _Work(progress, (len(enclosed) + len(others)) * draws)
+
+    found: dict[str, Interval] = {}
+    for name, distance in _distances(cells, enclosed, draws, generator(cells, seed, DEVIATIONS), work).items():
+        found[name] = _enclosed(table, next(each for each in enclosed if each.name == name), known[name], distance)
+    for measure in means:
+        found[measure.name] = _of_mean(table, measure, known[measure.name])
+    if others:
+        rng = generator(cells, seed, REFITTED)
+        for name, radius in _spreads(cells, others, draws, rng, work).items():
+            found[name] = Interval(known[name] - radius, known[name] + radius)
+    return {
+        measure.name: replace(
+            found[measure.name],
+            lower=max(0.0, found[measure.name].lower),
+            upper=min(measure.largest, found[measure.name].upper),
         )
+        for measure in chosen
+    }
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is done of what there is to do."""
+
+    progress: Progress | None
+    steps: int
+    done: int = 0
+
+    def advance(self, steps: int) -> None:
+        self.done += steps
+        if self.progress is not None:
+            self.progress(self.done / self.steps)
+
+
+def _distances(
+    cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: _Work
+) -> Mapping[str, NDArray[np.float64]]:
+    """Of each measure, its semi-norms of the bootstrap's deviations, (draws, k)."""
+    if not measures:
+        return {}
+    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
+    for moved in deviations(rng, cells, draws):
+        for measure in measures:
+            if measure.norms is not None:
+                parts[measure.name].append(measure.norms(cells, moved)[:, None])
+            elif measure.envelope is not None:
+                parts[measure.name].append(measure.envelope.norms(cells, moved))
+            work.advance(len(moved))
+    return {name: np.concatenate(each) for name, each in parts.items()}
+
+
+def _enclosed(table: ScoreTable, measure: NamedMeasure, value: float, distance: NDArray[np.float64]) -> Interval:
+    """The interval that distances (draws, k) make."""
+    if measure.norms is not None:
+        radius = percent_point_95(distance[:, 0])
+        size = value - (0.0 if measure.offset is None else measure.offset(table))
+        debiased = math.sqrt(max(0.0, size**2 - float(np.mean(distance**2))))
+        return Interval(max(value - size, value - radius), value + radius, debiased + value - size)
+    if measure.envelope is None:
+        raise TypeError(f"{measure.name} has neither norms nor an envelope")
+    # Each semi-norm in units of its own 95% point; then the one that is farthest off counts.
+    points = np.array([percent_point_95(column) for column in distance.T])
+    farthest = np.divide(distance, points, out=np.zeros_like(distance), where=points > 0.0).max(axis=1)
+    lower, upper = measure.envelope.ends(table, percent_point_95(farthest) * points)
+    return Interval(min(lower, value), max(upper, value))
+
+
+def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:
+    """The interval of a mean loss, by Hall's transformation of the studentised mean."""
+    if measure.losses is None:
+        raise TypeError(f"{measure.name} is not the mean of a loss")
+    squares = np.stack([table.positive_squares, table.negative_squares])
+    weights = np.stack([table.positives, table.negatives])
+    held = weights > 0.0
+    away = measure.losses(table)[held] - value
+    spread = math.sqrt(float(squares[held] @ away**2))
+    if spread == 0.0:
+        return Interval(value, value)
+    # Of weights in one row that are not equal, the sum of cubes is at least this.
+    skewness = float((squares[held] ** 2 / weights[held]) @ away**3) / spread**3
+    return Interval(
+        value - spread / table.total * _unskewed(_NORMAL_975, skewness),
+        value - spread / table.total * _unskewed(-_NORMAL_975, skewness),
+    )
+
+
+def _unskewed(point: float, skewness: float) -> float:
+    """The point of a studentised mean that Hall's transformation takes to a point of the normal law.
+
+    The transformation is T + s T^2 / 3 + s^2 T^3 / 27 + s / 6, s the skewness of the sum.
+    """
+    if abs(skewness) < 1e-6:
+        return point
+    return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (point - skewness / 6.0))) - 1.0)
+
+
+def _spreads(
+    cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: _Work
+) -> Mapping[str, float]:
+    """The 95% point of each measure's distance from its mean, over outcomes at smoothed rates."""
+    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
+    drawn = 0
+    for positives in outcomes(rng, cells, smoothed_rates(cells), draws):
+        for measure in measures:
+            if measure.max_draws > drawn:
+                parts[measure.name].append(of_outcomes(cells, measure, positives[: measure.max_draws - drawn]))
+            work.advance(len(positives))
+        drawn += len(positives)
+    result = {}
+    for name, each in parts.items():
+        drawn_values = np.concatenate(each)
+        result[name] = percent_point_95(np.abs(drawn_values - drawn_values.mean()))
     return result

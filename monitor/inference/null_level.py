@@ -1,47 +1,32 @@
 """What each measure would be if the model were calibrated."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.inference.resampling import generator, percent_point_95, resampled
-from monitor.kernels.draws import binomial_draws
+from monitor.inference.named import NamedMeasure
+from monitor.inference.resampling import (
+    NULL,
+    PAIRS,
+    Progress,
+    coarsen,
+    generator,
+    outcomes,
+    percent_point_95,
+    require_draws,
+    resampled,
+)
 from monitor.scores import ScoreTable
 
 _ROUNDING: Final = 1e-9
 """A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
-
-class NamedMeasure(Protocol):
-    """What resampling needs of a measure."""
-
-    @property
-    def name(self) -> str:
-        """Its key in a report."""
-        ...
-
-    @property
-    def value(self) -> Callable[[ScoreTable], float]:
-        """The measure of a table."""
-        ...
-
-    @property
-    def norms(self) -> Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]] | None:
-        """(table, residual (draws, m)) -> (draws,), if the measure less its offset is a semi-norm of the residuals."""
-        ...
-
-    @property
-    def offset(self) -> Callable[[ScoreTable], float] | None:
-        """What the measure adds to its semi-norm, from the predictions alone."""
-        ...
-
-    @property
-    def draws(self) -> Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]] | None:
-        """``value`` of many drawn outcomes, positives (draws, m), at once, if there is a faster way than one by one."""
-        ...
+_PAIRS: Final = 3
+"""Draws of the raw predictions and of their cells that tell what cells do to a measure: the two move together, so that
+their difference hardly varies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,32 +41,59 @@ class NullLevel:
         95% point: the value lies above it just where the p-value is at most .05.
     p_value
         (1 + number of draws that reach the value) / (1 + number of draws): how often a calibrated model does as badly.
+    law
+        float64, shape (draws,), ascending: the draws themselves, by which other values can be judged.
     """
 
     mean: float
     q95: float
     p_value: float
+    law: NDArray[np.float64] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, law: NDArray[np.float64], value: float) -> "NullLevel":
+        """The level that draws of a calibrated model's measure make, in any order, and what they say of a value."""
+        ascending = np.sort(law)
+        return cls(float(law.mean()), percent_point_95(law), _p_value(ascending, value), ascending)
+
+    def p_value_of(self, value: float) -> float:
+        """The p-value of another value of the same measure, as after some more events."""
+        return _p_value(self.law, value)
 
 
 def null_level(
-    table: ScoreTable, measures: Iterable[NamedMeasure], *, draws: int = 199, seed: int | None = None
+    table: ScoreTable,
+    measures: Iterable[NamedMeasure],
+    *,
+    draws: int = 199,
+    seed: int | None = None,
+    values: Mapping[str, float] | None = None,
+    progress: Progress | None = None,
 ) -> Mapping[str, NullLevel]:
     """Level, 95% point and p-value of each measure under calibration.
 
     The outcomes of each row are drawn anew, y* ~ Binomial(events, prediction), and every measure is computed of every
-    draw. All measures see the same draws. A table of more rows than the grid has cells is put on the grid first, the
-    value that is compared with the draws included.
+    draw. All measures see the same draws. A weighted row is drawn as as many equal events as vary alike.
+
+    A table of more rows than the grid has cells is drawn on the grid. What the grid does to a measure that is no norm
+    of the residuals is then found from a few calibrated draws of the table itself beside those of its cells, and added
+    to the level, which so is one of the table's own values.
 
     Parameters
     ----------
     table
-        m rows of whole counts.
+        m rows.
     measures
         Which measures.
     draws
-        Number of draws, at least 19; 199 serve a dashboard, 999 an alert.
+        Number of draws, at least 19; 199 serve a dashboard, 999 an alert. A measure that declares ``max_draws`` sees
+        the first so many of them.
     seed
         Seed of the draws; the table's content if left out, so that equal tables have equal levels.
+    values
+        Each measure of the table by its name, where they are known already.
+    progress
+        Told the share of the work done, now and then.
 
     Returns
     -------
@@ -93,35 +105,75 @@ def null_level(
     NotEnoughData
         The table is empty.
     InputError
-        The table is weighted, or ``draws`` is too small.
+        ``draws`` is too small, or the table is weighted and a measure takes no weights.
     """
-    table = resampled(table, "a null level")
-    rng = generator(table, draws, seed)
-    counts = table.counts
-    positives = binomial_draws(rng, counts.astype(np.int64), table.score, draws)
-    residual = positives - counts * table.score
+    require_draws(draws)
+    chosen = list(measures)
+    cells = resampled(table, "a null level")
+    rng = generator(cells, seed, NULL)
+    laws: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in chosen}
+    drawn = 0
+    for positives in outcomes(rng, cells, cells.score, draws):
+        for place, measure in enumerate(chosen):
+            left = measure.max_draws - drawn
+            if left > 0:
+                laws[measure.name].append(of_outcomes(cells, measure, positives[:left]))
+            if progress is not None:
+                progress((drawn + len(positives) * (place + 1) / len(chosen)) / draws)
+        drawn += len(positives)
+    effects = {} if cells is table else _grid_effects(table, cells, chosen, seed)
     levels = {}
-    for measure in measures:
-        if measure.norms is not None:
-            null = measure.norms(table, residual) + (0.0 if measure.offset is None else measure.offset(table))
-        elif measure.draws is not None:
-            null = measure.draws(table, positives)
-        else:
-            null = np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])
-        reached = int((null >= measure.value(table) * (1.0 - _ROUNDING)).sum())
-        levels[measure.name] = NullLevel(
-            mean=float(null.mean()), q95=percent_point_95(null), p_value=(1 + reached) / (1 + draws)
-        )
+    for measure in chosen:
+        law = np.concatenate(laws[measure.name]) + effects.get(measure.name, 0.0)
+        value = measure.value(table) if values is None else values[measure.name]
+        levels[measure.name] = NullLevel.of(law, value)
     return levels
+
+
+def of_outcomes(table: ScoreTable, measure: NamedMeasure, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,)."""
+    if measure.norms is not None:
+        offset = 0.0 if measure.offset is None else measure.offset(table)
+        return measure.norms(table, positives - table.counts * table.score) + offset
+    if measure.draws is not None:
+        return measure.draws(table, positives)
+    return np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])
 
 
 def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTable:
     """The table's predictions with other outcomes, all events of a row at its score; positives (m,)."""
-    negatives = table.counts - positives
+    counts = table.counts
+    negatives = counts - positives
+    squares = None
+    if table.squares is not None:
+        share = np.divide(positives, counts, out=np.zeros(table.rows), where=counts > 0.0)
+        squares = table.squares.sum(axis=0) * np.stack([share, 1.0 - share])
     return replace(
         table,
         positives=positives,
         negatives=negatives,
         positive_sum=positives * table.score,
         negative_sum=negatives * table.score,
+        squares=squares,
     )
+
+
+def _grid_effects(
+    table: ScoreTable, cells: ScoreTable, measures: Sequence[NamedMeasure], seed: int | None
+) -> Mapping[str, float]:
+    """By how much a calibrated table's own value lies above that of its cells, by the measure's name."""
+    # A norm of the residuals moves by far less than it varies.
+    others = [measure for measure in measures if measure.norms is None]
+    effects = {measure.name: 0.0 for measure in others}
+    if others:
+        for positives in next(outcomes(generator(cells, seed, PAIRS), table, table.score, _PAIRS)):
+            drawn = with_outcomes(table, positives)
+            on_cells = coarsen(drawn)
+            for measure in others:
+                effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
+    return effects
+
+
+def _p_value(law: NDArray[np.float64], value: float) -> float:
+    reached = law.size - int(np.searchsorted(law, value - _ROUNDING * abs(value), side="left"))
+    return (1 + reached) / (1 + law.size)

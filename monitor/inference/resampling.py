@@ -1,5 +1,6 @@
-"""What resampling works on: which rows, which random numbers, which quantile."""
+"""What resampling works on: which rows, which random numbers, how many at a time, which quantile."""
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -7,11 +8,24 @@ import xxhash
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.kernels.draws import add_poisson_deviations, binomial_draws
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 
 LEAST_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
+
+CHUNK: Final = 200
+"""Draws that are held at a time: of a whole grid of cells they take 8 MB, whatever the number asked for."""
+
+_PSEUDO_EVENTS: Final = 1.0
+"""Positives, and negatives, that the bootstrap adds where the model expects them."""
+
+Progress = Callable[[float], None]
+"""Called with the share of the work that is done, in (0, 1]."""
+
+NULL, PAIRS, DEVIATIONS, REFITTED, RANKS = range(5)
+"""Streams of random numbers: what one thing draws must not depend on what else is drawn."""
 
 
 def coarsen(table: ScoreTable) -> ScoreTable:
@@ -26,17 +40,13 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     -------
     ScoreTable
         At most as many rows as the grid has cells, whatever the number of events.
-
-    Raises
-    ------
-    InputError
-        The table is weighted: the grid counts whole events.
     """
-    if table.weighted:
-        raise InputError("a weighted table does not fit the grid, which counts whole events; leave the weights out")
     if not table.exact or table.rows == 0:
         return table
     cell = grid.locate(table.score)
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
+    if table.squares is not None:
+        return _coarsen_weighted(table, table.squares, cell[first], first)
     above = grid.to_units(table.score) - grid.anchors()[cell]
     rows = np.zeros((table.rows, COLUMNS), np.int64)
     for count, column, column_of_sum in (
@@ -45,8 +55,29 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     ):
         rows[:, column] = count.astype(np.int64)
         rows[:, column_of_sum] = rows[:, column] * above
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
     return GridTable(cell[first], np.add.reduceat(rows, first, axis=0)).to_scores()
+
+
+def _coarsen_weighted(
+    table: ScoreTable, squares: NDArray[np.float64], cell: NDArray[np.int64], first: NDArray[np.int64]
+) -> ScoreTable:
+    """Weights are no whole numbers, so cells of theirs are sums of floats: a table, but none that merges."""
+    positives, negatives, positive_sum, negative_sum = (
+        np.add.reduceat(column, first)
+        for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
+    )
+    lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
+    mean = (positive_sum + negative_sum) / (positives + negatives)
+    return ScoreTable(
+        score=np.clip(mean, lower, np.nextafter(upper, lower)),
+        positives=positives,
+        negatives=negatives,
+        positive_sum=positive_sum,
+        negative_sum=negative_sum,
+        lower=lower,
+        upper=upper,
+        squares=np.add.reduceat(squares, first, axis=1),
+    )
 
 
 def resampled(table: ScoreTable, what: str) -> ScoreTable:
@@ -56,32 +87,78 @@ def resampled(table: ScoreTable, what: str) -> ScoreTable:
     ------
     NotEnoughData
         The table is empty.
-    InputError
-        The table is weighted: how its events vary is not known from their weights' sums.
     """
-    if table.weighted:
-        raise InputError(f"{what} needs whole counts, got a weighted table; leave the weights out")
     if table.rows == 0:
         raise NotEnoughData(f"{what} needs at least 1 event, got 0")
     return coarsen(table) if table.rows > grid.cell_count() else table
 
 
-def generator(table: ScoreTable, draws: int, seed: int | None) -> np.random.Generator:
-    """The random numbers for a table: its content is the default seed, so that a report can be recomputed.
-
-    Raises
-    ------
-    InputError
-        ``draws`` is too small for a 95% point.
-    """
+def require_draws(draws: int) -> None:
+    """Raise InputError if the draws are too few for a 95% point."""
     if draws < LEAST_DRAWS:
         raise InputError(f"draws must be at least {LEAST_DRAWS}, got {draws}")
+
+
+def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Generator:
+    """The random numbers for a table: its content is the default seed, so that a report can be recomputed."""
     if seed is None:
         digest = xxhash.xxh3_64()
         for column in (table.score, table.positives, table.negatives, table.positive_sum, table.negative_sum):
             digest.update(column.astype("<f8").tobytes())
         seed = digest.intdigest()
-    return np.random.default_rng(seed)
+    return np.random.default_rng([seed, stream])
+
+
+def outcomes(
+    rng: np.random.Generator, table: ScoreTable, rate: NDArray[np.float64], draws: int
+) -> Iterator[NDArray[np.float64]]:
+    """Drawn outcomes of a table's events: positives (chunk, m), y* ~ Binomial(events, rate) a row, chunk by chunk.
+
+    Of a row of weights with the sum W and the sum of squares Q, as many equal events are drawn as vary alike: W^2 / Q
+    of them, rounded down, and what they miss their mean by is scaled so that the variance is rate (1 - rate) Q.
+    """
+    counts = table.counts
+    squares = table.positive_squares + table.negative_squares
+    alike = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
+    # Rounding must not take one of a number of equal weights.
+    trials = np.floor(alike * (1.0 + 1e-9)).astype(np.int64)
+    for size in _chunks(draws):
+        positives = np.asarray(binomial_draws(rng, trials, rate, size))
+        if table.weighted:
+            scale = np.divide(counts, np.sqrt(trials * alike), out=np.zeros(table.rows), where=trials > 0)
+            positives = np.clip((positives - trials * rate) * scale + counts * rate, 0.0, counts)
+        yield positives
+
+
+def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Iterator[NDArray[np.float64]]:
+    """Poisson bootstrap of the residuals: what v* - v_n is drawn as, times n; (chunk, m), chunk by chunk.
+
+    Positives ~ Poisson(positives) and negatives ~ Poisson(negatives) a row, each with the mean residual of its kind. To
+    both, one event is added that is spread over the rows as the model expects it: where it expects few positives, and
+    fewer came, their number says too little of how much it varies, and none at all would say that it does not.
+    Weights vary as as many equal ones would.
+    """
+    counts = table.counts
+    weighed = []
+    for held, squares, residual, usual, certain in (
+        (table.positives, table.positive_squares, table.positives - table.positive_sum, 1.0 - table.score, table.score),
+        (table.negatives, table.negative_squares, -table.negative_sum, -table.score, 1.0 - table.score),
+    ):
+        each = np.divide(residual, held, out=usual.copy(), where=held > 0.0)
+        expected = counts * certain
+        typical = (table.positive_squares + table.negative_squares).sum() / counts.sum()
+        added = _PSEUDO_EVENTS * np.divide(expected, expected.sum(), out=np.zeros(table.rows), where=expected > 0.0)
+        # Events of one weight, as many as have these sums of weights and of squares, the added one with them.
+        weight = np.divide(
+            squares + added * typical**2, held + added * typical, out=np.zeros(table.rows), where=held + added > 0.0
+        )
+        mean = np.divide(held + added * typical, weight, out=np.zeros(table.rows), where=weight > 0.0)
+        weighed.append((mean, weight * each))
+    for size in _chunks(draws):
+        moved = np.zeros((size, table.rows))
+        for mean, scale in weighed:
+            add_poisson_deviations(rng, mean, scale, moved)
+        yield moved
 
 
 def percent_point_95(draws: NDArray[np.float64]) -> float:
@@ -91,3 +168,8 @@ def percent_point_95(draws: NDArray[np.float64]) -> float:
     """
     rank = -(-19 * (draws.size + 1) // 20)
     return float(np.sort(draws)[min(rank, draws.size) - 1])
+
+
+def _chunks(draws: int) -> Iterator[int]:
+    for start in range(0, draws, CHUNK):
+        yield min(CHUNK, draws - start)

@@ -95,6 +95,10 @@ def binomial_draws(
     guide = np.empty(_GUIDES, np.int64)
     for row in range(rows):
         n, share = trials[row], p[row]
+        if n == 1:  # as in most rows of raw predictions
+            for draw in range(draws):
+                result[draw, row] = 1.0 if rng.random() < share else 0.0
+            continue
         turned = share > 0.5
         if turned:
             share = 1.0 - share

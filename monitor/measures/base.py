@@ -1,8 +1,10 @@
 """What a measure's file declares. One file adds a measure: the folder is scanned."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +18,35 @@ predictions (score, counts, total), and never the outcomes."""
 Draws = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 """(table, positives (draws, m)) -> the measure of each draw of outcomes for the table's predictions, shape (draws,)."""
 
+Losses = Callable[[ScoreTable], NDArray[np.float64]]
+"""(table) -> the loss of a positive and that of a negative event of each row, shape (2, m)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Semi-norms that enclose a measure which is none: its interval follows from how far each of them can be off.
+
+    Attributes
+    ----------
+    norms
+        (table, deviation (draws, m)) -> (draws, k): k semi-norms of what v* - v is drawn as. Of the table they may use
+        anything.
+    ends
+        (table, radius (k,)) -> lower and upper end, given that each semi-norm of the sample lies within its
+        radius of that of the law.
+    """
+
+    norms: Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
+    ends: Callable[[ScoreTable, NDArray[np.float64]], tuple[float, float]]
+
 
 Unit = Literal["percent", "ratio", "nats", "sigma"]
+
+LARGEST: Final[Mapping[Unit, float]] = MappingProxyType(
+    {"percent": 100.0, "ratio": 1.0, "nats": math.inf, "sigma": math.inf}
+)
+"""The largest value that a measure of a unit can have; the smallest is 0."""
+
 StandsIn = Literal["windows", "reports", "request"]
 
 
@@ -46,7 +75,8 @@ class Measure:
         may have others, and the number is an estimate, which the value keeps to nearly always.
     norms
         Where the measure, less its ``offset``, is a semi-norm of the residuals: that of many residuals at once, to the
-        bit. Its interval follows from it.
+        bit. Its interval follows from it. (A measure with neither ``norms`` nor ``envelope`` nor ``losses`` has an
+        interval of its mean in windows of this size.)
     offset
         What the measure adds to ``norms``, from the predictions alone: the mean width of bins, say. Nothing if left
         out.
@@ -54,6 +84,12 @@ class Measure:
         ``value`` of many drawn outcomes at once, to the bit: of row d it is that of the table whose row i has
         ``positives[d, i]`` positives among as many events as before, all of them at the row's score. Resampling calls
         ``value`` for one after another if left out. Not asked where there are ``norms``.
+    envelope
+        What the interval of a measure without ``norms`` follows from, if there are semi-norms to enclose it.
+    losses
+        Where the measure is the mean of a loss over the events: the loss. Its interval follows from it.
+    max_draws
+        Resamples that are enough where each is slow; fewer are drawn where fewer are asked for.
     needs_whole_counts
         Whether the table's counts must be whole numbers.
     stands_in
@@ -74,6 +110,14 @@ class Measure:
     norms: Norms | None = None
     offset: Callable[[ScoreTable], float] | None = None
     draws: Draws | None = None
+    envelope: Envelope | None = None
+    losses: Losses | None = None
+    max_draws: int = 999
     needs_whole_counts: bool = False
     stands_in: StandsIn = "windows"
     rank: int = 100
+
+    @property
+    def largest(self) -> float:
+        """The largest value there can be."""
+        return LARGEST[self.unit]

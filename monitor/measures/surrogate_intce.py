@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
-from monitor.measures.base import Measure
+from monitor.measures.base import Envelope, Measure
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
@@ -14,6 +14,10 @@ from monitor.scores import ScoreTable
 
 _RELATIVE_GAIN: Final = 1e-15
 """What halving the width further could still gain is below the last bits of the value."""
+
+_ENCLOSING_WIDTHS: Final = 10
+"""Widths that the interval knows of. Narrower ones are best for millions of events of a calibrated model alone, and
+there the interval's upper end is that of width 2^-9."""
 
 
 def rintce(table: ScoreTable, width: float) -> float:
@@ -118,6 +122,31 @@ def surrogate_intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> 
     return best
 
 
+def surrogate_norms(table: ScoreTable, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What encloses the surrogate: RintCE of widths 1, 1/2, ..., 2^-9; deviation (draws, m) -> (draws, 10)."""
+    return np.stack(
+        [shifted_bins_means(table.score, deviation, 2.0**-k) / table.total for k in range(_ENCLOSING_WIDTHS)], axis=1
+    )
+
+
+def enclosing_means(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The widths of :func:`surrogate_norms`, and RintCE of each; both (10,)."""
+    width = np.exp2(-np.arange(float(_ENCLOSING_WIDTHS)))
+    return width, np.array([shifted_bins_mean(table.score, table.residual, each) for each in width]) / table.total
+
+
+def surrogate_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, float]:
+    """Ends of an interval of the surrogate, given how far RintCE of each width can be off, radius (10,).
+
+    Whatever the law's best width is: RintCE of a narrower width is at least that of a wider one, so from below the
+    terms of narrower widths, and their limit, are at least the largest RintCE that is certain at wider ones.
+    """
+    width, mean = enclosing_means(table)
+    at_least = np.maximum.accumulate(np.maximum(0.0, mean - radius))
+    lower = min(float((at_least + width).min()), float(at_least[-1]))
+    return lower, float((mean + radius + width).min())
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the surrogate intCE of the raw predictions can lie from that of the table.
 
@@ -152,5 +181,6 @@ MEASURE = Measure(
     value=surrogate_intce,
     error_bound=error_bound,
     draws=surrogate_intce_draws,
+    envelope=Envelope(surrogate_norms, surrogate_ends),
     rank=50,
 )

@@ -29,8 +29,9 @@ class ScoreTable:
         float64, shape (m,): sums of the exact predictions over the positives and over the negatives.
     lower, upper
         float64, shape (m,): where the predictions of a row may lie. Equal to ``score`` in an exact table.
-    weighted
-        Whether counts are weights rather than whole numbers. The binomial test of TCE refuses such a table.
+    squares
+        float64, shape (2, m): sums of the squared weights of the positives and of the negatives, from which follows how
+        much a row varies. None where events have no weights.
     """
 
     score: NDArray[np.float64]
@@ -40,7 +41,7 @@ class ScoreTable:
     negative_sum: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    weighted: bool = False
+    squares: NDArray[np.float64] | None = None
 
     @classmethod
     def from_events(cls, prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None = None) -> "ScoreTable":
@@ -67,19 +68,16 @@ class ScoreTable:
         check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
         check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
         if weight is None:
-            w = None
+            packed = pack_events(p, y)
+            packed.sort()
+            score, positives, negatives = count_packed(packed)
+            squares = None
         else:
             w = _floats("weight", weight)
             if w.shape != p.shape:
                 raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
             check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
-
-        if w is None:
-            packed = pack_events(p, y)
-            packed.sort()
-            score, positives, negatives = count_packed(packed)
-        else:
-            score, positives, negatives = _weigh(p + 0.0, y, w)  # -0.0 becomes 0.0
+            score, positives, negatives, squares = _weigh(p + 0.0, y, w)  # -0.0 becomes 0.0
         return cls(
             score=score,
             positives=positives,
@@ -88,13 +86,28 @@ class ScoreTable:
             negative_sum=negatives * score,
             lower=score,
             upper=score,
-            weighted=w is not None,
+            squares=squares,
         )
 
     @property
     def rows(self) -> int:
         """Number m of rows."""
         return int(self.score.size)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether counts are sums of weights. The binomial test of TCE refuses such a table."""
+        return self.squares is not None
+
+    @property
+    def positive_squares(self) -> NDArray[np.float64]:
+        """Sum of the positives' squared weights a row, shape (m,): their number where there are no weights."""
+        return self.positives if self.squares is None else self.squares[0]
+
+    @property
+    def negative_squares(self) -> NDArray[np.float64]:
+        """Sum of the negatives' squared weights a row, shape (m,): their number where there are no weights."""
+        return self.negatives if self.squares is None else self.squares[1]
 
     @property
     def counts(self) -> NDArray[np.float64]:
@@ -132,18 +145,21 @@ class ScoreTable:
         return bool(np.array_equal(self.lower, self.upper))
 
 
-def _weigh(p: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Distinct predictions that have a weight, with the weights of their positives and negatives."""
+def _weigh(
+    p: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Distinct predictions that have a weight; the weights of their positives and negatives, and the squares' sums."""
     # Ordered by outcome and weight too: a sum of weights must not depend on the order in which events came.
     order = np.lexsort((w, y, p))
     p, y, w = p[order], y[order], w[order]
     starts = np.flatnonzero(np.diff(p, prepend=-1.0))
     if starts.size == 0:
-        return p, p, p
-    positives = np.add.reduceat(w * y, starts)
-    negatives = np.add.reduceat(w * (1.0 - y), starts)
-    kept = positives + negatives > 0.0
-    return p[starts][kept], positives[kept], negatives[kept]
+        return p, p, p, np.zeros((2, 0))
+    by_class = np.stack([y, 1.0 - y])
+    weights = np.add.reduceat(w * by_class, starts, axis=1)
+    kept = weights.sum(axis=0) > 0.0
+    squares = np.add.reduceat(w**2 * by_class, starts, axis=1)
+    return p[starts][kept], weights[0, kept], weights[1, kept], squares[:, kept]
 
 
 def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:

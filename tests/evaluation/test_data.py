@@ -8,7 +8,7 @@ import pytest
 import monitor
 from monitor.errors import InputError
 from monitor.evaluation.assess import Minimum
-from monitor.measures import MEASURES
+from monitor.measures import REPORT_MEASURES
 from tests.evaluation.memory import calibrated
 
 P = [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19]
@@ -34,7 +34,7 @@ def test_a_report_of_two_lists() -> None:
     assert report.prevalence == 0.5
     assert report.mean_prediction == pytest.approx(np.mean(P))
     assert (report.from_ms, report.to_ms) == (None, None)
-    assert list(report.measures) == list(MEASURES)
+    assert list(report.measures) == list(REPORT_MEASURES)
     assert report.insufficient is None
     assert report == monitor.evaluate(P, Y, model="toy", version="3")
 

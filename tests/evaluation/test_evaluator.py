@@ -16,7 +16,7 @@ from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.report import MeasureResult, ReportKey
 from monitor.evaluation.windows import Window
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
-from monitor.measures import MEASURES
+from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import GridTable, ScoreTable
 from tests.evaluation.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
@@ -118,7 +118,7 @@ def test_a_report_says_what_its_predictions_say() -> None:
     assert report.positives == events["y"].sum()
     assert report.prevalence == pytest.approx(events["y"].mean())
     assert report.mean_prediction == pytest.approx(events["p"].mean())
-    assert list(report.measures) == list(MEASURES)
+    assert list(report.measures) == list(WINDOW_MEASURES)
     for name, result in report.measures.items():
         assert result.value == MEASURES[name].value(table)
         assert result.unit == MEASURES[name].unit
@@ -128,10 +128,9 @@ def test_a_report_says_what_its_predictions_say() -> None:
         assert result.p_value is not None
         assert 0.0 < result.p_value <= 1.0
         assert result.error_bound is not None
-        if MEASURES[name].norms is not None:
-            assert result.lower is not None
-            assert result.upper is not None
-            assert result.lower <= result.value <= result.upper
+        assert result.lower is not None
+        assert result.upper is not None
+        assert result.lower <= result.value <= result.upper
 
 
 def test_too_little_is_said_in_words_and_never_measured() -> None:
@@ -287,8 +286,14 @@ def test_values_carry_the_intervals_of_up_to_now_until_they_are_renewed() -> Non
     new = evaluator.evaluate().reports[key()].measures["kce"]
     between = carried[-1]
     assert between.value == new.value != old.value
-    assert (between.null_mean, between.null_q95, between.p_value) == (old.null_mean, old.null_q95, old.p_value)
+    assert (between.null_mean, between.null_q95) == (old.null_mean, old.null_q95)
     assert between.null_mean != new.null_mean
+    # The p-value is of the new value, by the draws of up to now.
+    for each in (old, between, new):
+        assert each.p_value is not None
+        assert each.null_q95 is not None
+        assert (each.p_value <= 0.05) == (each.value > each.null_q95)
+    assert between.p_value != old.p_value
     for each in (old, between, new):
         assert each.lower is not None
         assert each.upper is not None
@@ -321,8 +326,8 @@ def changing(series: list[SeriesKey], counted: Counted, clock: ManualClock) -> C
 
 def test_intervals_are_renewed_in_turn_and_in_time() -> None:
     clock = ManualClock()
-    # One value a series, and three more where its interval is renewed: 4 s for the values, then 0.6 s each.
-    counted = Counted(on_value=lambda _: clock.advance(0.2))
+    # One value a series, and its norm twice where it is renewed, for the level and the interval: 4 s, then 0.6 s each.
+    counted = Counted(on_value=lambda _: clock.advance(0.2), on_norm=lambda: clock.advance(0.3))
     series = many(20)
     step = changing(series, counted, clock)
     turns = []

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference import NullLevel, coarsen, null_level
+from monitor.inference import coarsen, null_level
 from monitor.inference.resampling import percent_point_95
 from monitor.measures import MEASURES, kce
 from monitor.scores import GridTable, ScoreTable, grid
@@ -23,9 +23,13 @@ class OwnMeasure:
 
     name: str
     value: Callable[[ScoreTable], float]
+    largest: float = 1.0
     norms: None = None
     offset: None = None
     draws: None = None
+    envelope: None = None
+    losses: None = None
+    max_draws: int = 999
 
 
 def calibrated(rng: np.random.Generator, n: int) -> ScoreTable:
@@ -83,7 +87,8 @@ def test_p_values_of_calibrated_models_are_uniform(name: str) -> None:
 def test_a_miscalibrated_model_stands_out(name: str) -> None:
     rng = np.random.default_rng(21)
     p = rng.beta(2.0, 3.0, 1500)
-    level = null_level(ScoreTable.from_events(p, rng.random(p.size) < p**2), [MEASURES[name]])[name]
+    too_sure = p**2 / (p**2 + (1.0 - p) ** 2)
+    level = null_level(ScoreTable.from_events(too_sure, rng.random(p.size) < p), [MEASURES[name]])[name]
     assert level.p_value == 1 / 200
     assert level.mean < level.q95
 
@@ -91,7 +96,10 @@ def test_a_miscalibrated_model_stands_out(name: str) -> None:
 @pytest.mark.parametrize("name", MEASURES)
 def test_a_certain_model_that_is_right_is_no_outlier(name: str) -> None:
     table = ScoreTable.from_events([0.0] * 30 + [1.0] * 30, [0] * 30 + [1] * 30)
-    assert null_level(table, [MEASURES[name]])[name] == NullLevel(mean=0.0, q95=0.0, p_value=1.0)
+    value = MEASURES[name].value(table)
+    found = null_level(table, [MEASURES[name]])[name]
+    assert (found.mean, found.q95) == pytest.approx((value, value), rel=1e-12)
+    assert found.p_value == 1.0
 
 
 @pytest.mark.parametrize("draws", [19, 20, 99, 199, 999])
@@ -131,10 +139,8 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(NotEnoughData, match="a null level needs at least 1 event, got 0"):
         null_level(ScoreTable.from_events([], []), measures)
     weighted = ScoreTable.from_events([0.5, 0.6], [0, 1], [0.5, 1.0])
-    with pytest.raises(InputError, match="a null level needs whole counts"):
-        null_level(weighted, measures)
-    with pytest.raises(InputError, match="does not fit the grid"):
-        coarsen(weighted)
+    with pytest.raises(InputError, match="tce needs whole counts"):
+        null_level(weighted, [MEASURES["tce"]])
     with pytest.raises(InputError, match="draws must be at least 19, got 18"):
         null_level(ScoreTable.from_events([0.5], [1]), measures, draws=18)
 

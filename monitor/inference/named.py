@@ -1,0 +1,74 @@
+"""What resampling needs of a measure."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.scores import ScoreTable
+
+OfMany = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
+
+
+class NamedEnvelope(Protocol):
+    """Semi-norms that enclose a measure."""
+
+    @property
+    def norms(self) -> OfMany:
+        """(table, deviation (draws, m)) -> (draws, k)."""
+        ...
+
+    @property
+    def ends(self) -> Callable[[ScoreTable, NDArray[np.float64]], tuple[float, float]]:
+        """(table, radius (k,)) -> the interval's ends."""
+        ...
+
+
+class NamedMeasure(Protocol):
+    """A measure, as far as it is drawn from. :class:`monitor.measures.Measure` says what each attribute is."""
+
+    @property
+    def name(self) -> str:
+        """Its key in a report."""
+        ...
+
+    @property
+    def value(self) -> Callable[[ScoreTable], float]:
+        """The measure of a table."""
+        ...
+
+    @property
+    def largest(self) -> float:
+        """The largest value that it can have."""
+        ...
+
+    @property
+    def norms(self) -> OfMany | None:
+        """(table, residual (draws, m)) -> (draws,), if the measure less its offset is a semi-norm of the residuals."""
+        ...
+
+    @property
+    def offset(self) -> Callable[[ScoreTable], float] | None:
+        """What the measure adds to its semi-norm, from the predictions alone."""
+        ...
+
+    @property
+    def draws(self) -> OfMany | None:
+        """``value`` of many drawn outcomes, positives (draws, m), at once, if there is a faster way than one by one."""
+        ...
+
+    @property
+    def envelope(self) -> NamedEnvelope | None:
+        """The semi-norms that enclose it, if that is how its interval is found."""
+        ...
+
+    @property
+    def losses(self) -> Callable[[ScoreTable], NDArray[np.float64]] | None:
+        """Loss of a positive and of a negative of each row, (2, m), if the measure is their mean."""
+        ...
+
+    @property
+    def max_draws(self) -> int:
+        """Resamples that are enough."""
+        ...
