@@ -13,8 +13,9 @@ from monitor.cli.progress import bytes_progress, rows_progress
 from monitor.cli.tables import measures_table, reports_table, share_text, telling, time_text
 from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.evaluation.files import FileReport, looks_like_event_log, report_file
+from monitor.evaluation.files import FileReport, looks_like_event_log, model_of, report_table
 from monitor.evaluation.report import Report
+from monitor.sources.tables import read_table
 from monitor.stream import fates
 
 app = typer.Typer(add_completion=False)
@@ -70,9 +71,10 @@ def report(
         _print_log(file, log, as_json=as_json)
         return
     with rows_progress(f"reading {file.name}") as count:
-        found = report_file(
-            file, prediction=prediction, outcome=outcome, time=time, segments=segment or (), seed=0, progress=count
+        table = read_table(
+            file, prediction=prediction, outcome=outcome, time=time, segments=segment or (), progress=count
         )
+    found = report_table(table, model=model_of(file), seed=0)
     _print_table(found, as_json=as_json)
 
 
@@ -81,12 +83,14 @@ def _print_table(found: FileReport, *, as_json: bool) -> None:
         tree = found.whole.to_dict()
         if found.segments:
             tree["segments"] = [each.to_dict() for each in found.segments]
-        tree["notes"] = list(found.notes)
+        tree["notes"] = [*found.notes, *found.cautions]
         typer.echo(json.dumps(tree, indent=2))
         return
     console = _console()
     for note in found.notes:
         console.print(f"note: {note}", style="dim", markup=False)
+    for caution in found.cautions:
+        console.print(f"mind: {caution}", style="yellow", markup=False)
     _print_head(console, found.whole)
     if found.whole.insufficient is not None:
         console.print(f"no measures: {found.whole.insufficient}", markup=False)
@@ -94,7 +98,11 @@ def _print_table(found: FileReport, *, as_json: bool) -> None:
         console.print(measures_table(found.whole))
     if found.segments:
         title = "segments, worst first"
-        console.print(reports_table(found.segments, columns=("segment",), width=console.width, title=title))
+        console.print(
+            reports_table(
+                [each.report for each in found.segments], columns=("segment",), width=console.width, title=title
+            )
+        )
 
 
 def _print_head(console: Console, whole: Report) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,15 +13,16 @@ from numpy.typing import NDArray
 from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.data import evaluate
 from monitor.evaluation.report import Report
+from monitor.evaluation.segments import SegmentReport, rank_segments, segments_of
 from monitor.evaluation.uncertainty import DRAWS
-from monitor.events.model import OTHER, UNVERSIONED
-from monitor.measures import REPORT_MEASURES
+from monitor.events.model import ALL, UNVERSIONED
+from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.formats import open_bytes
-from monitor.sources.tables import EventTable, SegmentColumn, read_table
+from monitor.sources.tables import EventTable, read_table
 
-MAX_SEGMENT_VALUES: Final = 50
-"""Values of a segment column that get a report of their own, the most frequent ones; the rest is ``other``."""
+Progress = Callable[[str, float], None]
+"""Called with what is being done, and the share of it that is."""
 
 _LINES_LOOKED_AT: Final = 100
 _EVENT_TYPES: Final = frozenset({"prediction", "outcome", "labelled"})
@@ -40,16 +40,14 @@ class FileReport:
         One report a segment, worst first.
     notes
         What was assumed about the file, a line each, for people.
+    cautions
+        What to mind when reading the report, a line each.
     """
 
     whole: Report
-    segments: tuple[Report, ...] = ()
+    segments: tuple[SegmentReport, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def reports(self) -> tuple[Report, ...]:
-        """All of them: the whole file's first."""
-        return (self.whole, *self.segments)
+    cautions: tuple[str, ...] = ()
 
 
 def report_file(
@@ -59,33 +57,39 @@ def report_file(
     outcome: str | None = None,
     time: str | None = None,
     segments: Sequence[str] = (),
+    weight: str | None = None,
     model: str | None = None,
     version: str = UNVERSIONED,
-    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> FileReport:
     """Read a table of predictions and outcomes and report on it.
 
     Parameters
     ----------
-    path, prediction, outcome, time, segments, progress
+    path, prediction, outcome, time, segments, weight
         See :func:`~monitor.sources.tables.read_table`.
     model
         What the report says it is about; the file's name without its ending if left out.
     version, measures, minimum, draws, seed
-        See :func:`~monitor.evaluation.data.evaluate`.
+        See :func:`report_table`.
 
     Raises
     ------
     InputError
         The file cannot be read, or its values are wrong.
     """
-    table = read_table(path, prediction=prediction, outcome=outcome, time=time, segments=segments, progress=progress)
-    name = Path(path).name.split(".")[0] if model is None else model
+    table = read_table(path, prediction=prediction, outcome=outcome, time=time, segments=segments, weight=weight)
+    name = model_of(path) if model is None else model
     return report_table(table, model=name, version=version, measures=measures, minimum=minimum, draws=draws, seed=seed)
+
+
+def model_of(path: str | Path) -> str:
+    """What the report of a file is about, if nobody says: its name without its ending."""
+    name = Path(path).name
+    return name.split(".")[0] or name
 
 
 def report_table(
@@ -93,53 +97,57 @@ def report_table(
     *,
     model: str,
     version: str = UNVERSIONED,
-    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = GIVEN,
+    segment_minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,
+    progress: Progress | None = None,
 ) -> FileReport:
     """Report on a table that was read: on all rows, and on each value of its segment columns.
 
-    Segments come worst first, see :func:`severity`.
-    """
+    Segments come worst first, see :func:`~monitor.evaluation.segments.rank_segments`.
 
-    def report(rows: NDArray[np.intp] | slice, segment: str | None = None) -> Report:
-        outcome = table.outcome[rows].astype(np.float64)
-        outcome[outcome < 0.0] = np.nan
+    Parameters
+    ----------
+    measures
+        Those wanted, by name. If left out, those of a report for the whole, and those of a window for each segment.
+    minimum, segment_minimum
+        How much must be known before anything is said of the whole, and of a segment. The size of a file is its
+        giver's to judge; of the many groups in it nobody judges each, so they need as much as a window does.
+    version, draws, seed
+        See :func:`~monitor.evaluation.data.evaluate`.
+    progress
+        Told what is being done.
+    """
+    outcome = known_outcomes(table)
+
+    def report(rows: NDArray[np.intp] | slice, segment: str, least: Minimum, wanted: Mapping[str, Measure]) -> Report:
+        what = "measuring" if segment == ALL else f"measuring {segment}"
         return evaluate(
             table.prediction[rows],
-            outcome,
+            outcome[rows],
+            weight=None if table.weight is None else table.weight[rows],
             time_ms=None if table.time_ms is None else table.time_ms[rows],
-            measures=measures,
-            minimum=minimum,
+            measures=wanted,
+            minimum=least,
             draws=draws,
             seed=seed,
+            progress=None if progress is None else lambda share: progress(what, share),
             model=model,
             version=version,
-            **({} if segment is None else {"segment": segment}),
+            segment=segment,
         )
 
-    reports = [
-        report(rows, f"{key}={value}") for key, column in table.segments.items() for value, rows in _by_value(column)
-    ]
-    # Names decide between equals, so that the order does not depend on the rows' order.
-    worst_first = sorted(reports, key=lambda each: (-severity(each), each.segment))
-    return FileReport(whole=report(slice(None)), segments=tuple(worst_first), notes=table.notes)
+    whole = report(slice(None), ALL, minimum, REPORT_MEASURES if measures is None else measures)
+    least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(table.segments))
+    return FileReport(whole, ranked, table.notes, table.cautions)
 
 
-def severity(report: Report) -> float:
-    """How bad a report is, for putting reports in order: its smCE in units of what a calibrated model would show.
-
-    The value over the 95% point under perfect calibration on the same predictions, so that a small segment is not
-    called worst for its noise; above 1 is beyond chance. The value itself where levels were left out; -1 where there
-    is no value. Without smCE, the first measure of the report counts.
-    """
-    result = report.measures.get("smce") or next(iter(report.measures.values()), None)
-    if result is None:
-        return -1.0
-    if result.null_q95 is None:
-        return result.value
-    return result.value / result.null_q95 if result.null_q95 > 0.0 else inf if result.value > 0.0 else 0.0
+def known_outcomes(table: EventTable) -> NDArray[np.float64]:
+    """0 and 1, and nan where the outcome is not known; shape (n,)."""
+    return np.where(table.outcome < 0, np.nan, table.outcome)
 
 
 def looks_like_event_log(path: str | Path) -> bool:
@@ -178,18 +186,3 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             except msgspec.DecodeError:
                 # A log may hold what is no event; a table may not, and its reader says in which line.
                 continue
-
-
-def _by_value(column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The rows of each value; those beyond the most frequent ones together as ``other``."""
-    order = np.argsort(column.codes, kind="stable")
-    bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
-    rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(column.values)}
-    by_size = sorted(rows, key=lambda value: (-rows[value].size, value))
-    if len(by_size) <= MAX_SEGMENT_VALUES:
-        yield from rows.items()
-        return
-    kept = [value for value in by_size if value != OTHER][:MAX_SEGMENT_VALUES]
-    for value in kept:
-        yield value, rows.pop(value)
-    yield OTHER, np.concatenate(list(rows.values()))

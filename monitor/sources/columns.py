@@ -1,12 +1,12 @@
 """Columns of a file as they come, piece by piece, and what they become: predictions, outcomes, times, segments.
 
 Each builder takes Arrow arrays of whatever type the file has and goes on after a bad value, so that the message can
-say how many there are; :meth:`finish` raises then. A row is counted from 1, without the header.
+say how many there are; :meth:`finish` raises then.
 """
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ from monitor.errors import InputError
 UNLABELLED: Final = -1
 """In place of an outcome: there is none yet."""
 
-NO_SEGMENT: Final = -1
-"""In place of a segment's code: the field is empty, so the row belongs to no segment of this column."""
+EMPTY: Final = "(empty)"
+"""The segment of rows whose field is empty: they may be the very ones that are hurt."""
 
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _OUTCOMES: Final = {
@@ -27,6 +27,7 @@ _OUTCOMES: Final = {
     **dict.fromkeys(("0", "false", "f", "no", "n"), 0),
     **dict.fromkeys(_MISSING, UNLABELLED),
 }
+_LARGEST: Final = float(np.finfo(np.float64).max)
 _OLDEST_MS: Final = 1e11
 """Times before March 1973 are no times of predictions: such a number counts seconds."""
 
@@ -39,10 +40,19 @@ class ColumnBuilder(Protocol):
         ...
 
 
-class _Faults:
+class Place(NamedTuple):
+    """Where a column's values stand, for messages."""
+
+    column: str
+    """The file and the column."""
+    of_row: Callable[[int], str]
+    """Row, counted from 1 -> where a person finds it: ``line 3``."""
+
+
+class Faults:
     """The first bad value of a column and the number of them."""
 
-    def __init__(self, place: str, requirement: str, *, percentages: bool = False) -> None:
+    def __init__(self, place: Place, requirement: str, *, percentages: bool = False) -> None:
         self._place = place
         self._requirement = requirement
         self._percentages = percentages
@@ -67,28 +77,31 @@ class _Faults:
         if not self._count:
             return
         value = self._value
-        got = "nothing" if _is_missing(value) else f"{value:g}" if isinstance(value, float) else repr(value)
+        got = "nothing" if is_missing(value) else f"{value:g}" if isinstance(value, float) else repr(value)
         number = _float(value) if isinstance(value, str) else value
         percent = self._percentages and isinstance(number, int | float) and 1.0 < number <= 100.0
         hint = "; divide percentages by 100" if percent else ""
-        rows = "1 such row" if self._count == 1 else f"{self._count:,} such rows"
+        column, of_row = self._place
         raise InputError(
-            f"{self._place}, row {self._row}: {self._requirement}, got {got} ({rows}); correct or remove them{hint}"
+            f"{column}, {of_row(self._row)}: {self._requirement}, got {got} ({such_rows(self._count)}); "
+            f"correct or remove them{hint}"
         )
 
 
-class Predictions:
-    """Builds the predictions: a number from 0 to 1 in every row."""
+class Numbers:
+    """Builds a column of numbers: one from ``least`` to ``most`` in every row."""
 
-    def __init__(self, place: str) -> None:
-        self._faults = _Faults(place, "prediction must be a number from 0 to 1", percentages=True)
+    def __init__(self, faults: Faults, least: float, most: float) -> None:
+        self._faults = faults
+        self._least = least
+        self._most = most
         self._pieces: list[NDArray[np.float64]] = []
         self._rows = 0
 
     def add(self, array: pa.Array) -> None:
         """Take the next piece."""
         values = _floats(array)
-        bad = ~((values >= 0.0) & (values <= 1.0))
+        bad = ~((values >= self._least) & (values <= self._most))
         if bad.any():
             self._faults.add(bad, self._rows, array)
         self._pieces.append(values)
@@ -103,20 +116,35 @@ class Predictions:
             Some are missing, no numbers or out of range.
         """
         self._faults.check()
-        return _joined(self._pieces, np.float64)
+        return joined(self._pieces, np.float64)
+
+
+def predictions(place: Place) -> Numbers:
+    """Builds the predictions: a number from 0 to 1 in every row."""
+    return Numbers(Faults(place, "prediction must be a number from 0 to 1", percentages=True), 0.0, 1.0)
+
+
+def weights(place: Place) -> Numbers:
+    """Builds the weights: a finite number of at least 0 in every row."""
+    return Numbers(Faults(place, "weight must be a finite number of at least 0"), 0.0, _LARGEST)
+
+
+def features(place: Place) -> Numbers:
+    """Builds a feature: a finite number in every row."""
+    return Numbers(Faults(place, "feature must be a finite number"), -_LARGEST, _LARGEST)
 
 
 class Outcomes:
     """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where it is not known yet."""
 
-    def __init__(self, place: str) -> None:
-        self._faults = _Faults(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)")
+    def __init__(self, place: Place) -> None:
+        self._faults = Faults(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)")
         self._pieces: list[NDArray[np.int8]] = []
         self._rows = 0
 
     def add(self, array: pa.Array) -> None:
         """Take the next piece."""
-        codes, values = _encoded(array)
+        codes, values = encoded(array)
         # The last entry stands for an empty field, whose code is -1.
         table = np.array([_outcome(value) for value in values] + [UNLABELLED], np.int8)
         outcome = table[codes]
@@ -135,14 +163,14 @@ class Outcomes:
             Some are neither.
         """
         self._faults.check()
-        return _joined(self._pieces, np.int8)
+        return joined(self._pieces, np.int8)
 
 
 class Times:
     """Builds the times: timestamps, RFC 3339 (taken as UTC without a zone), or milliseconds or seconds since 1970."""
 
-    def __init__(self, place: str) -> None:
-        self._faults = _Faults(place, "time must be RFC 3339 or milliseconds since the epoch")
+    def __init__(self, place: Place) -> None:
+        self._faults = Faults(place, "time must be RFC 3339 or milliseconds since the epoch")
         self._pieces: list[NDArray[np.float64]] = []
         self._rows = 0
         self._counted = True
@@ -173,15 +201,52 @@ class Times:
             Some are missing or no times.
         """
         self._faults.check()
-        values: NDArray[np.float64] = _joined(self._pieces, np.float64)
+        values: NDArray[np.float64] = joined(self._pieces, np.float64)
         self.seconds = self._counted and values.size > 0 and bool(values.max() < _OLDEST_MS)
         if self.seconds:
             values *= 1000.0
         return np.floor(values).astype(np.int64)
 
 
+class Ids:
+    """Builds the ids: any value, taken as text, in every row another one."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._faults = Faults(place, "id must be there")
+        self._pieces: list[pa.Array] = []
+        self._rows = 0
+
+    def add(self, array: pa.Array) -> None:
+        """Take the next piece."""
+        ids = decoded(array).cast(pa.string())
+        missing = pc.fill_null(pc.equal(ids, ""), fill_value=True).to_numpy(zero_copy_only=False)
+        if missing.any():
+            self._faults.add(missing, self._rows, array)
+        self._pieces.append(ids)
+        self._rows += len(array)
+
+    def finish(self) -> pa.ChunkedArray:
+        """All of them, as strings, n values.
+
+        Raises
+        ------
+        InputError
+            Some are missing, or one stands twice.
+        """
+        self._faults.check()
+        ids = pa.chunked_array(self._pieces, pa.string())
+        if pc.count_distinct(ids).as_py() < len(ids):
+            code = ids.combine_chunks().dictionary_encode().indices.to_numpy()
+            # The first row whose id stood in a row before: codes count up from 0 as values appear.
+            row = int(np.argmax(code < np.arange(code.size)))
+            column, of_row = self._place
+            raise InputError(f"{column}, {of_row(row + 1)}: id {ids[row].as_py()!r} stands there a second time")
+        return ids
+
+
 class Segments:
-    """Builds one segment column: any values, taken as text."""
+    """Builds one segment column: any values, taken as text; what is empty is a value of its own."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -189,27 +254,37 @@ class Segments:
 
     def add(self, array: pa.Array) -> None:
         """Take the next piece."""
-        codes, values = _encoded(array)
-        table = [
-            NO_SEGMENT if _is_missing(value) else self._codes.setdefault(_text(value), len(self._codes))
-            for value in values
-        ]
-        self._pieces.append(np.array([*table, NO_SEGMENT], np.int32)[codes])
+        codes, values = encoded(array)
+        table = [self._code(EMPTY if is_missing(value) else text_of(value)) for value in values]
+        if codes.size and codes.min() < 0:  # a null, which has no place among the distinct values
+            table.append(self._code(EMPTY))
+        self._pieces.append(np.array(table, np.int32)[codes])
+
+    def _code(self, value: str) -> int:
+        return self._codes.setdefault(value, len(self._codes))
 
     def finish(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        """Code of each row, shape (n,), -1 where the field is empty; and the values by code."""
-        return _joined(self._pieces, np.int32), tuple(self._codes)
+        """Code of each row, shape (n,); and the values by code."""
+        return joined(self._pieces, np.int32), tuple(self._codes)
 
 
-def _joined(pieces: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+def joined(pieces: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    """The pieces of a column as one."""
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
 
 
-def _is_missing(value: object) -> bool:
+def such_rows(count: int) -> str:
+    """How many there are, for a message."""
+    return "1 such row" if count == 1 else f"{count:,} such rows"
+
+
+def is_missing(value: object) -> bool:
+    """Whether a field is empty."""
     return value is None or value == "" or (isinstance(value, float) and np.isnan(value))
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A value as text, as JSON spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -217,11 +292,12 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _decoded(array: pa.Array) -> pa.Array:
+def decoded(array: pa.Array) -> pa.Array:
+    """The values themselves, where they stand in a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def _encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
+def encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
     """Code of each value, -1 where it is null, and the distinct values."""
     codes: NDArray[np.int64]
     if pa.types.is_null(array.type):
@@ -237,7 +313,7 @@ def _encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
 
 def _floats(array: pa.Array) -> NDArray[np.float64]:
     """The numbers of an array, shape (n,); nan where there is none."""
-    array = _decoded(array)
+    array = decoded(array)
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _to_numpy(array.cast(pa.float64(), safe=False))
@@ -263,7 +339,7 @@ def _float(text: str | None) -> float:
 
 def _outcome(value: object) -> int:
     """1, 0, UNLABELLED, or -2 for what is none of them."""
-    if _is_missing(value):
+    if is_missing(value):
         return UNLABELLED
     if isinstance(value, str):
         word = value.strip().lower()
@@ -275,7 +351,7 @@ def _outcome(value: object) -> int:
 
 def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:
     """Whether these are plain numbers, and milliseconds (or what the numbers count), nan where there is no time."""
-    array = _decoded(array)
+    array = decoded(array)
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return True, _floats(array)

@@ -1,6 +1,8 @@
 """Files that hold a table: CSV, Parquet and JSON lines, read piece by piece so that memory does not grow with them."""
 
+import csv
 import gzip
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -31,6 +33,10 @@ class TableFile(Protocol):
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, piece by piece."""
+        ...
+
+    def place(self, row: int) -> str:
+        """Where a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
         ...
 
 
@@ -64,6 +70,23 @@ class CsvFile:
         for batch in self._open(convert):
             yield batch.columns
 
+    def place(self, row: int) -> str:
+        """The line on which a row begins: fields in quotes may run over several lines, and empty lines are no rows."""
+        with open_bytes(self._path) as file:
+            lines = csv.reader(
+                io.TextIOWrapper(file, "utf-8", errors="replace", newline=""), delimiter=self._parse.delimiter
+            )
+            records, line = -1, 1  # the first record is the header
+            try:
+                for fields in lines:
+                    records += bool(fields)
+                    if records == row:
+                        return f"line {line}"
+                    line = lines.line_num + 1
+            except csv.Error:  # what Arrow reads this reader may not: a field beyond its limit
+                pass
+        return f"row {row}"
+
     def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
         # One thread, because only then does Arrow say in which row a line has too many fields.
         read = pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False)
@@ -88,6 +111,10 @@ class ParquetFile:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
                 yield [batch.column(name) for name in columns]
 
+    def place(self, row: int) -> str:
+        """Rows are all there is."""
+        return f"row {row}"
+
 
 class JsonLinesFile:
     """JSON, one object a line; a key that an object leaves out is null there."""
@@ -104,6 +131,12 @@ class JsonLinesFile:
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
             yield [_array([row.get(name) for row in piece]) for name in columns]
+
+    def place(self, row: int) -> str:
+        """The line of a row; empty lines are no rows."""
+        with open_bytes(self._path) as file:
+            numbers = (number for number, line in enumerate(file, start=1) if line.strip())
+            return f"line {next(islice(numbers, row - 1, None))}"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         decode = msgspec.json.Decoder(dict[str, Any]).decode

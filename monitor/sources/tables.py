@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.sources.columns import ColumnBuilder, Outcomes, Predictions, Segments, Times
+from monitor.sources.class_columns import ClassOutcomes, Columns, Vectors, class_names, holds_vectors
+from monitor.sources.columns import (
+    ColumnBuilder,
+    Ids,
+    Numbers,
+    Outcomes,
+    Place,
+    Segments,
+    Times,
+    features,
+    predictions,
+    weights,
+)
 from monitor.sources.formats import TableFile, open_table
 
 PREDICTION_NAMES: Final = (
@@ -22,6 +35,9 @@ OUTCOME_NAMES: Final = ("y", "outcome", "outcomes", "label", "target", "y_true",
 TIME_NAMES: Final = ("ts", "time", "timestamp", "event_time", "prediction_time", "datetime", "date")
 """What columns are called where nobody says, most telling name first. Upper and lower case are the same."""
 
+FEW: Final = 50
+"""With fewer outcomes a note asks for caution."""
+
 
 @dataclass(frozen=True, slots=True)
 class SegmentColumn:
@@ -30,9 +46,9 @@ class SegmentColumn:
     Attributes
     ----------
     codes
-        int32, shape (n,): index into ``values``, or -1 where the field is empty.
+        int32, shape (n,): index into ``values``.
     values
-        The distinct values as text, in the order in which they appear.
+        The distinct values as text, ``(empty)`` for empty fields.
     """
 
     codes: NDArray[np.int32]
@@ -46,22 +62,38 @@ class EventTable:
     Attributes
     ----------
     prediction
-        float64, shape (n,), every value in [0, 1].
+        float64, every value in [0, 1]: shape (n,), or (n, K) where there are many classes.
     outcome
-        int8, shape (n,): 1, 0, or -1 for a prediction without an outcome.
+        int8, shape (n,): 1, 0, or -1 for a prediction without an outcome. int64 where there are many classes: the class
+        that came true, or -1.
     time_ms
         int64, shape (n,), milliseconds since the epoch; None where the file has no times.
     segments
         Segment columns by name.
     notes
         What was assumed, a line each, for people.
+    cautions
+        What to mind when reading a report of these rows, a line each.
+    weight
+        float64, shape (n,), every value finite and >= 0; None where no column was named.
+    ids
+        n strings, all different; None where no column was named.
+    features
+        float64, shape (n, d), the columns in the order in which they were named; None where none was.
+    classes
+        Names of the K classes; none where predictions are P(y = 1).
     """
 
     prediction: NDArray[np.float64]
-    outcome: NDArray[np.int8]
+    outcome: NDArray[np.int8] | NDArray[np.int64]
     time_ms: NDArray[np.int64] | None = None
     segments: Mapping[str, SegmentColumn] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    weight: NDArray[np.float64] | None = None
+    ids: pa.ChunkedArray | None = None
+    features: NDArray[np.float64] | None = None
+    classes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return int(self.prediction.shape[0])
@@ -70,30 +102,41 @@ class EventTable:
 def read_table(
     path: str | Path,
     *,
-    prediction: str | None = None,
+    prediction: str | Sequence[str] | None = None,
     outcome: str | None = None,
     time: str | None = None,
     segments: Sequence[str] = (),
+    weight: str | None = None,
+    ids: str | None = None,
+    features: Sequence[str] = (),
     progress: Callable[[int], None] | None = None,
 ) -> EventTable:
     """Read a CSV, Parquet or JSON lines file: .csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz.
 
-    The file is read piece by piece: memory holds 9 bytes a row, 8 more with times and 4 more a segment column, and
-    for a moment twice the largest of these.
+    The file is read piece by piece: memory holds 9 bytes a row, 8 more with times and for each further number, and 4
+    more a segment column, and for a moment twice the largest of these; ids are held as they are.
 
     Parameters
     ----------
     path
         The file.
     prediction
-        Column with P(y = 1): a number from 0 to 1 in every row. Guessed from the usual names if left out.
+        Column with P(y = 1): a number from 0 to 1 in every row. Guessed from the usual names if left out. For many
+        classes, several columns, one a class, or one column of lists: rows must add up to 1.
     outcome
-        Column with the outcome: 0 or 1, also false/true or no/yes; empty where it is not known (yet). Guessed likewise.
+        Column with the outcome: 0 or 1, also false/true or no/yes; empty where it is not known (yet). For many classes
+        the number of the class, counted from 0, or its name. Guessed likewise.
     time
         Column with the prediction's time: a timestamp, RFC 3339, or milliseconds or seconds since the epoch. Guessed
         likewise; a guessed column that holds anything else is left out, and a note says so.
     segments
         Columns by whose values the rows are told apart.
+    weight
+        Column with the weight of each row: a finite number of at least 0.
+    ids
+        Column by which rows of two files are told to be the same: a different value in every row.
+    features
+        Columns with finite numbers.
     progress
         Called with the number of rows read so far, after every piece.
 
@@ -101,33 +144,48 @@ def read_table(
     ------
     InputError
         The file cannot be read, a column is not there, or values are bad: names the file, the column, the first such
-        row (counted from 1, without the header) and its value, and how many there are.
+        line (of Parquet, row) and its value, and how many there are.
     """
     file = Path(path)
+    several = () if prediction is None else (prediction,) if isinstance(prediction, str) else tuple(prediction)
     with _naming(file):
         source = open_table(file)
-        header = _Header(file, source.names(), {name for name in (prediction, outcome, time, *segments) if name})
-        for segment in segments:
-            header.require("segment", segment)
+        named = (*several, *segments, *features, *(name for name in (outcome, time, weight, ids) if name))
+        header = _Header(file, source.names(), set(named))
+        for role, names in (("segment", segments), ("feature", features)):
+            for name in names:
+                header.require(role, name)
         columns = _Columns(
-            prediction=header.choose("prediction", prediction, PREDICTION_NAMES),
+            predictions=header.choose_several("prediction", several, PREDICTION_NAMES),
             outcome=header.choose("outcome", outcome, OUTCOME_NAMES),
             time=header.optional("time", time, TIME_NAMES),
             time_guessed=time is None,
             segments=tuple(segments),
+            weight=None if weight is None else header.require("weight", weight),
+            ids=None if ids is None else header.require("id", ids),
+            features=tuple(features),
         )
-        return _read(file, source, columns, header.notes, progress)
+        return _Reading(file, source, columns, header.notes).read(progress)
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
     """The name of each column that is read."""
 
-    prediction: str
+    predictions: tuple[str, ...]
     outcome: str
     time: str | None
     time_guessed: bool
     segments: tuple[str, ...]
+    weight: str | None
+    ids: str | None
+    features: tuple[str, ...]
+
+    def names(self) -> list[str]:
+        """Each of them once."""
+        alone = (self.outcome, self.time, self.weight, self.ids)
+        named = (*self.predictions, *(name for name in alone if name), *self.segments, *self.features)
+        return list(dict.fromkeys(named))
 
 
 class _Header:
@@ -154,6 +212,13 @@ class _Header:
         self._taken.add(found[0])
         return found[0]
 
+    def choose_several(self, role: str, given: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
+        """The column, or the columns, of a role that must have one."""
+        twice = next((name for name in given if given.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{self._path}: --{role} names column {twice!r} twice; name the column of each class once")
+        return tuple(self.require(role, name) for name in given) or (self.choose(role, None, usual),)
+
     def optional(self, role: str, given: str | None, usual: Sequence[str]) -> str | None:
         """The column of a role that may have none."""
         if given is not None:
@@ -171,49 +236,118 @@ class _Header:
         return [by_lower[name] for name in usual if name in by_lower]
 
 
-def _read(
-    path: Path, source: TableFile, columns: _Columns, notes: list[str], progress: Callable[[int], None] | None
-) -> EventTable:
-    predictions = Predictions(f"{path}: column {columns.prediction!r}")
-    outcomes = Outcomes(f"{path}: column {columns.outcome!r}")
-    times = Times(f"{path}: column {columns.time!r}")
-    segments = {name: Segments() for name in columns.segments}
-    # One column may play several roles.
-    builders: list[tuple[str, ColumnBuilder]] = [
-        (columns.prediction, predictions),
-        (columns.outcome, outcomes),
-        *segments.items(),
-    ]
-    if columns.time is not None:
-        builders.append((columns.time, times))
-    names = list(dict.fromkeys(name for name, _ in builders))
-    rows = 0
-    for arrays in source.pieces(names):
-        piece = dict(zip(names, arrays, strict=True))
-        for name, builder in builders:
-            builder.add(piece[name])
-        rows += len(arrays[0])
-        if progress is not None:
-            progress(rows)
+class _Reading:
+    """Reads the columns of one file."""
 
-    time_ms = None
-    if columns.time_guessed and times.bad:
-        notes.append(f"column {columns.time!r} holds values that are no times, so it is left out")
-    elif columns.time is not None:
-        time_ms = times.finish()
-        unit = ", taken as seconds since the epoch" if times.seconds else ""
+    def __init__(self, path: Path, source: TableFile, columns: _Columns, notes: list[str]) -> None:
+        self._path = path
+        self._source = source
+        self._columns = columns
+        self._notes = notes
+        self._outcomes = Outcomes(self._place(columns.outcome))
+        self._class_outcomes = ClassOutcomes(self._place(columns.outcome))
+        self._times = Times(self._place(columns.time))
+        self._segments = {name: Segments() for name in columns.segments}
+        self._weights = weights(self._place(columns.weight))
+        self._ids = Ids(self._place(columns.ids))
+        self._features = {name: features(self._place(name)) for name in columns.features}
+
+    def read(self, progress: Callable[[int], None] | None) -> EventTable:
+        """All rows."""
+        columns = self._columns
+        names = columns.names()
+        pieces = self._source.pieces(names)
+        first = next(pieces, None)
+        scores = self._scores(None if first is None else first[names.index(columns.predictions[0])])
+        many = not isinstance(scores, Numbers)
+        # One column may play several roles.
+        builders: list[tuple[str | None, ColumnBuilder]] = [
+            *zip(columns.predictions, scores.builders if isinstance(scores, Columns) else [scores], strict=True),
+            (columns.outcome, self._class_outcomes if many else self._outcomes),
+            (columns.time, self._times),
+            (columns.weight, self._weights),
+            (columns.ids, self._ids),
+            *self._segments.items(),
+            *self._features.items(),
+        ]
+        rows = 0
+        for arrays in chain([] if first is None else [first], pieces):
+            piece = dict(zip(names, arrays, strict=True))
+            for name, builder in builders:
+                if name is not None:
+                    builder.add(piece[name])
+            rows += len(arrays[0])
+            if progress is not None:
+                progress(rows)
+        return self._finished(scores)
+
+    def _scores(self, first: pa.Array | None) -> Numbers | Vectors | Columns:
+        """What becomes of the predictions: many classes have several columns, or one of lists."""
+        names = self._columns.predictions
+        if len(names) > 1:
+            columns = f"columns {_listed(names)}"
+            return Columns(Place(f"{self._path}: {columns}", self._source.place), [self._place(name) for name in names])
+        lists = first is not None and holds_vectors(first)
+        return Vectors(self._place(names[0])) if lists else predictions(self._place(names[0]))
+
+    def _finished(self, scores: Numbers | Vectors | Columns) -> EventTable:
+        columns = self._columns
+        prediction = scores.finish()
+        outcome: NDArray[np.int8] | NDArray[np.int64]
+        classes: tuple[str, ...] = ()
+        if isinstance(scores, Numbers):
+            outcome = self._outcomes.finish()
+        else:
+            many = columns.predictions if isinstance(scores, Columns) else ()
+            outcome = self._class_outcomes.finish(many, prediction.shape[1])
+            classes = class_names(many) if many else tuple(str(number) for number in range(prediction.shape[1]))
+        time_ms = self._time_ms()
+        named = self._features.values()
+        return EventTable(
+            prediction=prediction,
+            outcome=outcome,
+            time_ms=time_ms,
+            segments={name: SegmentColumn(*builder.finish()) for name, builder in self._segments.items()},
+            notes=tuple(self._notes),
+            cautions=tuple(_cautions(prediction, outcome)),
+            weight=None if columns.weight is None else self._weights.finish(),
+            ids=None if columns.ids is None else self._ids.finish(),
+            features=np.column_stack([builder.finish() for builder in named]) if named else None,
+            classes=classes,
+        )
+
+    def _time_ms(self) -> NDArray[np.int64] | None:
+        columns = self._columns
+        if columns.time is None:
+            return None
+        if columns.time_guessed and self._times.bad:
+            self._notes.append(f"column {columns.time!r} holds values that are no times, so it is left out")
+            return None
+        time_ms = self._times.finish()
+        unit = ", taken as seconds since the epoch" if self._times.seconds else ""
         if columns.time_guessed or unit:
-            notes.append(f"time read from column {columns.time!r}{unit}")
-    prediction = predictions.finish()
-    if prediction.size and bool(((prediction == 0.0) | (prediction == 1.0)).all()):
-        notes.append(f"every value of column {columns.prediction!r} is 0 or 1: are these classes, not probabilities?")
-    return EventTable(
-        prediction=prediction,
-        outcome=outcomes.finish(),
-        time_ms=time_ms,
-        segments={name: SegmentColumn(*builder.finish()) for name, builder in segments.items()},
-        notes=tuple(notes),
-    )
+            self._notes.append(f"time read from column {columns.time!r}{unit}")
+        return time_ms
+
+    def _place(self, column: str | None) -> Place:
+        return Place(f"{self._path}: column {column!r}", self._source.place)
+
+
+def _cautions(prediction: NDArray[np.float64], outcome: NDArray[np.int8] | NDArray[np.int64]) -> Iterator[str]:
+    """What to mind when reading the report of these rows."""
+    if not len(prediction):
+        yield "the file has columns and no rows"
+        return
+    known = outcome[outcome >= 0]
+    if 0 < known.size < FEW:
+        yield f"only {known.size} predictions have an outcome: with so few, only gross errors can be told from chance"
+    if bool((prediction == prediction[0]).all()) and len(prediction) > 1:
+        whole = f"{prediction[0]:g}" if prediction.ndim == 1 else "the same"
+        yield f"every prediction is {whole}: all that can be told is whether they are right on average"
+    elif bool(((prediction == 0.0) | (prediction == 1.0)).all()):
+        yield "every prediction is 0 or 1: are these classes, not probabilities?"
+    if known.size and bool((known == known[0]).all()):
+        yield f"every outcome is {known[0]}: are those of the other kind missing?"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 
 import monitor
 from monitor.evaluation.assess import Minimum
-from monitor.evaluation.files import MAX_SEGMENT_VALUES, looks_like_event_log, report_file, report_table, severity
-from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.files import looks_like_event_log, report_file, report_table
+from monitor.evaluation.segments import MAX_SEGMENT_VALUES
+from monitor.measures import WINDOW_MEASURES
 from monitor.sources.tables import EventTable, SegmentColumn
 from tests.evaluation.memory import calibrated
 
@@ -27,61 +29,67 @@ def rows(slopes: dict[str, float], n: int = 1500) -> EventTable:
 
 
 def test_segments_come_worst_first() -> None:
-    table = rows({"fine": 1.0, "bad": 2.5, "poor": 1.5})
-    found = report_table(table, model="m")
-    assert [each.segment for each in found.segments] == ["region=bad", "region=poor", "region=fine"]
+    table = rows({"fine": 1.0, "bad": 2.5, "poor": 1.7})
+    found = report_table(table, model="m", draws=199)
+    assert [each.report.segment for each in found.segments] == ["region=bad", "region=poor", "region=fine"]
+    assert [each.real for each in found.segments] == [True, True, False]
     assert found.whole.segment == "all"
-    assert found.whole.n == sum(each.n for each in found.segments) == 4500
-    assert found.reports == (found.whole, *found.segments)
-    assert [severity(each) > 1.0 for each in found.segments] == [True, True, False]
+    assert found.whole.n == sum(each.report.n for each in found.segments) == 4500
 
 
 def test_a_segments_report_is_that_of_its_rows() -> None:
     table = rows({"a": 1.0, "b": 2.0})
-    found = report_table(table, model="m", version="2")
+    found = report_table(table, model="m", version="2", draws=199)
     in_b = table.segments["region"].codes == 1
-    assert found.segments[0] == monitor.evaluate(
+    assert found.segments[0].report == monitor.evaluate(
         table.prediction[in_b],
         table.outcome[in_b],
         time_ms=np.flatnonzero(in_b),
+        measures=WINDOW_MEASURES,
+        draws=199,
         model="m",
         version="2",
         segment="region=b",
     )
 
 
-def test_noise_in_a_small_segment_is_not_called_worst() -> None:
-    p, y = calibrated(5000, seed=1, slope=1.6)
-    small_p, small_y = calibrated(12, seed=6)
-    table = EventTable(
-        np.concatenate([p, small_p]),
-        np.concatenate([y, small_y]),
-        segments={"s": SegmentColumn(np.repeat(np.array([0, 1], np.int32), [5000, 12]), ("large", "small"))},
+def test_weights_count() -> None:
+    table = replace(rows({"a": 1.0, "b": 2.0}), weight=np.linspace(0.5, 2.0, 3000))
+    found = report_table(table, model="m", draws=199)
+    assert found.whole == monitor.evaluate(
+        table.prediction, table.outcome, weight=table.weight, time_ms=table.time_ms, draws=199, model="m"
     )
-    large, small = report_table(table, model="m").segments
-    assert (large.segment, small.segment) == ("s=large", "s=small")
-    assert small.measures["smce"].value > large.measures["smce"].value
+    assert found.whole.n == 3000
+    assert found.whole.prevalence != monitor.evaluate(table.prediction, table.outcome, draws=0).prevalence
 
 
-def test_rows_without_a_value_belong_to_no_segment_and_without_an_outcome_to_no_n() -> None:
+def test_rows_without_an_outcome_belong_to_no_n() -> None:
     table = EventTable(
         np.array([0.5, 0.25, 0.75, 0.5]),
         np.array([1, 0, -1, 1], np.int8),
-        segments={"s": SegmentColumn(np.array([0, 0, 0, -1], np.int32), ("x",))},
+        segments={"s": SegmentColumn(np.array([0, 0, 0, 1], np.int32), ("x", "(empty)"))},
     )
     found = report_table(table, model="m", draws=0)
     assert (found.whole.n, found.whole.predictions, found.whole.positives) == (3, 4, 2)
-    assert [(each.segment, each.n, each.predictions) for each in found.segments] == [("s=x", 2, 3)]
+    assert {each.report.segment: (each.report.n, each.report.predictions) for each in found.segments} == {
+        "s=x": (2, 3),
+        "s=(empty)": (1, 1),
+    }
 
 
-def test_insufficient_segments_come_last() -> None:
+def test_a_small_segment_says_how_small_it_is_and_comes_last() -> None:
     table = rows({"a": 1.0, "b": 2.0})
     codes = table.segments["region"].codes.copy()
     codes[np.flatnonzero(codes == 1)[:1450]] = 0
     table = EventTable(table.prediction, table.outcome, segments={"region": SegmentColumn(codes, ("a", "b"))})
-    found = report_table(table, model="m", minimum=Minimum())
-    assert [each.segment for each in found.segments] == ["region=a", "region=b"]
-    assert found.segments[1].insufficient == "only 50 of at least 100 predictions have an outcome"
+    found = report_table(table, model="m", draws=199)
+    assert [each.report.segment for each in found.segments] == ["region=a", "region=b"]
+    small = found.segments[1]
+    assert small.report.insufficient == "only 50 of at least 100 predictions have an outcome"
+    assert (small.p_value, small.q_value, small.real) == (None, None, False)
+    # Whoever wants to judge their size himself may.
+    judged = report_table(table, model="m", draws=199, segment_minimum=Minimum(2, 0, 0)).segments
+    assert all(each.q_value is not None for each in judged)
 
 
 def test_values_beyond_the_most_frequent_ones_are_put_together() -> None:
@@ -91,24 +99,12 @@ def test_values_beyond_the_most_frequent_ones_are_put_together() -> None:
     names = tuple(f"v{number}" for number in range(count))
     table = EventTable(p, y, segments={"s": SegmentColumn(codes, names)})
     found = report_table(table, model="m", draws=0)
-    by_name = {each.segment: each.predictions for each in found.segments}
+    by_name = {each.report.segment: each.report.predictions for each in found.segments}
     assert len(by_name) == MAX_SEGMENT_VALUES + 1
     assert by_name["s=other"] == sum(range(10, 20))
     assert sum(by_name.values()) == codes.size
     assert "s=v9" not in by_name
     assert by_name["s=v10"] == 20
-
-
-def test_severity_without_levels_is_the_value() -> None:
-    def report(value: float | None = None, null_q95: float | None = None) -> Report:
-        measures = {} if value is None else {"smce": MeasureResult(value, "ratio", null_q95=null_q95)}
-        return Report("m", "1", "all", "all", None, None, 9, 4, 9, 0.5, 0.5, measures)
-
-    assert severity(report()) == -1.0
-    assert severity(report(value=0.2)) == 0.2
-    assert severity(report(value=0.2, null_q95=0.1)) == 2.0
-    assert severity(report(value=0.2, null_q95=0.0)) == float("inf")
-    assert severity(report(value=0.0, null_q95=0.0)) == 0.0
 
 
 @pytest.mark.parametrize(("name", "model"), [("churn.2026.csv", "churn"), ("churn.csv", "churn")])
@@ -119,9 +115,9 @@ def test_a_file_is_read_and_reported(name: str, model: str, tmp_path: Path) -> N
         for number, (score, outcome) in enumerate(zip(p, y, strict=True))
     )
     (tmp_path / name).write_text("score,label,side\n" + lines)
-    found = report_file(tmp_path / name, segments=["side"])
-    assert found.whole == monitor.evaluate(p, y, model=model)
-    assert {each.segment: each.n for each in found.segments} == {"side=a": 150, "side=b": 150}
+    found = report_file(tmp_path / name, segments=["side"], draws=19)
+    assert found.whole == monitor.evaluate(p, y, draws=19, model=model)
+    assert {each.report.segment: each.report.n for each in found.segments} == {"side=a": 150, "side=b": 150}
     assert found.notes == ("prediction read from column 'score'", "outcome read from column 'label'")
 
 

@@ -80,9 +80,9 @@ def test_every_format_says_the_same(write: Callable[[Path], Path], tmp_path: Pat
     assert table.outcome.tolist() == [1, 0, -1]
     assert table.time_ms is not None
     assert table.time_ms.tolist() == [1795168800000, 1795168800000, 1795168800250]
-    # NA is a region here, and an empty field is none.
-    assert table.segments["region"].values == ("eu", "NA")
-    assert table.segments["region"].codes.tolist() == [0, 1, -1]
+    # NA is a region here, and an empty field is not.
+    assert table.segments["region"].values == ("eu", "NA", "(empty)")
+    assert table.segments["region"].codes.tolist() == [0, 1, 2]
     assert table.notes == (
         "prediction read from column 'p'",
         "outcome read from column 'y'",
@@ -204,14 +204,14 @@ def test_a_guessed_time_that_is_none_is_left_out(tmp_path: Path) -> None:
     assert table.time_ms is None
     assert "column 'time' holds values that are no times, so it is left out" in table.notes
     assert refusal(path, time="time") == (
-        "column 'time', row 1: time must be RFC 3339 or milliseconds since the epoch, got 'noon' (1 such row); "
+        "column 'time', line 2: time must be RFC 3339 or milliseconds since the epoch, got 'noon' (1 such row); "
         "correct or remove them"
     )
 
 
 def test_classes_in_place_of_probabilities_are_said(tmp_path: Path) -> None:
     table = read_table(written(tmp_path / "f.csv", "y_pred,y\n1,1\n0,1\n"))
-    assert table.notes[-1] == "every value of column 'y_pred' is 0 or 1: are these classes, not probabilities?"
+    assert "every prediction is 0 or 1: are these classes, not probabilities?" in table.cautions
 
 
 NUMBER = "prediction must be a number from 0 to 1"
@@ -221,10 +221,10 @@ MEND = "correct or remove them"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("p,y\n.5,1\nabc,1\n.5,0\n1.5,0\n", f"column 'p', row 2: {NUMBER}, got 'abc' (2 such rows); {MEND}"),
-        ("p,y\n.5,1\n,1\n", f"column 'p', row 2: {NUMBER}, got nothing (1 such row); {MEND}"),
-        ("p,y\n83,1\n", f"column 'p', row 1: {NUMBER}, got '83' (1 such row); {MEND}; divide percentages by 100"),
-        ("p,y\n-0.1,1\n", f"column 'p', row 1: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
+        ("p,y\n.5,1\nabc,1\n.5,0\n1.5,0\n", f"column 'p', line 3: {NUMBER}, got 'abc' (2 such rows); {MEND}"),
+        ("p,y\n.5,1\n,1\n", f"column 'p', line 3: {NUMBER}, got nothing (1 such row); {MEND}"),
+        ("p,y\n83,1\n", f"column 'p', line 2: {NUMBER}, got '83' (1 such row); {MEND}; divide percentages by 100"),
+        ("p,y\n-0.1,1\n", f"column 'p', line 2: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
         ("p,p,y\n.5,.5,1\n", "column 'p' stands twice in the header; rename one of them"),
         ("p,y\n.5,1\n.5,1,7\n", "cannot be read: CSV parse error: line 3: Expected 2 columns, got 3: .5,1,7"),
         ("", "cannot be read: Empty CSV file"),
@@ -236,7 +236,7 @@ def test_what_is_wrong_with_a_csv_file(text: str, message: str, tmp_path: Path) 
 
 def test_what_is_wrong_with_an_outcome(tmp_path: Path) -> None:
     assert refusal(written(tmp_path / "f.csv", "p,y\n.5,1\n.5,2\n.5,maybe\n.5,-1\n")) == (
-        "column 'y', row 2: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "
+        "column 'y', line 3: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "
         f"(3 such rows); {MEND}"
     )
 
@@ -257,9 +257,9 @@ def test_a_role_that_no_column_plays(tmp_path: Path) -> None:
     [
         (
             '{"p": 0.5, "y": 1}\n{"p": [0.5, 0.5], "y": 1}\n',
-            f"column 'p', row 2: {NUMBER}, got '[0.5,0.5]' (1 such row); {MEND}",
+            f"column 'p', line 2: {NUMBER}, got '[0.5,0.5]' (1 such row); {MEND}",
         ),
-        ('{"p": true, "y": 1}\n', f"column 'p', row 1: {NUMBER}, got True (1 such row); {MEND}"),
+        ('{"p": true, "y": 1}\n', f"column 'p', line 1: {NUMBER}, got True (1 such row); {MEND}"),
         ('{"p": 0.5, "y": 1}\n{"p": 0.5\n', "line 2 is no JSON object: Input data was truncated"),
         (
             '[{"p": 0.5, "y": 1}]\n',
@@ -286,9 +286,9 @@ def test_bad_values_are_counted_across_pieces(tmp_path: Path) -> None:
     p[[200_000, 250_000, 299_999]] = 7.0
     pq.write_table(pa.table({"p": p, "y": np.ones(n, np.int8)}), tmp_path / "f.parquet")
     text = "p,y\n" + "".join(f"{value},1\n" for value in p)
-    for path in (tmp_path / "f.parquet", written(tmp_path / "f.csv", text)):
+    for path, place in ((tmp_path / "f.parquet", "row 200001:"), (written(tmp_path / "f.csv", text), "line 200002:")):
         message = refusal(path)
-        assert "row 200001:" in message
+        assert place in message
         assert "(3 such rows)" in message
 
 

@@ -1,0 +1,198 @@
+"""Columns of predictions for many classes: one vector of probabilities in every row, and the class that came true."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from monitor.errors import InputError
+from monitor.scores.class_table import SUM_TOLERANCE
+from monitor.sources.columns import (
+    UNLABELLED,
+    Faults,
+    Numbers,
+    Place,
+    decoded,
+    encoded,
+    is_missing,
+    predictions,
+    such_rows,
+    text_of,
+)
+
+_MISSING_WORDS: Final = frozenset({"na", "n/a", "nan", "null", "none"})
+
+
+def holds_vectors(array: pa.Array) -> bool:
+    """Whether a column holds lists of numbers rather than numbers: by its type, or as text by its first value."""
+    values = decoded(array)
+    if _is_list(values.type):
+        return True
+    first = next((value for value in values[:100].to_pylist() if not is_missing(value)), None)
+    return isinstance(first, str) and first.lstrip().startswith("[")
+
+
+class Vectors:
+    """Builds the predictions from one column of lists, all of one length."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._faults = Faults(place, "prediction must be a list of numbers from 0 to 1, of one length in all rows")
+        self._pieces: list[NDArray[np.float64]] = []
+        self._length = 0
+        self._rows = 0
+
+    def add(self, array: pa.Array) -> None:
+        """Take the next piece."""
+        lists = _as_lists(decoded(array))
+        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        self._length = self._length or int(next(iter(lengths[lengths > 0]), 0))  # the first list decides
+        bad = (lengths != self._length) | (lengths == 0)
+        values = np.full((len(array), self._length), np.nan)
+        if not bad.all():
+            flat = pc.list_flatten(lists.filter(pa.array(~bad))).to_numpy(zero_copy_only=False)
+            values[~bad] = flat.reshape(-1, self._length)
+        bad |= ~((values >= 0.0) & (values <= 1.0)).all(axis=1)
+        if bad.any():
+            self._faults.add(bad, self._rows, array)
+        self._pieces.append(values)
+        self._rows += len(array)
+
+    def finish(self) -> NDArray[np.float64]:
+        """All of them, shape (n, K).
+
+        Raises
+        ------
+        InputError
+            Some are missing, of another length, out of range, or do not add up to 1.
+        """
+        self._faults.check()
+        if self._length == 1:
+            raise InputError(f"{self._place.column}: prediction lists must hold two classes or more, got one")
+        vectors = np.concatenate(self._pieces) if self._pieces else np.zeros((0, 2))
+        return _adding_up(vectors, self._place)
+
+
+class Columns:
+    """Builds the predictions from several columns, one a class."""
+
+    def __init__(self, place: Place, each: Sequence[Place]) -> None:
+        self._place = place
+        self.builders: list[Numbers] = [predictions(one) for one in each]
+
+    def finish(self) -> NDArray[np.float64]:
+        """All of them, shape (n, K).
+
+        Raises
+        ------
+        InputError
+            Some are missing, out of range, or do not add up to 1.
+        """
+        return _adding_up(np.column_stack([builder.finish() for builder in self.builders]), self._place)
+
+
+class ClassOutcomes:
+    """Builds the outcomes: the number of a class, counted from 0, or its name; empty where it is not known yet."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._codes: dict[str, int] = {}
+        self._pieces: list[NDArray[np.int64]] = []
+
+    def add(self, array: pa.Array) -> None:
+        """Take the next piece."""
+        codes, values = encoded(array)
+        table = [UNLABELLED if _is_unknown(value) else self._code(_class_text(value)) for value in values]
+        self._pieces.append(np.array([*table, UNLABELLED], np.int64)[codes])
+
+    def _code(self, value: str) -> int:
+        return self._codes.setdefault(value, len(self._codes))
+
+    def finish(self, columns: Sequence[str], classes: int) -> NDArray[np.int64]:
+        """The class of each row, shape (n,), -1 where it is not known.
+
+        Parameters
+        ----------
+        columns
+            The columns of the predictions, one a class, whose names (or what tells them apart) outcomes may be; none
+            where one column holds lists.
+        classes
+            Number K of classes.
+
+        Raises
+        ------
+        InputError
+            A value is neither the number of a class nor its name.
+        """
+        codes = np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.int64)
+        spellings = [tuple(str(number) for number in range(classes))]
+        if columns:
+            # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
+            spellings = [tuple(columns), class_names(columns), *spellings]
+        for names in spellings:
+            if self._codes.keys() <= set(names):
+                return np.array([*(names.index(name) for name in self._codes), UNLABELLED], np.int64)[codes]
+        # The spelling that fits most of them is the one that was meant.
+        meant = max(spellings, key=lambda names: len(self._codes.keys() & set(names)))
+        value = next(name for name in self._codes if name not in meant)
+        row = int(np.argmax(codes == self._codes[value])) + 1
+        allowed = ", ".join(meant[:10]) + (", ..." if len(meant) > 10 else "")
+        raise InputError(
+            f"{self._place.column}, {self._place.of_row(row)}: outcome must be one of the {classes} classes {allowed}, "
+            f"got {value!r}; correct or remove it"
+        )
+
+
+def class_names(columns: Sequence[str]) -> tuple[str, ...]:
+    """What tells the columns of classes apart: ``cat`` and ``dog`` of ``p_cat`` and ``p_dog``, 0 and 1 of p0 and p1."""
+    shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*columns, strict=False))
+    prefix = "".join(letters[0] for letters in shared)
+    numbered = all(name[len(prefix) :].isdecimal() for name in columns)
+    while prefix and prefix[-1].isdecimal() if numbered else prefix and prefix[-1].isalnum():
+        prefix = prefix[:-1]
+    return tuple(name[len(prefix) :] for name in columns)
+
+
+def _adding_up(vectors: NDArray[np.float64], place: Place) -> NDArray[np.float64]:
+    off = np.abs(vectors.sum(axis=1) - 1.0) > SUM_TOLERANCE
+    if off.any():
+        row = int(np.argmax(off))
+        raise InputError(
+            f"{place.column}, {place.of_row(row + 1)}: predictions must add up to 1 over the classes, got "
+            f"{vectors[row].sum():g} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
+        )
+    return vectors
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _as_lists(array: pa.Array) -> pa.Array:
+    if _is_list(array.type):
+        return array.cast(pa.large_list(pa.float64()), safe=False)
+    return pa.array([_decoded_list(value) for value in array.to_pylist()], pa.large_list(pa.float64()))
+
+
+def _decoded_list(value: Any) -> list[float] | None:
+    try:
+        return msgspec.json.decode(value, type=list[float]) if isinstance(value, str) else None
+    except msgspec.DecodeError:
+        return None
+
+
+def _is_unknown(value: object) -> bool:
+    return is_missing(value) or (isinstance(value, str) and value.strip().lower() in _MISSING_WORDS)
+
+
+def _class_text(value: object) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    text = text_of(value).strip()
+    # What a spreadsheet makes of a whole number.
+    return text.removesuffix(".0") if text.removesuffix(".0").isdecimal() else text

@@ -1,0 +1,103 @@
+"""Columns that a table may have beside prediction and outcome, and where its messages point."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from monitor.errors import InputError
+from monitor.sources.tables import FEW, read_table
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refusal(path: Path, **columns: str | list[str]) -> str:
+    with pytest.raises(InputError) as caught:
+        read_table(path, **columns)  # type: ignore[arg-type]  # each test names columns of its own
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def test_weights_ids_and_features_are_read(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,w,id,a,b\n.5,1,2,x,1,-3\n.25,0,0.5,y,1e3,0\n")
+    table = read_table(path, weight="w", ids="id", features=["b", "a"])
+    assert table.weight is not None
+    assert table.weight.tolist() == [2.0, 0.5]
+    assert table.ids is not None
+    assert table.ids.to_pylist() == ["x", "y"]
+    assert table.features is not None
+    assert table.features.tolist() == [[-3.0, 1.0], [0.0, 1000.0]]
+    bare = read_table(path)
+    assert (bare.weight, bare.ids, bare.features, bare.classes) == (None, None, None, ())
+
+
+def test_ids_of_every_type(tmp_path: Path) -> None:
+    for number, ids in enumerate((pa.array([7, 8]), pa.array(["7", "8"]), pa.array(["7", "8"]).dictionary_encode())):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table({"p": [0.5, 0.5], "y": [1, 0], "id": ids}), path)
+        found = read_table(path, ids="id").ids
+        assert found is not None
+        assert found.to_pylist() == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("role", "message"),
+    [
+        ("weight", "column 'x', line 3: weight must be a finite number of at least 0, got '-1' (2 such rows)"),
+        ("ids", "column 'x', line 5: id '1' stands there a second time"),
+        ("features", "column 'x', line 4: feature must be a finite number, got 'inf' (1 such row)"),
+    ],
+)
+def test_what_is_wrong_with_them(role: str, message: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,x\n.5,1,1\n.5,1,-1\n.5,1,inf\n.5,1,1\n")
+    assert refusal(path, **{role: ["x"] if role == "features" else "x"}).startswith(message)
+
+
+def test_an_id_that_is_missing(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y,id\n.5,1,a\n.5,1,\n")
+    assert refusal(path, ids="id").startswith("column 'id', line 3: id must be there, got nothing (1 such row)")
+
+
+@pytest.mark.parametrize("role", ["weight", "ids", "features", "segments"])
+def test_a_column_that_is_not_there(role: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", "p,y\n.5,1\n")
+    name = {"ids": "id"}.get(role, role.removesuffix("s"))
+    columns = ["z"] if role in {"features", "segments"} else "z"
+    assert refusal(path, **{role: columns}) == f"no {name} column 'z'; columns are 'p', 'y'"
+
+
+def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:
+    # The note of the first row runs over three lines, and an empty line is no row.
+    path = written(tmp_path / "f.csv", 'p,y,note\n.5,1,"a\nb\nc"\n\n.5,0,d\n7,0,e\n')
+    assert refusal(path).startswith("column 'p', line 7: ")
+    lines = written(tmp_path / "f.jsonl", '{"p": 0.5, "y": 1}\n\n{"p": 0.5, "y": 1}\n{"p": 7, "y": 1}\n')
+    assert refusal(lines).startswith("column 'p', line 4: ")
+    pq.write_table(pa.table({"p": [0.5, 7.0], "y": [1, 1]}), tmp_path / "f.parquet")
+    assert refusal(tmp_path / "f.parquet").startswith("column 'p', row 2: ")
+
+
+def test_a_line_that_cannot_be_found_is_a_row(tmp_path: Path) -> None:
+    # The reader that counts lines refuses so long a field; the one that reads tables does not.
+    path = written(tmp_path / "f.csv", f"p,y,note\n.5,1,{'x' * 200_000}\n7,0,e\n")
+    assert refusal(path).startswith("column 'p', row 2: ")
+
+
+def test_what_to_mind_is_said(tmp_path: Path) -> None:
+    def cautions(rows: str) -> tuple[str, ...]:
+        return read_table(written(tmp_path / "f.csv", f"p,y\n{rows}")).cautions
+
+    assert cautions("") == ("the file has columns and no rows",)
+    mixed = "".join(f"{p},{i % 2}\n" for i, p in enumerate(np.linspace(0.1, 0.9, FEW)))
+    assert cautions(mixed) == ()
+    assert cautions(mixed.partition("\n")[2]) == (
+        f"only {FEW - 1} predictions have an outcome: with so few, only gross errors can be told from chance",
+    )
+    assert cautions("0.3,1\n0.3,0\n" * FEW) == (
+        "every prediction is 0.3: all that can be told is whether they are right on average",
+    )
+    assert cautions(mixed.replace(",1\n", ",0\n")) == ("every outcome is 0: are those of the other kind missing?",)
+    assert cautions("1,1\n0,0\n" * FEW) == ("every prediction is 0 or 1: are these classes, not probabilities?",)
