@@ -1,1 +1,27 @@
-"""Pictures of calibration, made to be read by people who are not statisticians."""
+"""Pictures of calibration, made to be read by people who are not statisticians.
+
+One figure a file. Each function returns a :class:`matplotlib.figure.Figure`; nothing here knows pyplot or keeps any
+state, so figures may be drawn in many threads. :func:`save`, :func:`to_svg` and :func:`to_png` write them, the same
+bytes for the same figure.
+"""
+
+from monitor.figures.output import save, to_png, to_svg
+from monitor.figures.picture import MeasureRow, Picture
+from monitor.figures.reliability import reliability_diagram
+from monitor.figures.report import report_figures
+from monitor.figures.sheet import report_sheet
+from monitor.figures.tce_diagram import tce_diagram
+from monitor.figures.witness import witness_figure
+
+__all__ = [
+    "MeasureRow",
+    "Picture",
+    "reliability_diagram",
+    "report_figures",
+    "report_sheet",
+    "save",
+    "tce_diagram",
+    "to_png",
+    "to_svg",
+    "witness_figure",
+]

@@ -1,0 +1,165 @@
+"""The reliability diagram: what was predicted against what came true, and what chance would make of it."""
+
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+from monitor.figures.axis import ProbabilityAxis
+from monitor.figures.cells import DRAWS, BinSums, drawn, smce_level
+from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, PAPER, PREDICTED, dress, frame, legend, new_figure
+from monitor.figures.words import percent, points
+from monitor.inference import NullLevel
+from monitor.inference.resampling import outcomes
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+HEIGHT: Final = 6.6
+CAPTION: Final = (
+    "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
+    "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for."
+)
+_BINS: Final = 10
+_HISTOGRAM_BINS: Final = 40
+_SEED: Final = 0
+
+
+def reliability_diagram(table: ScoreTable) -> Figure:
+    """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
+
+    Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
+    the predictions. Below, how many predictions there are where.
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021: isotonic
+    regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here 199 times.
+    """
+    cells = drawn(table)
+    figure = new_figure(HEIGHT)
+    draw_reliability(figure, HEIGHT, cells, smce_level(cells))
+    return figure
+
+
+def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, level: NullLevel) -> None:
+    """Draw it into a figure of that height, or a part of one; ``level`` is that of smCE and decides on the title."""
+    axis = ProbabilityAxis.of(cells, [cells.prevalence])
+    bins = BinSums.of(cells, axis.edges(_BINS))
+    caption = CAPTION
+    if axis.logit:
+        caption += " Both axes are stretched where predictions are."
+    grid = frame(figure, height, finding(bins, level), caption, rows=(4.2, 1.0), gap=0.16, above=0.45)
+    main = figure.add_subplot(grid[0, 0])
+    density = figure.add_subplot(grid[1, 0])
+    dress(main, grid="both")
+    dress(density)
+    _draw_curve(main, cells, axis)
+    _draw_dots(main, bins, axis)
+    axis.on_x(main, labels=False)
+    axis.on_y(main)
+    main.set_ylabel("how often it came true")
+    legend(
+        main,
+        [
+            Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
+            Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
+            Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
+            Patch(color=CHANCE, label="where chance puts a calibrated model"),
+        ],
+        columns=2,
+    )
+    draw_density(density, cells, axis)
+
+
+def finding(bins: BinSums, level: NullLevel) -> str:
+    """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
+    if level.p_value > 0.05:
+        return "Predictions come true about as often as they say:\nthe differences are within chance"
+    worst = int(np.argmax(np.abs(bins.residual)))
+    predicted, happened = (float(sums[worst] / bins.counts[worst]) for sums in (bins.prediction_sum, bins.positives))
+    if predicted == happened:
+        return "Predictions come true as often as they say"
+    size = points(predicted - happened)
+    direction = "high" if predicted > happened else "low"
+    return (
+        f"Predictions of about {percent(predicted)} come true {percent(happened)} of the time:\n{size} too {direction}"
+    )
+
+
+def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    """How many predictions there are where, as a histogram on the axis."""
+    first, last = axis.limits
+    edges = np.linspace(first, last, _HISTOGRAM_BINS + 1)
+    mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0] / cells.total
+    axes.bar(0.5 * (edges[1:] + edges[:-1]), mass, width=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
+    axes.set_ylim(0.0, 1.12 * float(mass.max()))
+    axes.set_yticks([0.0, float(mass.max())], ["0", percent(float(mass.max()))])
+    axes.set_ylabel("share")
+    axis.on_x(axes)
+    axes.set_xlabel("predicted probability")
+
+
+def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    x = axis.place(cells.score)
+    low, high = _consistency_band(cells)
+    if x.size > 1:
+        axes.fill_between(x, axis.place(low), axis.place(high), color=CHANCE, lw=0.0)
+    else:
+        axes.vlines(x, axis.place(low), axis.place(high), color=CHANCE, lw=14.0)
+    ends = axis.place([axis.lower, axis.upper])
+    axes.plot(ends, ends, color=GREY, lw=1.2, ls=(0, (4, 3)))
+    axes.plot(
+        x,
+        axis.place(_isotonic(cells.positives, cells.counts)),
+        color=HAPPENED,
+        lw=2.2,
+        label="what came true (smoothed to rise)",
+    )
+
+
+def _draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
+    held = bins.counts > 0.0
+    share = bins.counts[held] / bins.counts.sum()
+    predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])
+    happened = axis.place(bins.positives[held] / bins.counts[held])
+    axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
+    axes.scatter(
+        predicted,
+        happened,
+        s=18.0 + 260.0 * share,
+        color=INK,
+        edgecolor=PAPER,
+        linewidth=0.8,
+        zorder=4,
+    )
+
+
+def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
+    """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
+    rng = np.random.default_rng(_SEED)
+    drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
+    curves = np.sort([_isotonic(positives, cells.counts) for positives in drawn_positives], axis=0)
+    aside = round(0.025 * (DRAWS + 1)) - 1
+    return curves[aside], curves[-1 - aside]
+
+
+def _isotonic(positives: Floats, counts: Floats) -> Floats:
+    """Isotonic regression of the shares of positives, shape (rows,)."""
+    return np.asarray(isotonic_regression(positives / counts, weights=counts).x, np.float64)

@@ -1,0 +1,168 @@
+"""How every figure looks: one palette, one set of sizes, one place for title and caption.
+
+The colours are those of Okabe and Ito, which people who see few colours can tell apart; what matters is told by words
+or by form as well.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.font_manager import FontProperties
+from matplotlib.gridspec import GridSpec
+from matplotlib.textpath import text_to_path
+
+WIDTH: Final = 8.0
+"""Inches; 800 pixels on a page."""
+
+BLUE: Final = "#0072B2"
+ORANGE: Final = "#D55E00"
+GREEN: Final = "#007A5A"
+YELLOW: Final = "#E69F00"
+SKY: Final = "#56B4E9"
+PINK: Final = "#CC79A7"
+INK: Final = "#222222"
+GREY: Final = "#6B6B6B"
+PALE: Final = "#D5D8DC"
+PAPER: Final = "#FFFFFF"
+
+PREDICTED: Final = BLUE
+"""What the model says."""
+HAPPENED: Final = ORANGE
+"""What came true, and what speaks against the model."""
+CHANCE: Final = PALE
+"""Where a calibrated model would be."""
+
+TITLE_SIZE: Final = 14.0
+TEXT_SIZE: Final = 10.5
+SMALL_SIZE: Final = 9.5
+
+_LINE: Final = 1.35 / 72.0
+"""Height of a line of text, inches a point."""
+
+
+def new_figure(height: float) -> Figure:
+    """An empty figure of the common width; height in inches."""
+    return Figure(figsize=(WIDTH, height), facecolor=PAPER)
+
+
+def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:
+    """The text broken into lines that fit into ``width`` inches at ``size`` points; its own line breaks are kept."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+
+    def fits(line: str) -> bool:
+        return text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] <= 72.0 * width
+
+    lines = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split():
+            longer = f"{line} {word}" if line else word
+            if line and not fits(longer):
+                lines.append(line)
+                longer = word
+            line = longer
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def frame(
+    figure: FigureBase,
+    height: float,
+    title: str,
+    caption: str,
+    *,
+    rows: Sequence[float] = (1.0,),
+    columns: Sequence[float] = (1.0,),
+    left: float = 0.95,
+    right: float = 0.25,
+    below: float = 0.55,
+    above: float = 0.0,
+    gap: float = 0.25,
+) -> GridSpec:
+    """Write the title above and the caption below, and part what is left between them.
+
+    Parameters
+    ----------
+    figure
+        A whole figure or a part of one, ``WIDTH`` wide.
+    height
+        Its height, inches.
+    title
+        What there is to see, in words.
+    caption
+        How to read it.
+    rows, columns
+        Relative heights and widths of the axes.
+    left, right, below, above
+        Inches for the labels of the axes, and for a legend above them.
+    gap
+        Inches between the axes.
+
+    Returns
+    -------
+    GridSpec
+        For ``figure.add_subplot(grid[row, column])``.
+    """
+    margin = 0.22
+    heading = wrapped(title, WIDTH - 2 * margin, TITLE_SIZE, bold=True)
+    footing = wrapped(caption, WIDTH - 2 * margin, SMALL_SIZE)
+    figure.text(
+        margin / WIDTH,
+        1.0 - margin / height,
+        heading,
+        size=TITLE_SIZE,
+        weight="bold",
+        color=INK,
+        va="top",
+        linespacing=1.2,
+    )
+    figure.text(margin / WIDTH, 0.13 / height, footing, size=SMALL_SIZE, color=GREY, va="bottom", linespacing=1.25)
+    top = height - margin - 0.18 - above - len(heading.split("\n")) * TITLE_SIZE * _LINE
+    bottom = 0.13 + len(footing.split("\n")) * SMALL_SIZE * _LINE + below
+    drawn_height, drawn_width = top - bottom, WIDTH - left - right
+    return figure.add_gridspec(
+        len(rows),
+        len(columns),
+        height_ratios=rows,
+        width_ratios=columns,
+        left=left / WIDTH,
+        right=1.0 - right / WIDTH,
+        top=top / height,
+        bottom=bottom / height,
+        # gridspec counts gaps in mean heights and widths of the axes.
+        hspace=gap * len(rows) / max(drawn_height - gap * (len(rows) - 1), 0.1),
+        wspace=gap * len(columns) / max(drawn_width - gap * (len(columns) - 1), 0.1),
+    )
+
+
+def dress(axes: Axes, *, grid: str = "y") -> None:
+    """Light axes: no box, a pale grid along x, y or both behind everything."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(GREY)
+    axes.tick_params(labelsize=SMALL_SIZE, colors=GREY, labelcolor=INK, length=3.0)
+    axes.set_axisbelow(True)
+    if grid:
+        axes.grid(visible=True, axis="both" if grid == "both" else "y" if grid == "y" else "x", color="#E8EAED", lw=0.8)
+    # Labels of axes that stand above each other are aligned.
+    axes.yaxis.set_label_coords(-0.55 / (axes.get_position().width * WIDTH), 0.5)
+    axes.xaxis.label.set(size=TEXT_SIZE, color=INK)
+    axes.yaxis.label.set(size=TEXT_SIZE, color=INK)
+
+
+def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
+    """A legend above the axes, where it hides nothing."""
+    axes.legend(
+        handles=list(handles),
+        loc="lower left",
+        bbox_to_anchor=(-0.01, 1.0),
+        ncols=columns,
+        frameon=False,
+        fontsize=SMALL_SIZE,
+        borderaxespad=0.2,
+        columnspacing=1.6,
+    )

@@ -1,0 +1,212 @@
+"""Where the model is too low and where it is too high: the witness of the smooth calibration error."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from numpy.typing import NDArray
+
+from monitor.figures.axis import ProbabilityAxis
+from monitor.figures.cells import drawn, smce_level
+from monitor.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
+from monitor.figures.words import pair, percent
+from monitor.inference import NullLevel
+from monitor.measures import smce, smce_witness
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+HEIGHT: Final = 6.0
+TOO_LOW: Final = HAPPENED
+TOO_HIGH: Final = PREDICTED
+CAPTION: Final = (
+    "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
+    "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
+    "fewer came true than was predicted."
+)
+_BINS: Final = 24
+_LEAST_SHARE: Final = 0.1
+"""A place with a smaller part in all misses is not spoken of."""
+_MOST_PLACES: Final = 3
+_LEVELS: Final = 101
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range of predictions that are too low, or too high.
+
+    Attributes
+    ----------
+    first, last
+        Its lowest and highest prediction.
+    predicted, happened
+        Their mean, and the share that came true.
+    share
+        Its part in all misses.
+    """
+
+    first: float
+    last: float
+    predicted: float
+    happened: float
+    share: float
+
+    @property
+    def too_low(self) -> bool:
+        """Whether more came true than was predicted."""
+        return self.happened > self.predicted
+
+    def __str__(self) -> str:
+        """The place in a sentence."""
+        first, last = percent(self.first, 1), percent(self.last, 1)
+        where = f"At {first}" if first == last else f"From {first} to {last}"
+        predicted, happened = pair(self.predicted, self.happened)
+        return f"{where}: too {'low' if self.too_low else 'high'} ({predicted} predicted, {happened} came true)"
+
+
+def places(table: ScoreTable) -> tuple[Place, ...]:
+    """Where the witness of smCE says that the table's predictions are too low or too high, from the lowest up.
+
+    Ranges over which the centred witness keeps its sign, of those that hold a tenth of all misses or more and that miss
+    by more than two standard deviations.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    sign = np.sign(centred_witness(table))
+    starts = np.flatnonzero(np.diff(sign, prepend=np.nan) != 0.0)
+    counts = table.counts
+    events, positives, residual, variance = (
+        np.add.reduceat(column, starts)
+        for column in (counts, table.positives, table.residual, counts * table.score * (1.0 - table.score))
+    )
+    ends = np.append(starts[1:], table.rows) - 1
+    share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
+    told = (share >= _LEAST_SHARE) & (residual * sign[starts] > 0.0) & (np.abs(residual) > 2.0 * np.sqrt(variance))
+    return tuple(
+        Place(
+            first=float(table.score[starts[run]]),
+            last=float(table.score[ends[run]]),
+            predicted=float((positives[run] - residual[run]) / events[run]),
+            happened=float(positives[run] / events[run]),
+            share=float(share[run]),
+        )
+        for run in np.flatnonzero(told)
+    )
+
+
+def centred_witness(table: ScoreTable) -> Floats:
+    """The witness of smCE less the constant that parts best what is too low from what is too high, shape (m,).
+
+    Where the residuals add up to about 0, a constant more or less in the witness changes its value by nothing, and its
+    sign says nothing. So of all levels the one is subtracted that has most residuals of the right sign on either side
+    of it; none, unless that tells a fifth more than the witness as it is.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    witness = smce_witness(table)
+    low, high = float(witness.min()), float(witness.max())
+    if low == high:
+        return witness
+    # A little more or less than the level counts as half a sign, so that the witness's ripples part nothing.
+    ripple = 0.1 * (high - low)
+
+    def told(level: float) -> float:
+        return float(np.clip((witness - level) / ripple, -1.0, 1.0) @ table.residual)
+
+    levels = np.linspace(low, high, _LEVELS)
+    values = [told(level) for level in levels.tolist()]
+    best = int(np.argmax(values))
+    return witness if values[best] <= 1.2 * told(0.0) else witness - float(levels[best])
+
+
+def witness_figure(table: ScoreTable) -> Figure:
+    """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    cells = drawn(table)
+    figure = new_figure(HEIGHT)
+    draw_witness(figure, HEIGHT, cells, smce_level(cells))
+    return figure
+
+
+def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, level: NullLevel) -> None:
+    """Draw it into a figure of that height, or a part of one; ``level`` is that of smCE and decides on the title."""
+    axis = ProbabilityAxis.of(cells)
+    found = places(cells) if level.p_value <= 0.05 else ()
+    grid = frame(figure, height, _title(cells, found, level), CAPTION, rows=(1.2, 1.0), gap=0.2)
+    line = figure.add_subplot(grid[0, 0])
+    bars = figure.add_subplot(grid[1, 0])
+    dress(line)
+    dress(bars)
+    _draw_witness(line, cells, axis)
+    _draw_surplus(bars, cells, axis)
+
+
+def _title(cells: ScoreTable, found: tuple[Place, ...], level: NullLevel) -> str:
+    if found:
+        strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
+        return "\n".join(str(place) for place in strongest)
+    if level.p_value <= 0.05:
+        return "The predictions are off by a little everywhere: no range stands out"
+    return (
+        "No range of predictions is too low or too high beyond chance\n"
+        f"(smCE {smce(cells):.4f}; 95% of calibrated models stay below {level.q95:.4f})"
+    )
+
+
+def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    witness = centred_witness(cells)
+    x = axis.place(cells.score)
+    if x.size == 1:
+        axes.vlines(x, 0.0, witness, color=TOO_LOW if witness[0] > 0.0 else TOO_HIGH, lw=8.0)
+    for side, color in ((witness > 0.0, TOO_LOW), (witness < 0.0, TOO_HIGH)):
+        axes.fill_between(x, witness, 0.0, where=side, interpolate=True, color=color, alpha=0.35, lw=0.0)
+    axes.plot(x, witness, color=INK, lw=1.6)
+    axes.axhline(0.0, color=GREY, lw=1.0)
+    reach = 1.25 * max(float(np.abs(witness).max()), 0.05)
+    axes.set_ylim(-reach, reach)
+    axes.set_yticks([])
+    for y, text, color in ((0.75, "too little", TOO_LOW), (0.25, "too much", TOO_HIGH)):
+        axes.text(
+            -0.015,
+            y,
+            f"model says\n{text}",
+            transform=axes.transAxes,
+            rotation=90.0,
+            color=color,
+            size=TEXT_SIZE,
+            ha="right",
+            va="center",
+            multialignment="center",
+        )
+    axis.on_x(axes, labels=False)
+
+
+def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
+    first, last = axis.limits
+    edges = np.linspace(first, last, _BINS + 1)
+    surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
+    color = [TOO_LOW if each > 0.0 else TOO_HIGH for each in surplus]
+    axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)
+    axes.axhline(0.0, color=GREY, lw=1.0)
+    axes.set_ylabel("came true beyond\nprediction, per 1,000")
+    axis.on_x(axes)
+    axes.set_xlabel("predicted probability")

@@ -1,0 +1,55 @@
+"""Numbers as people read them."""
+
+import math
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share in percent, with digits that tell it from 0 and from 1: ``65%``, ``1.2%``, ``0.034%``, ``99.7%``."""
+    rest = min(share, 1.0 - share)
+    if rest <= 0.0:
+        return "0%" if share <= 0.0 else "100%"
+    if rest < 1e-6:
+        return "almost 0%" if share < 0.5 else "almost 100%"
+    # What rounds up to 10% is 10%.
+    leading = max(-math.floor(math.log10(rest * (1.0 + 5.0 * 10.0**-digits))), 1)
+    return f"{100.0 * share:.{max(leading - 3 + digits, 0)}f}%"
+
+
+def pair(one: float, other: float) -> tuple[str, str]:
+    """Two shares in percent, with as many digits as it takes to tell them apart."""
+    for digits in range(2, 6):
+        texts = percent(one, digits), percent(other, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def points(difference: float) -> str:
+    """A difference of two shares, in percentage points: ``15 points``, ``0.4 points``."""
+    size = 100.0 * abs(difference)
+    digits = 0 if size >= 9.95 else 1 if size >= 0.095 else 2
+    text = f"{size:.{digits}f}"
+    return f"{text} point" if text == "1" else f"{text} points"
+
+
+def count(number: float) -> str:
+    """A number of events: ``12,345``; of weights with a digit after the point where they are no whole number."""
+    return f"{number:,.0f}" if number == round(number) or number >= 1e4 else f"{number:,.1f}"
+
+
+def short_count(number: float) -> str:
+    """A number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= size:
+            scaled = number / (1e3 if unit == "k" else size)
+            return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
+    return count(number)
+
+
+def amount(value: float, unit: str) -> str:
+    """A measure in its unit: ``61.4%`` of percent, ``.0123`` of a ratio, ``0.512`` of others."""
+    if unit == "percent":
+        return f"{value:.1f}%"
+    if unit == "ratio" and abs(value) < 0.99995:
+        return f"{value:.4f}".replace("0.", ".", 1)
+    return f"{value:.4f}" if unit == "ratio" else f"{value:.3f}" if abs(value) < 100.0 else f"{value:.0f}"
