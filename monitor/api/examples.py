@@ -77,6 +77,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                     "lateness_seconds": 3600.0,
                     "implied_negative": False,
                     "segments": ["region"],
+                    "classes": [],
                 },
                 "report": "/v1/models/churn/report",
             }

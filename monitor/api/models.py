@@ -69,6 +69,7 @@ def _entry(
             "lateness_seconds": policy.lateness_ms / 1000,
             "implied_negative": policy.implied_negative,
             "segments": list(policy.segments),
+            "classes": list(policy.classes),
         },
         "report": f"/v1/models/{quote(name)}/report",
     }

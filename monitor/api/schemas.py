@@ -99,6 +99,7 @@ class PolicyBody(Body):
     lateness_seconds: float = Field(description="how far out of order events may stand in their log")
     implied_negative: bool = Field(description="whether no outcome within the horizon means a negative")
     segments: list[str] = Field(description="segment keys that become series of their own")
+    classes: list[str] = Field(description="classes that it tells apart, each a segment class=...; empty if binary")
 
 
 class VersionBody(Body):

@@ -37,12 +37,13 @@ def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     declared = {}
     for name, model in models.declared.items():
         # Each key of a declaration is called as in the defaults, and None where it is left out.
-        own = defaults.model_copy(update={key: value for key, value in model if value is not None})
+        own = defaults.model_copy(update={key: value for key, value in model if value is not None and key != "classes"})
         declared[name] = ModelPolicy(
             horizon_ms=to_ms(own.horizon),
             lateness_ms=to_ms(own.allowed_lateness),
             implied_negative=own.implied_negative,
             segments=own.segments,
+            classes=model.classes or (),
         )
     fallback = None if models.only_declared else usual
     return lambda name: declared.get(name, fallback)
@@ -84,6 +85,7 @@ def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False
         max_ahead_ms=to_ms(pipeline.max_ahead),
         clock=clock,
         told_by_keys=told_by_keys,
+        classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
 
 

@@ -8,13 +8,15 @@ nothing that stands in one message can change what becomes of another.
 The forms of an event, beyond its plain one:
 
 - ``id`` and ``version`` may be integers: they are the same as their decimal texts.
-- ``y`` may be true, false, 0.0 or 1.0; ``ts`` may be a whole number written with a fraction or an exponent.
+- ``y`` may be true, false, 0.0 or 1.0, and a class 2.0; ``ts`` may be a whole number written with a fraction or an
+  exponent.
+- ``p`` may be [P(y = 0), P(y = 1)] where the model is declared to have no classes.
 - a null stands for an absent key where the key is optional.
 - of duplicate keys the last one counts; unknown keys are ignored.
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Final, NamedTuple, cast
@@ -30,6 +32,7 @@ from monitor.events.examine import Examiner, kind_by_keys
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
 from monitor.events.names import Name, Names
+from monitor.events.probabilities import Predictions, read_labels, read_predictions
 from monitor.events.reading import read_events
 from monitor.events.rejection import Rejected
 from monitor.events.strata import REFUSED, Strata
@@ -90,6 +93,8 @@ class Decoder:
     told_by_keys
         Whether an event that names no type, where no topic names it either, is told by its keys: ``p`` alone is a
         prediction, ``y`` alone an outcome, both are a labelled one. For files that hold what stood in several topics.
+    classes
+        Model -> how many classes it is declared to have. Others have one probability, P(y = 1).
     """
 
     def __init__(
@@ -101,17 +106,20 @@ class Decoder:
         clock: Clock | None = None,
         max_cached: int = _MAX_CACHED,
         told_by_keys: bool = False,
+        classes: Mapping[str, int] | None = None,
     ) -> None:
         self._max_bytes = max_bytes
         self._earliest_ms = earliest_ms
         self._max_cached = max_cached
         self._told_by_keys = told_by_keys
+        self._classes = dict(classes or {})
         self._examiner = Examiner(
             max_bytes=max_bytes,
             max_ahead_ms=max_ahead_ms,
             earliest_ms=earliest_ms,
             clock=clock or SystemClock(),
             told_by_keys=told_by_keys,
+            classes=self._classes,
         )
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
 
@@ -208,25 +216,24 @@ class Decoder:
         good &= time_ms >= self._earliest_ms
         good &= self._is_timely(time_ms, [records[row].timestamp for row in rows])
 
+        classes = None
+        if self._classes:
+            classes = np.fromiter([self._classes.get(event.model, 0) for event in events], np.int32, count)
         is_outcome = kind == Kind.OUTCOME
         if is_outcome.all():
-            prediction = np.full(count, np.nan)
+            predictions = Predictions(np.full(count, np.nan), None)
         else:
-            # None becomes nan.
-            prediction = np.array([event.p for event in events], np.float64)
-            prediction += 0.0  # 0.0 for -0.0
-            prediction[is_outcome] = np.nan
-            good &= is_outcome | ~np.isnan(prediction)
+            predictions = read_predictions([event.p for event in events], is_outcome, classes)
+            good &= is_outcome | ~np.isnan(predictions.value)
 
         is_prediction = kind == Kind.PREDICTION
         if is_prediction.all():
-            outcome = np.full(count, -1, np.int8)
+            outcome = np.full(count, -1, np.int16)
         else:
-            label = np.array([event.y for event in events], np.float64)
-            good &= is_prediction | (label == 0) | (label == 1)
-            outcome = (label == 1).astype(np.int8)
+            outcome = read_labels([event.y for event in events], classes)
+            good &= is_prediction | (outcome >= 0)
             outcome[is_prediction] = -1
-        return _Draft(kind, time_ms, prediction, outcome, good)
+        return _Draft(kind, time_ms, predictions, outcome, good)
 
     def _is_timely(self, time_ms: NDArray[np.int64], written_ms: Sequence[int]) -> NDArray[np.bool_]:
         """Which times lie close enough to when their messages were written."""
@@ -245,13 +252,14 @@ class _Draft(NamedTuple):
 
     kind: NDArray[np.int8]
     time_ms: NDArray[np.int64]
-    prediction: NDArray[np.float64]
-    outcome: NDArray[np.int8]
+    predictions: Predictions
+    outcome: NDArray[np.int16]
     good: NDArray[np.bool_]
 
     def where(self, mask: NDArray[np.bool_]) -> "_Draft":
         """The rows of the mask."""
-        return _Draft(self.kind[mask], self.time_ms[mask], self.prediction[mask], self.outcome[mask], self.good[mask])
+        predictions = self.predictions.where(mask)
+        return _Draft(self.kind[mask], self.time_ms[mask], predictions, self.outcome[mask], self.good[mask])
 
 
 def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[int], list[Event]]:
@@ -299,10 +307,11 @@ def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> E
         # A copy, since the bytes cannot be written to, which compiled code tells apart.
         id_hash=np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64),
         time_ms=draft.time_ms,
-        prediction=draft.prediction,
+        prediction=draft.predictions.value,
         outcome=draft.outcome,
         model=np.fromiter([name.model for name in names], np.int32, len(names)),
         stratum=np.fromiter([name.stratum for name in names], np.int32, len(names)),
+        vectors=draft.predictions.vectors,
     )
 
 

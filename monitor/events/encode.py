@@ -12,6 +12,7 @@ from monitor.errors import InputError
 from monitor.events import fields as read
 from monitor.events.cloudevents import structured_event
 from monitor.events.features import encode_features, read_features
+from monitor.events.fields import MAX_CLASSES
 from monitor.events.rejection import Rejected
 from monitor.events.times import read_time
 from monitor.events.wire import Fields, decode_fields
@@ -26,7 +27,7 @@ def encode_prediction(
     model: str,
     identifier: str | int,
     ts: Time,
-    p: float,
+    p: float | ArrayLike,
     *,
     version: str | int | None = None,
     segments: Mapping[str, str] | None = None,
@@ -39,7 +40,7 @@ def encode_prediction(
     model, identifier, ts
         The model's name, the prediction's id, and when it was made.
     p
-        P(y = 1).
+        P(y = 1), or the probabilities of all classes, shape (K,).
     version, segments
         What is declared of the prediction.
     features
@@ -48,15 +49,15 @@ def encode_prediction(
     Raises
     ------
     InputError
-        The decoder would refuse the event. The range of its time is not looked at: it depends on when the message is
-        written.
+        The decoder would refuse the event. What depends on when the message is written or on how the model is declared
+        is not looked at: the range of its time, and its number of classes.
     """
     event = {"type": "prediction", **_head(model, identifier, ts), "p": _plain(p)}
     return _checked(event | _declared(version, segments, features))
 
 
 def encode_outcome(model: str, identifier: str | int, ts: Time, y: bool | int) -> bytes:
-    """An outcome, as JSON: whether what the prediction of this id foretold came true.
+    """An outcome, as JSON: whether what the prediction of this id foretold came true, or which class.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def encode_labelled(
     model: str,
     identifier: str | int,
     ts: Time,
-    p: float,
+    p: float | ArrayLike,
     y: bool | int,
     *,
     version: str | int | None = None,
@@ -113,8 +114,8 @@ def _head(model: str, identifier: str | int, ts: Time) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A numpy scalar as the number that it is."""
-    return value.item() if isinstance(value, np.generic) else value
+    """What is numpy's as Python's own: a number, or a list of them."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _label(y: Any) -> Any:
@@ -144,17 +145,30 @@ def _checked(event: dict[str, Any]) -> bytes:
         for key, check in _CHECKS.items():
             if fields.written(key):
                 check(getattr(fields, key))
+        _check_prediction(fields)
         read_time(read.value_of(fields.ts), read.text_of(fields.ts))
     except Rejected as why:
         raise InputError(why.detail) from None
     return value
 
 
+def _check_prediction(fields: Fields) -> None:
+    """Check ``p`` and ``y``. How many classes there are is known where there is a prediction alone."""
+    classes = MAX_CLASSES
+    if fields.written("p"):
+        p = read.value_of(fields.p)
+        if isinstance(p, list):
+            classes = len(read.read_probabilities(fields.p))
+        else:
+            classes = 0
+            read.read_prediction(fields.p)
+    if fields.written("y"):
+        read.read_outcome(fields.y, classes)
+
+
 _CHECKS: Final = {
     "model": read.read_model,
     "id": read.read_id,
-    "p": read.read_prediction,
-    "y": read.read_outcome,
     "version": read.read_version,
     "segments": read.read_segments,
     "features": read_features,

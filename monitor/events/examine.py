@@ -4,6 +4,7 @@ Slow and thorough. The decoder asks only about messages that its fast path does 
 """
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,16 +43,26 @@ class Examiner:
         Tells the time where the log does not.
     told_by_keys
         Whether an event that names no type, where no topic names it either, is told by its keys.
+    classes
+        Model -> how many classes it is declared to have. Others have one probability.
     """
 
     def __init__(
-        self, *, max_bytes: int, max_ahead_ms: int, earliest_ms: int, clock: Clock, told_by_keys: bool = False
+        self,
+        *,
+        max_bytes: int,
+        max_ahead_ms: int,
+        earliest_ms: int,
+        clock: Clock,
+        told_by_keys: bool = False,
+        classes: Mapping[str, int] | None = None,
     ) -> None:
         self._max_bytes = max_bytes
         self._max_ahead_ms = max_ahead_ms
         self._earliest_ms = earliest_ms
         self._clock = clock
         self._told_by_keys = told_by_keys
+        self._classes = classes or {}
 
     def examine(self, record: Record, default_kind: Kind | None) -> tuple[Event, NDArray[np.float32] | None]:
         """The event of a message, in its plainest form, and its features.
@@ -105,10 +116,11 @@ class Examiner:
         check_range(time_ms, text, self._earliest_ms, self.latest_ms(record_timestamp_ms), time_key)
         event = Event(model, identifier, time_ms, _WORDS[kind])
         features = None
+        classes = self._classes.get(model, 0)
         if kind != Kind.OUTCOME:
-            event.p = read.read_prediction(fields.p)
+            event.p = read.read_prediction(fields.p, classes)
         if kind != Kind.PREDICTION:
-            event.y = read.read_outcome(fields.y)
+            event.y = read.read_outcome(fields.y, classes)
         if kind != Kind.OUTCOME:
             event.version = read.read_version(fields.version)
             segments = read.read_segments(fields.segments)

@@ -7,12 +7,14 @@ import msgspec
 
 from monitor.events.model import UNVERSIONED, Kind, Reason
 from monitor.events.rejection import Rejected, shown
+from monitor.scores.class_table import SUM_TOLERANCE
 
 MAX_ID_CHARACTERS: Final = 512
 MAX_NAME_CHARACTERS: Final = 128
 """Of a model, a version, or the value of a segment: they become label values."""
 MAX_SEGMENTS: Final = 32
 MAX_SEGMENT_KEY_CHARACTERS: Final = 64
+MAX_CLASSES: Final = 1000
 
 TYPES: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
 REQUIRED: Final = {
@@ -25,6 +27,7 @@ NULL: Final = b"null"
 UNREADABLE: Final = object()
 """In place of a value that Python cannot hold: 1e400, or an integer of thousands of digits."""
 
+_OF_TWO: Final = 2
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _values: Final = msgspec.json.Decoder()
@@ -135,28 +138,82 @@ def read_segments(raw: bytes | msgspec.Raw) -> dict[str, str]:
     return segments
 
 
-def read_prediction(raw: bytes | msgspec.Raw) -> float:
-    """``p``: P(y = 1), a number in [0, 1]."""
+def read_prediction(raw: bytes | msgspec.Raw, classes: int = 0) -> float | list[float]:
+    """``p``: P(y = 1), a number in [0, 1]; or the probabilities of all classes, which add up to 1.
+
+    Parameters
+    ----------
+    classes
+        How many classes the model is declared to have. 0 is a model of one probability, for which a list of two is
+        [P(y = 0), P(y = 1)].
+    """
     value = value_of(raw)
     if isinstance(value, list):
+        if classes == 0 and len(value) > _OF_TWO:
+            raise Rejected(
+                Reason.UNSUPPORTED_MULTICLASS,
+                f"p is a list of {len(value)} and the model is not declared to have classes; name them in the settings "
+                f"under models.declared, as classes, or send P(y = 1) as a number, got {text_of(raw)}",
+            )
+        return read_probabilities(raw, classes or _OF_TWO)
+    if classes:
         raise Rejected(
-            Reason.UNSUPPORTED_MULTICLASS,
-            f"p is a list: many classes are not measured yet; send P(y = 1) as a number, got {text_of(raw)}",
+            Reason.INVALID_PREDICTION,
+            f"p must be a list of {classes} probabilities, as many as the model has classes, got {text_of(raw)}",
         )
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+    if not _is_probability(value):
         raise Rejected(Reason.INVALID_PREDICTION, f"p must be a number in [0, 1], got {text_of(raw)}")
     # 0.0 for -0.0: there is one zero.
     return float(value) + 0.0
 
 
-def read_outcome(raw: bytes | msgspec.Raw) -> int:
-    """``y``: 0 or 1, as an integer, a boolean, or a number with a fraction of zero."""
+def read_probabilities(raw: bytes | msgspec.Raw, classes: int | None = None) -> list[float]:
+    """``p`` as a list: the probabilities of so many classes, or of 2 to 1000, which add up to 1 within 1e-3."""
+    values = value_of(raw)
+    fits = len(values) == classes if classes else _OF_TWO <= len(values) <= MAX_CLASSES
+    if not fits:
+        raise Rejected(
+            Reason.INVALID_PREDICTION,
+            f"p must hold {classes or f'{_OF_TWO} to {MAX_CLASSES}'} probabilities, one for each class, "
+            f"got {len(values)}: {text_of(raw)}",
+        )
+    total = 0.0
+    for at, value in enumerate(values):
+        if not _is_probability(value):
+            raise Rejected(
+                Reason.INVALID_PREDICTION,
+                f"p must hold numbers in [0, 1], but that of class {at} is {shown(str(value))}, in {text_of(raw)}",
+            )
+        total += value
+    if abs(total - 1.0) > SUM_TOLERANCE:
+        raise Rejected(Reason.INVALID_PREDICTION, f"p must add up to 1 over the classes, got {total:g}: {text_of(raw)}")
+    return [float(value) for value in values]
+
+
+def read_outcome(raw: bytes | msgspec.Raw, classes: int = 0) -> int:
+    """``y``: 0 or 1, as an integer, a boolean, or a number with a fraction of zero; or a class, from 0 on.
+
+    Parameters
+    ----------
+    classes
+        How many classes the model is declared to have; 0 is a model of one probability.
+    """
     value = value_of(raw)
-    if not isinstance(value, int | float) or value not in (0, 1):
+    if classes:
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+        if not whole or not 0 <= value < classes:
+            raise Rejected(
+                Reason.INVALID_OUTCOME, f"y must be a class, an integer from 0 to {classes - 1}, got {text_of(raw)}"
+            )
+    elif not isinstance(value, int | float) or value not in (0, 1):
         many = isinstance(value, int) and value > 1
-        hint = "; many classes are not measured yet, send whether the one in question came true" if many else ""
+        hint = "; for a class of several, name them in the settings under models.declared, as classes" if many else ""
         raise Rejected(Reason.INVALID_OUTCOME, f"y must be 0 or 1, or true or false, got {text_of(raw)}{hint}")
     return int(value)
+
+
+def _is_probability(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= 1
 
 
 def wrong_name(name: str) -> str | None:

@@ -14,6 +14,9 @@ UNVERSIONED: Final = "unversioned"
 ALL: Final = "all"
 """The segment of a model's whole stream. Declared segments read ``key=value``, so none can be called this."""
 
+CLASS: Final = "class"
+"""The key of the segments that are the classes of a model of several; such a model cannot declare it as its own."""
+
 OTHER: Final = "other"
 """The bucket for versions and segment values beyond their cap."""
 
@@ -125,6 +128,10 @@ class Stratum(NamedTuple):
         keys = [ALL, *(f"{key}={value}" for key, value in self.segments)]
         return tuple(SeriesKey(self.model, self.version, segment) for segment in keys)
 
+    def class_series(self, classes: Sequence[str]) -> tuple[SeriesKey, ...]:
+        """The series of each class against the rest, where the model has several."""
+        return tuple(SeriesKey(self.model, self.version, f"{CLASS}={name}") for name in classes)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
@@ -141,17 +148,29 @@ class ModelPolicy:
         Whether a mature prediction without an outcome counts as a negative (no click, no fraud).
     segments
         Keys of ``segments`` that become series of their own; other keys are ignored.
+    classes
+        Names of the classes that the model tells apart, by class; empty for a model of one probability, P(y = 1).
     """
 
     horizon_ms: int
     lateness_ms: int
     implied_negative: bool = False
     segments: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     @property
     def retention_ms(self) -> int:
         """How long the state of a prediction is kept, in the events' own time."""
         return self.horizon_ms + self.lateness_ms
+
+
+class ClassVectors(NamedTuple):
+    """The probabilities of a batch's predictions over several classes."""
+
+    classes: NDArray[np.int32]
+    """Shape (n,): how many each event has; 0 for an outcome, and for a prediction of P(y = 1) alone."""
+    probabilities: NDArray[np.float64]
+    """Shape (sum of ``classes``,): those of all events, one behind the other. Each event's add up to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,23 +186,26 @@ class EventColumns:
     time_ms
         int64, shape (n,): event time, milliseconds since the epoch.
     prediction
-        float64, shape (n,): P(y = 1); nan for an outcome.
+        float64, shape (n,): P(y = 1), or the largest of several classes' probabilities; nan for an outcome.
     outcome
-        int8, shape (n,): 0 or 1; -1 for a prediction.
+        int16, shape (n,): 0 or 1, or the class that came true; -1 for a prediction.
     model
         int32, shape (n,): the model's id in the partition's :class:`~monitor.events.strata.Strata`, or -1 if the
         model is refused.
     stratum
         int32, shape (n,): the stratum's id there; -1 for an outcome or a refused model.
+    vectors
+        Predictions over several classes; None if there are none.
     """
 
     kind: NDArray[np.int8]
     id_hash: NDArray[np.uint64]
     time_ms: NDArray[np.int64]
     prediction: NDArray[np.float64]
-    outcome: NDArray[np.int8]
+    outcome: NDArray[np.int16]
     model: NDArray[np.int32]
     stratum: NDArray[np.int32]
+    vectors: ClassVectors | None = None
 
     def __len__(self) -> int:
         return int(self.kind.shape[0])

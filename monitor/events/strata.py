@@ -52,6 +52,9 @@ class Strata:
         self._segment_values: list[dict[str, set[str]]] = []
         self._series: dict[SeriesKey, int] = {}
         self._fan_out: list[tuple[int, ...]] = []
+        self._class_sets: dict[tuple[SeriesKey, ...], int] = {}
+        self._class_fan_out: list[tuple[int, int]] = []
+        self._class_series: list[int] = []
 
     @property
     def models(self) -> list[str]:
@@ -140,6 +143,19 @@ class Strata:
         np.cumsum([len(ids) for ids in self._fan_out], out=start[1:])
         return start, np.array([series for ids in self._fan_out for series in ids], np.int32)
 
+    def class_fan_out(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """The series of each class of each stratum's model: class k of stratum s has ``series[first[s] + k]``.
+
+        Returns
+        -------
+        first, count
+            int32, shape (strata,) each: where its classes begin, and how many there are; none for a binary model.
+        series
+            int32: series ids.
+        """
+        places = np.array(self._class_fan_out, np.int32).reshape(-1, 2)
+        return places[:, 0].copy(), places[:, 1].copy(), np.array(self._class_series, np.int32)
+
     def _add_model(self, name: str, policy: ModelPolicy) -> int:
         self._models[name] = len(self._models)
         self.policies.append(policy)
@@ -160,5 +176,13 @@ class Strata:
         for key, value in stratum.segments:
             if value != OTHER:
                 self._segment_values[model_id].setdefault(key, set()).add(value)
-        self._fan_out.append(tuple(self._series.setdefault(key, len(self._series)) for key in stratum.series()))
+        self._fan_out.append(self._series_ids(stratum.series()))
+        classes = stratum.class_series(self.policies[model_id].classes)
+        if classes not in self._class_sets:
+            self._class_sets[classes] = len(self._class_series)
+            self._class_series += self._series_ids(classes)
+        self._class_fan_out.append((self._class_sets[classes], len(classes)))
         return stratum_id
+
+    def _series_ids(self, keys: Iterable[SeriesKey]) -> tuple[int, ...]:
+        return tuple(self._series.setdefault(key, len(self._series)) for key in keys)

@@ -6,7 +6,7 @@ import msgspec
 import xxhash
 from msgspec import Meta, Raw, Struct
 
-from monitor.events.fields import MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL
+from monitor.events.fields import MAX_CLASSES, MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL
 
 Word = Literal["prediction", "outcome", "labelled"]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -27,8 +27,8 @@ class Event(Struct, gc=False):
     id: Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARACTERS)] | Int64
     ts: str | Int64 | None = None
     type: Word | None = None
-    p: Unit | None = None
-    y: bool | Annotated[int, Meta(ge=0, le=1)] | Unit | None = None
+    p: Unit | Annotated[list[Unit], Meta(min_length=2, max_length=MAX_CLASSES)] | None = None
+    y: bool | Annotated[int, Meta(ge=0, lt=MAX_CLASSES)] | Unit | None = None
     version: Annotated[str, Meta(max_length=MAX_NAME_CHARACTERS)] | Int64 | None = None
     segments: Raw = ABSENT
     features: Raw = ABSENT

@@ -41,6 +41,7 @@ from monitor.kernels.join_tables import (
     give_row,
     write_row,
 )
+from monitor.kernels.vectors import Vectors, add_vector, is_hit
 
 _PREDICTION: Final = 0
 _OUTCOME: Final = 1
@@ -49,12 +50,13 @@ _OUTCOME: Final = 1
 @njit(cache=True, nogil=True)
 def _settle(
     known: Known,
+    vectors: Vectors,
     row: Row,
     time_ms: int,
     outcome: int,
     horizon_ms: int,
     lateness_ms: int,
-    rows: NDArray[np.void],
+    accepted: Accepted,
     at: int,
 ) -> tuple[int, int]:
     """Hold an outcome against its prediction: its fate, and how many rows of the journal were written (0 or 1)."""
@@ -63,6 +65,10 @@ def _settle(
         return AFTER_HORIZON, 0
     if time_ms < predicted_ms - lateness_ms:
         return BEFORE_PREDICTION, 0
+    vector = known.vector[row]
+    if vector < 0:
+        # That of several classes answers a prediction of two only where the model was declared in between.
+        outcome = is_hit(vectors, vector, outcome)
     before = known.outcome[row]
     if before == NO_OUTCOME:
         fate, entry = JOINED, ANSWERED
@@ -78,8 +84,15 @@ def _settle(
         fate, entry = CORRECTION, CORRECTED
     known.outcome[row] = outcome
     known.outcome_ms[row] = time_ms
+    hit = outcome
+    if vector >= 0:
+        hit = is_hit(vectors, vector, outcome)
+        if entry == CORRECTED and hit == is_hit(vectors, vector, before):
+            entry = CONFIRMED  # of the top label, which this row tells of
+        accepted.label[at], accepted.before[at] = outcome, before
+    accepted.vector[at] = vector
     write_row(
-        rows,
+        accepted.rows,
         at,
         entry,
         known.id_high[row],
@@ -88,14 +101,30 @@ def _settle(
         known.prediction[row],
         time_ms,
         known.stratum[row],
-        outcome,
+        hit,
     )
     return fate, 1
 
 
 @njit(cache=True, nogil=True)
+def _write_waiting(
+    accepted: Accepted, at: int, entry: int, high: np.uint64, low: np.uint64, time_ms: int, arrival: int, outcome: int
+) -> None:
+    """Write what becomes of an outcome that waits. The row's ``outcome`` has no room for a class beyond 127."""
+    above = outcome if outcome > 1 else -1
+    accepted.vector[at] = -1
+    write_row(accepted.rows, at, entry, high, low, time_ms, float(arrival), time_ms, above, min(outcome, 1))
+
+
+@njit(cache=True, nogil=True)
 def apply_events(
-    events: Events, known: Known, waiting: Waiting, models: Models, counts: NDArray[np.int64], accepted: Accepted
+    events: Events,
+    known: Known,
+    vectors: Vectors,
+    waiting: Waiting,
+    models: Models,
+    counts: NDArray[np.int64],
+    accepted: Accepted,
 ) -> int:
     """Join a batch.
 
@@ -103,6 +132,8 @@ def apply_events(
     ----------
     counts
         int64, shape (3, FATES), by kind and fate; raised in place. Their outcomes' row, summed up, numbers arrivals.
+    vectors
+        Has room for the probabilities of all events.
     accepted
         Room for one row an event, two more an outcome that waits or may come to wait, and one to spare.
 
@@ -111,12 +142,16 @@ def apply_events(
     int
         Rows written to ``accepted``.
     """
-    rows, filed_model, filed_ms = accepted
+    filed_model, filed_ms = accepted.model, accepted.filed_ms
     written = 0
+    read = 0
     arrivals = counts[_OUTCOME].sum()
     for index in range(events.kind.size):
         kind = events.kind[index]
         model = events.model[index]
+        classes = events.classes[index]
+        first = read
+        read += classes
         if model < 0:
             counts[kind, REFUSED] += 1
             if kind == _OUTCOME:
@@ -138,11 +173,11 @@ def apply_events(
             if row < 0:
                 counts[kind, EARLY] += 1
                 add_waiting(waiting, high, low, time_ms, arrivals, model, outcome)
-                write_row(rows, written, WAITING, high, low, time_ms, float(arrivals), time_ms, -1, outcome)
+                _write_waiting(accepted, written, WAITING, high, low, time_ms, arrivals, outcome)
                 filed_model[written], filed_ms[written] = model, time_ms + lateness_ms
                 written += 1
                 continue
-            fate, wrote = _settle(known, row, time_ms, outcome, horizon_ms, lateness_ms, rows, written)
+            fate, wrote = _settle(known, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written)
             counts[kind, fate] += 1
             filed_model[written], filed_ms[written] = model, known.time_ms[row]
             written += wrote
@@ -159,14 +194,21 @@ def apply_events(
         if row >= 0:
             fate, wrote = DUPLICATE, 0
             if kind != _PREDICTION:
-                fate, wrote = _settle(known, row, time_ms, outcome, horizon_ms, lateness_ms, rows, written)
+                fate, wrote = _settle(known, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written)
             counts[kind, fate] += 1
             filed_model[written], filed_ms[written] = model, known.time_ms[row]
             written += wrote
             continue
         prediction, stratum = events.prediction[index], events.stratum[index]
-        row = add_known(known, high, low, time_ms, prediction, time_ms, stratum, outcome)
-        write_row(rows, written, PREDICTED, high, low, time_ms, prediction, time_ms, stratum, outcome)
+        vector: Row = -1
+        hit = outcome
+        if classes > 0:
+            vector = add_vector(vectors, events.probabilities, first, classes)
+            hit = is_hit(vectors, vector, outcome)
+            accepted.label[written], accepted.before[written] = outcome, -1
+        accepted.vector[written] = vector
+        row = add_known(known, high, low, time_ms, prediction, time_ms, stratum, vector, outcome)
+        write_row(accepted.rows, written, PREDICTED, high, low, time_ms, prediction, time_ms, stratum, hit)
         filed_model[written], filed_ms[written] = model, time_ms
         written += 1
         counts[kind, ACCEPTED] += 1
@@ -177,10 +219,10 @@ def apply_events(
         remove(waiting.slots, high, low, link)
         while link >= 0:
             early_ms, early = waiting.time_ms[link], waiting.outcome[link]
-            write_row(rows, written, CLAIMED, high, low, early_ms, float(waiting.arrival[link]), early_ms, -1, early)
+            _write_waiting(accepted, written, CLAIMED, high, low, early_ms, waiting.arrival[link], early)
             filed_model[written], filed_ms[written] = model, early_ms + lateness_ms
             written += 1
-            fate, wrote = _settle(known, row, early_ms, early, horizon_ms, lateness_ms, rows, written)
+            fate, wrote = _settle(known, vectors, row, early_ms, early, horizon_ms, lateness_ms, accepted, written)
             filed_model[written], filed_ms[written] = model, time_ms
             written += wrote
             counts[_OUTCOME, EARLY] -= 1

@@ -18,9 +18,11 @@ CORRECTED: Final = 2
 CONFIRMED: Final = 3
 """The same outcome, newer."""
 WAITING: Final = 4
-"""An outcome waits for its prediction. ``prediction`` holds its arrival number."""
+"""An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
 CLAIMED: Final = 5
 """A waiting outcome met its prediction. ``prediction`` holds its arrival number."""
+VECTOR: Final = 6
+"""Some of the probabilities of the row before, which is of a model of several classes: see kernels/vectors.py."""
 
 NO_OUTCOME: Final = -1
 FREE: Final = -2
@@ -44,7 +46,7 @@ FATES: Final = 11
 USED: Final = 0
 """Rows below this have been in use."""
 FREE_HEAD: Final = 1
-"""First row to be used again, or -1; the next stands in its ``time_ms``."""
+"""First row to be used again, or -1; the next stands in its ``time_ms`` (of vectors: ``next``)."""
 COUNT: Final = 2
 """Rows in use."""
 UNANSWERED: Final = 3
@@ -53,7 +55,11 @@ META: Final = 4
 
 
 class Known(NamedTuple):
-    """The predictions that are kept, column by column; a row each, in no order."""
+    """The predictions that are kept, column by column; a row each, in no order.
+
+    Of a prediction over several classes, ``prediction`` is the largest probability and ``outcome`` the class that came
+    true; ``vector`` is where its probabilities begin in :class:`~monitor.kernels.vectors.Vectors`, else -1.
+    """
 
     slots: NDArray[np.uint64]
     id_high: NDArray[np.uint64]
@@ -62,7 +68,8 @@ class Known(NamedTuple):
     prediction: NDArray[np.float64]
     outcome_ms: NDArray[np.int64]
     stratum: NDArray[np.int32]
-    outcome: NDArray[np.int8]
+    vector: NDArray[np.int32]
+    outcome: NDArray[np.int16]
     meta: NDArray[np.int64]
 
 
@@ -75,7 +82,7 @@ class Waiting(NamedTuple):
     time_ms: NDArray[np.int64]
     arrival: NDArray[np.int64]
     model: NDArray[np.int32]
-    outcome: NDArray[np.int8]
+    outcome: NDArray[np.int16]
     next: NDArray[np.int32]
     last: NDArray[np.int32]
     """In the first row of a chain, its last row."""
@@ -99,21 +106,30 @@ class Events(NamedTuple):
     id_hash: NDArray[np.uint64]
     time_ms: NDArray[np.int64]
     prediction: NDArray[np.float64]
-    outcome: NDArray[np.int8]
+    outcome: NDArray[np.int16]
     model: NDArray[np.int32]
     stratum: NDArray[np.int32]
+    classes: NDArray[np.int32]
+    probabilities: NDArray[np.float64]
 
 
 class Accepted(NamedTuple):
-    """What a batch changed: rows of the journal, with the model and the time by which each is filed."""
+    """What a batch changed: rows of the journal, with the model and the time by which each is filed.
+
+    Of a row whose prediction is over several classes, also where its probabilities begin (else -1), and the class that
+    came true, as it is known now and as it was before; -1 where none is.
+    """
 
     rows: NDArray[np.void]
     model: NDArray[np.int32]
     filed_ms: NDArray[np.int64]
+    vector: NDArray[np.int32]
+    label: NDArray[np.int16]
+    before: NDArray[np.int16]
 
 
 @njit(cache=True, nogil=True)
-def take_row(free: NDArray[np.int64], meta: NDArray[np.int64]) -> Row:
+def take_row(free: NDArray[np.int64] | NDArray[np.int32], meta: NDArray[np.int64]) -> Row:
     """A row that is not in use: one that was given back, or a fresh one."""
     meta[COUNT] += 1
     head: Row = meta[FREE_HEAD]
@@ -126,7 +142,7 @@ def take_row(free: NDArray[np.int64], meta: NDArray[np.int64]) -> Row:
 
 
 @njit(cache=True, nogil=True)
-def give_row(row: Row, free: NDArray[np.int64], meta: NDArray[np.int64]) -> None:
+def give_row(row: Row, free: NDArray[np.int64] | NDArray[np.int32], meta: NDArray[np.int64]) -> None:
     """Take a row out of use."""
     meta[COUNT] -= 1
     free[row] = meta[FREE_HEAD]
@@ -166,7 +182,8 @@ def add_known(
     prediction: float,
     outcome_ms: int,
     stratum: int,
-    outcome: int,
+    vector: Row,
+    outcome: int | np.int64,
 ) -> Row:
     """Enter a prediction; its row. The caller sees to it that there is room."""
     row = take_row(known.time_ms, known.meta)
@@ -176,6 +193,7 @@ def add_known(
     known.prediction[row] = prediction
     known.outcome_ms[row] = outcome_ms
     known.stratum[row] = stratum
+    known.vector[row] = vector
     known.outcome[row] = outcome
     insert(known.slots, high, low, row)
     if outcome == NO_OUTCOME:
@@ -185,7 +203,7 @@ def add_known(
 
 @njit(cache=True, nogil=True)
 def add_waiting(
-    waiting: Waiting, high: np.uint64, low: np.uint64, time_ms: int, arrival: Row, model: int, outcome: int
+    waiting: Waiting, high: np.uint64, low: np.uint64, time_ms: int, arrival: Row, model: int, outcome: int | np.int64
 ) -> None:
     """Enter an outcome that waits, behind those of its id that wait already."""
     row = take_row(waiting.time_ms, waiting.meta)

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from monitor.kernels.hash_index import find, insert, remove
+from monitor.kernels.hash_index import Row, find, insert, remove
 from monitor.kernels.join_tables import (
     CLAIMED,
     FREE,
@@ -12,7 +12,9 @@ from monitor.kernels.join_tables import (
     PREDICTED,
     UNANSWERED,
     USED,
+    VECTOR,
     WAITING,
+    Accepted,
     Known,
     Waiting,
     add_known,
@@ -20,31 +22,44 @@ from monitor.kernels.join_tables import (
     give_row,
     write_row,
 )
+from monitor.kernels.vectors import Blocks, Vectors, add_vector, is_hit
 
 
 @njit(cache=True, nogil=True)
-def restore_rows(rows: NDArray[np.void], known: Known, astray: NDArray[np.int64]) -> int:
+def restore_rows(
+    rows: NDArray[np.void], blocks: Blocks, known: Known, vectors: Vectors, astray: NDArray[np.bool_]
+) -> None:
     """Take up rows of the journal, in their order.
 
     Rows of waiting outcomes are passed over: :func:`restore_waiting` takes those that were never claimed.
 
     Parameters
     ----------
+    blocks
+        What the rows with the entry VECTOR hold.
     astray
-        int64, as long as ``rows``: gets the places of rows that answer a prediction which is not there (yet).
-
-    Returns
-    -------
-    int
-        How many of those there are.
+        bool, as long as ``rows``: marks rows that answer a prediction which is not there (yet), with their VECTOR rows.
     """
-    count = 0
+    block = 0
+    flat = blocks.values.reshape(blocks.values.size)
     for index in range(rows.size):
         entry = rows[index].entry
+        if entry == VECTOR:
+            astray[index] = astray[index - 1]
+            block += 1
+            continue
+        astray[index] = False
         if entry == WAITING or entry == CLAIMED:
             continue
         high, low = rows[index].id_high, rows[index].id_low
+        outcome = np.int64(rows[index].outcome)
+        has_vector = index + 1 < rows.size and rows[index + 1].entry == VECTOR
+        if has_vector:
+            outcome = np.int64(blocks.label[block])
         if entry == PREDICTED:
+            vector: Row = -1
+            if has_vector:
+                vector = add_vector(vectors, flat, block * blocks.values.shape[1], blocks.classes[block])
             add_known(
                 known,
                 high,
@@ -53,21 +68,20 @@ def restore_rows(rows: NDArray[np.void], known: Known, astray: NDArray[np.int64]
                 rows[index].prediction,
                 rows[index].outcome_ms,
                 rows[index].stratum,
-                rows[index].outcome,
+                vector,
+                outcome,
             )
             continue
         row = find(known.slots, known.id_high, known.id_low, high, low)
         if row < 0:
-            astray[count] = index
-            count += 1
+            astray[index] = True
             continue
         if known.outcome[row] == NO_OUTCOME:
             known.meta[UNANSWERED] -= 1
         elif rows[index].outcome_ms < known.outcome_ms[row]:
             continue  # of another bucket, whose newer rows came first
-        known.outcome[row] = rows[index].outcome
+        known.outcome[row] = outcome
         known.outcome_ms[row] = rows[index].outcome_ms
-    return count
 
 
 @njit(cache=True, nogil=True)
@@ -81,19 +95,23 @@ def restore_waiting(rows: NDArray[np.void], model: NDArray[np.int32], waiting: W
             rows[index].time_ms,
             np.int64(rows[index].prediction),
             model[index],
-            rows[index].outcome,
+            max(np.int64(rows[index].outcome), np.int64(rows[index].stratum)),
         )
 
 
 @njit(cache=True, nogil=True)
 def evict_known(
-    known: Known, model_of_stratum: NDArray[np.int32], before_ms: NDArray[np.int64], rows: NDArray[np.void]
+    known: Known,
+    vectors: Vectors,
+    model_of_stratum: NDArray[np.int32],
+    before_ms: NDArray[np.int64],
+    taken: Accepted,
 ) -> int:
-    """Take out the predictions older than ``before_ms[model]``.
+    """Take out the predictions older than ``before_ms[model]``; their probabilities stay, for the caller to free.
 
     Parameters
     ----------
-    rows
+    taken
         Room for what is taken out, as rows of the journal; when it is full, the rest stays for another call.
 
     Returns
@@ -103,13 +121,15 @@ def evict_known(
     """
     written = 0
     for row in range(known.meta[USED]):
-        if written == rows.size:
+        if written == taken.rows.size:
             break
         if known.outcome[row] == FREE or known.time_ms[row] >= before_ms[model_of_stratum[known.stratum[row]]]:
             continue
         high, low = known.id_high[row], known.id_low[row]
+        vector, outcome = known.vector[row], known.outcome[row]
+        taken.vector[written], taken.label[written], taken.before[written] = vector, outcome, -1
         write_row(
-            rows,
+            taken.rows,
             written,
             PREDICTED,
             high,
@@ -118,10 +138,10 @@ def evict_known(
             known.prediction[row],
             known.outcome_ms[row],
             known.stratum[row],
-            known.outcome[row],
+            is_hit(vectors, vector, outcome),
         )
         written += 1
-        if known.outcome[row] == NO_OUTCOME:
+        if outcome == NO_OUTCOME:
             known.meta[UNANSWERED] -= 1
         known.outcome[row] = FREE
         remove(known.slots, high, low, row)

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
-from monitor.settings.values import Address, Duration, Names, format_duration
+from monitor.events.model import CLASS
+from monitor.settings.values import Address, Classes, Duration, Names, format_duration
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
@@ -168,6 +169,9 @@ class DeclaredModel(Section):
     allowed_lateness: Duration | None = None
     implied_negative: bool | None = None
     segments: Names | None = None
+    classes: Classes | None = None
+    """Names of the classes that the model tells apart, by class, or their number; null is a model of one probability.
+    Names may be added behind the last; in another order they would be other classes."""
 
 
 class ModelsSettings(Section):
@@ -178,6 +182,22 @@ class ModelsSettings(Section):
     defaults: ModelDefaults = ModelDefaults()
     declared: dict[Text, DeclaredModel] = {}
     """Models by name, with what is different for each. For example: {churn: {horizon: 30d, segments: [region]}}"""
+
+    @model_validator(mode="after")
+    def _classes_fit(self) -> "ModelsSettings":
+        for name, model in self.declared.items():
+            if model.classes is None:
+                continue
+            implied = self.defaults.implied_negative if model.implied_negative is None else model.implied_negative
+            if implied:
+                raise ValueError(
+                    f"declared.{name} has classes, none of which is the negative: set its implied_negative to false"
+                )
+            if CLASS in (self.defaults.segments if model.segments is None else model.segments):
+                raise ValueError(
+                    f"declared.{name} has classes, whose series are called class=...: it can have no segment key class"
+                )
+        return self
 
 
 class CapSettings(Section):
@@ -291,7 +311,7 @@ class PipelineSettings(Section):
     """Messages taken from the log at once."""
     max_pending: Positive = 5_000_000
     """Predictions that the join of one partition holds, at some 70 bytes each; beyond it the oldest are evicted and
-    counted."""
+    counted. One over K classes counts as 1 + K / 4."""
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
     max_ahead: Annotated[Duration, Field(ge=_SECOND)] = timedelta(days=1)

@@ -4,7 +4,9 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+
+from monitor.events.fields import MAX_CLASSES, wrong_name
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
@@ -72,8 +74,32 @@ def _split(value: Any) -> Any:
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A length of time, at a resolution of milliseconds."""
 
+
+def _name_classes(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        # Not more names than are refused anyway.
+        value = range(min(value, MAX_CLASSES + 1))
+    return list(map(str, _split(value))) if isinstance(value, range | str | list | tuple) else value
+
+
+def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not 2 <= len(names) <= MAX_CLASSES:
+        raise ValueError(f"must be 2 to {MAX_CLASSES} classes, as their names or their number")
+    for name in names:
+        wrong = wrong_name(name) if name else "must not be empty"
+        if wrong:
+            raise ValueError(f"the name of a class {wrong}: {name!r}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"must be different classes, got {twice[0]!r} twice")
+    return names
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 """A list of names, or one line of text with commas between them."""
+
+Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
+"""Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
 
 Address = Annotated[str, PlainSerializer(hide_password)]
 """A URL that may hold a password, which is hidden wherever it is shown."""

@@ -27,7 +27,29 @@ JOURNAL_ROW: Final = np.dtype(
         ("outcome", "i1"),
     ]
 )
-"""One row of the journal, packed, little-endian. ``entry`` says what happened (the join defines its values)."""
+"""One row of the journal, packed, little-endian. ``entry`` says what happened (the join defines its values).
+
+Of a prediction over several classes, the row tells of its largest probability, and whether that class came true; rows
+of VECTOR_ROW with the whole of it follow.
+"""
+
+VECTOR_ROW: Final = np.dtype(
+    [
+        ("values", "<f8", (4,)),
+        ("classes", "<i2"),
+        ("label", "<i2"),
+        ("before", "<i2"),
+        ("unused", "<i2"),
+        ("stratum", "<i4"),
+        ("entry", "i1"),
+        ("outcome", "i1"),
+    ]
+)
+"""Four probabilities of the row before, in as many bytes as a row of the journal has, among which it stands.
+
+Each such row of a prediction names its number of classes, the class that came true, and the class that was held to have
+come true until then (each -1 for none). ``stratum`` and ``outcome`` are -1.
+"""
 
 
 class Bucket(NamedTuple):

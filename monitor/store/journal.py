@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import numpy as np
 import sqlalchemy as sa
 
+from monitor.kernels.join_tables import VECTOR
 from monitor.store.base import JOURNAL_ROW, Bucket, JournalBatch
 from monitor.store.database import Database
 from monitor.store.schema import JOURNAL
@@ -26,12 +28,21 @@ _BATCHES_A_FETCH: Final = 8
 
 
 def pieces(rows: bytes) -> list[bytes]:
-    """Rows of one batch, cut where it is too large to be stored as one."""
+    """Rows of one batch, cut where it is too large to be stored as one; never between a row and its VECTOR rows."""
     if len(rows) % JOURNAL_ROW.itemsize:
         raise ValueError(f"a journal batch is whole rows of {JOURNAL_ROW.itemsize} bytes, got {len(rows)} bytes")
     if len(rows) <= LARGEST_BYTES:
         return [rows] if rows else []
-    return [rows[at : at + LARGEST_BYTES] for at in range(0, len(rows), LARGEST_BYTES)]
+    entry = np.frombuffer(rows, JOURNAL_ROW)["entry"]
+    result = []
+    start = 0
+    while start < entry.size:
+        end = min(start + LARGEST_BYTES // JOURNAL_ROW.itemsize, entry.size)
+        while end < entry.size and entry[end] == VECTOR:
+            end -= 1
+        result.append(rows[start * JOURNAL_ROW.itemsize : end * JOURNAL_ROW.itemsize])
+        start = end
+    return result
 
 
 def append(

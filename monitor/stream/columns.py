@@ -24,10 +24,15 @@ class GrowingTable(Generic[View]):
         The kernels' named tuple: ``slots`` first, then the columns, ``meta`` last.
     columns
         Name -> type, and shape of one row, of each column.
+    indexed
+        Whether rows are found through the index; else it stays as small as it begins.
     """
 
-    def __init__(self, view: Callable[..., View], columns: dict[str, tuple[DTypeLike, tuple[int, ...]]]) -> None:
+    def __init__(
+        self, view: Callable[..., View], columns: dict[str, tuple[DTypeLike, tuple[int, ...]]], *, indexed: bool = True
+    ) -> None:
         self._make = view
+        self._indexed = indexed
         self._slots = np.zeros(slots_for(0), np.uint64)
         self._columns = {name: np.empty((0, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._capacity = 0
@@ -54,7 +59,7 @@ class GrowingTable(Generic[View]):
     def reserve(self, rows: int) -> View:
         """The table with room for that many more rows, to be handed to a kernel."""
         wanted = self.rows + rows
-        size = slots_for(wanted, self._slots.size)
+        size = slots_for(wanted if self._indexed else 0, self._slots.size)
         if size > self._slots.size:
             self._view = None
             larger = np.zeros(size, np.uint64)

@@ -13,9 +13,11 @@ from monitor.kernels import join_tables as kernel
 from monitor.kernels.join import apply_events
 from monitor.kernels.join_tables import Accepted, Events, Known, Models, Waiting
 from monitor.kernels.join_upkeep import evict_known, evict_waiting, restore_rows, restore_waiting
+from monitor.kernels.vectors import BLOCK, Vectors, free_vectors
 from monitor.store.base import JOURNAL_ROW, Counters, ModelState
 from monitor.stream import fates
 from monitor.stream.columns import GrowingTable
+from monitor.stream.vectors import blocks_in, journal_rows
 
 _TYPES: Final = {Kind.PREDICTION: fates.PREDICTION, Kind.OUTCOME: fates.OUTCOME, Kind.LABELLED: fates.LABELLED}
 _RESULTS: Final = {
@@ -32,6 +34,7 @@ _RESULTS: Final = {
     kernel.ORPHAN: fates.ORPHAN,
 }
 _NEVER: Final = -1
+_NO_PROBABILITIES: Final = np.empty(0)
 _EVICTED_AT_ONCE: Final = 1 << 18
 
 
@@ -74,8 +77,14 @@ class Join:
                 "prediction": (np.float64, ()),
                 "outcome_ms": (np.int64, ()),
                 "stratum": (np.int32, ()),
-                "outcome": (np.int8, ()),
+                "vector": (np.int32, ()),
+                "outcome": (np.int16, ()),
             },
+        )
+        self._vectors: GrowingTable[Vectors] = GrowingTable(
+            Vectors,
+            {"values": (np.float64, (BLOCK,)), "next": (np.int32, ()), "classes": (np.int16, ())},
+            indexed=False,
         )
         self._waiting: GrowingTable[Waiting] = GrowingTable(
             Waiting,
@@ -85,7 +94,7 @@ class Join:
                 "time_ms": (np.int64, ()),
                 "arrival": (np.int64, ()),
                 "model": (np.int32, ()),
-                "outcome": (np.int8, ()),
+                "outcome": (np.int16, ()),
                 "next": (np.int32, ()),
                 "last": (np.int32, ()),
             },
@@ -100,6 +109,11 @@ class Join:
         return self._known.rows
 
     @property
+    def room(self) -> int:
+        """What they take in the table, in rows of about 70 bytes: one each, and one more for every four classes."""
+        return self._known.rows + self._vectors.rows
+
+    @property
     def unanswered(self) -> int:
         """Those of them without an outcome."""
         return int(self._known.meta[kernel.UNANSWERED])
@@ -112,7 +126,7 @@ class Join:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables."""
-        return self._known.nbytes + self._waiting.nbytes
+        return self._known.nbytes + self._vectors.nbytes + self._waiting.nbytes
 
     def counters(self) -> dict[tuple[str, str], int]:
         """(type, result) -> number of events that met this fate."""
@@ -145,25 +159,32 @@ class Join:
         """Join a batch of decoded events, in log order."""
         outcomes = int(np.count_nonzero(events.kind == Kind.OUTCOME))
         size = len(events)
-        room = size + 2 * (self._waiting.rows + outcomes) + 1
-        accepted = Accepted(np.empty(room, JOURNAL_ROW), np.empty(room, np.int32), np.empty(room, np.int64))
+        accepted = _room_for(size + 2 * (self._waiting.rows + outcomes) + 1)
+        classes, probabilities = events.vectors or (np.zeros(size, np.int32), _NO_PROBABILITIES)
         written = apply_events(
             Events(
                 events.kind,
                 events.id_hash,
                 events.time_ms,
                 events.prediction,
-                events.outcome,
+                events.outcome.astype(np.int16, copy=False),
                 events.model,
                 events.stratum,
+                classes,
+                probabilities,
             ),
             self._known.reserve(size - outcomes),
+            self._vectors.reserve(int((-(-classes // BLOCK)).sum())),
             self._waiting.reserve(outcomes),
             self._current_models(),
             self._counts,
             accepted,
         )
-        return Joined(accepted.rows[:written], accepted.model[:written], accepted.filed_ms[:written])
+        accepted = _part(accepted, written)
+        if not self._vectors.rows:
+            return Joined(accepted.rows, accepted.model, accepted.filed_ms)
+        rows, origin = journal_rows(accepted, self._vectors.reserve(0))
+        return Joined(rows, accepted.model[origin], accepted.filed_ms[origin])
 
     def predictions_ms(self) -> NDArray[np.int64]:
         """Time of the newest prediction of each model, shape (models,); -1 where none was read. Not to be changed."""
@@ -205,7 +226,8 @@ class Join:
         Returns
         -------
         JOURNAL_ROW, shape (k,)
-            The predictions that left, each with what is known of its outcome. Outcomes that waited are orphans now.
+            The predictions that left, each with what is known of its outcome, those over several classes with their
+            probabilities. Outcomes that waited are orphans now.
         """
         models = self._current_models()
         if early:
@@ -213,10 +235,13 @@ class Join:
         of_stratum = self._strata.models_of_strata()
         parts: list[NDArray[np.void]] = []
         while True:
-            rows = np.empty(min(_EVICTED_AT_ONCE, self._known.rows), JOURNAL_ROW)
-            taken = evict_known(self._known.reserve(0), of_stratum, before_ms, rows)
-            parts.append(rows[:taken])
-            if taken < rows.size or taken == 0:
+            room = _room_for(min(_EVICTED_AT_ONCE, self._known.rows))
+            vectors = self._vectors.reserve(0)
+            count = evict_known(self._known.reserve(0), vectors, of_stratum, before_ms, room)
+            taken = _part(room, count)
+            parts.append(journal_rows(taken, vectors)[0] if self._vectors.rows else taken.rows)
+            free_vectors(taken.vector, vectors)
+            if count < room.rows.size or count == 0:
                 break
         orphans = evict_waiting(self._waiting.reserve(0), models.lateness_ms, before_ms)
         self._counts[Kind.OUTCOME, kernel.EARLY] -= orphans
@@ -240,13 +265,15 @@ class Join:
         Returns
         -------
         JOURNAL_ROW, shape (k,)
-            Rows that answer predictions which are not there yet. The buckets of one model overlap where the width of
-            its buckets was changed; then a prediction can come after its answers, which are to be given in again.
+            Rows that answer predictions which are not there yet, with their VECTOR rows. The buckets of one model
+            overlap where the width of its buckets was changed; then a prediction can come after its answers, which are
+            to be given in again.
         """
         predicted = int(np.count_nonzero(rows["entry"] == kernel.PREDICTED))
-        astray = np.empty(rows.size, np.int64)
-        count = restore_rows(rows, self._known.reserve(predicted), astray)
-        return rows[astray[:count]]
+        blocks = blocks_in(rows)
+        astray = np.empty(rows.size, np.bool_)
+        restore_rows(rows, blocks, self._known.reserve(predicted), self._vectors.reserve(blocks.label.size), astray)
+        return rows[astray]
 
     def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
         """Take up the outcomes that still wait, from all rows of the journal that tell of waiting ones."""
@@ -272,3 +299,26 @@ class Join:
             )
             self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
         return self._models
+
+
+def _room_for(rows: int) -> Accepted:
+    return Accepted(
+        np.empty(rows, JOURNAL_ROW),
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int64),
+        np.empty(rows, np.int32),
+        np.empty(rows, np.int16),
+        np.empty(rows, np.int16),
+    )
+
+
+def _part(accepted: Accepted, rows: int) -> Accepted:
+    """The first so many of the rows."""
+    return Accepted(
+        accepted.rows[:rows],
+        accepted.model[:rows],
+        accepted.filed_ms[:rows],
+        accepted.vector[:rows],
+        accepted.label[:rows],
+        accepted.before[:rows],
+    )

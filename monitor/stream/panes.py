@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from monitor.events.model import SeriesKey
 from monitor.events.strata import Strata
 from monitor.kernels import panes as kernel
-from monitor.kernels.join_tables import USED
+from monitor.kernels.join_tables import USED, VECTOR
 from monitor.kernels.panes import Cells, FanOut, Grid, Panes
+from monitor.kernels.vectors import ClassFanOut, class_rows
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.store.base import ClosedPane, PaneKey
+from monitor.store.base import JOURNAL_ROW, ClosedPane, PaneKey
 from monitor.stream.columns import GrowingTable
+from monitor.stream.vectors import blocks_in
 
 _CHUNK: Final = 4096
 """Rows accumulated at once: room is made for the worst case, in which each row opens a pane of its own."""
@@ -87,21 +89,11 @@ class PaneTable:
     def accumulate(self, rows: NDArray[np.void]) -> None:
         """Add what rows of the journal say, in any order but that of the rows of one prediction."""
         self._refresh()
-        widest = int(np.diff(self._fan_out.start).max(initial=1)) * self._slides_ms.size
         for start in range(0, rows.size, _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            room = chunk.size * widest
-            with self._lock:
-                self._changes += 1
-                kernel.accumulate(
-                    chunk,
-                    self._fan_out,
-                    self._slides_ms,
-                    self._grid,
-                    self._panes.reserve(room),
-                    self._cells.reserve(room),
-                    self._changes,
-                )
+            self._accumulate(rows[start : start + _CHUNK], self._fan_out)
+        if (rows["entry"] == VECTOR).any():
+            for of_classes in self._class_rows(rows):
+                self._accumulate(of_classes, self._each_class)
 
     def add(self, panes: Iterable[ClosedPane]) -> None:
         """Add closed panes, as they were stored. Those of a width that is no longer kept are passed over."""
@@ -173,6 +165,29 @@ class PaneTable:
                 result.append(ClosedPane(key, GridTable(cell[order], values[order])))
         return result
 
+    def _class_rows(self, rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
+        """Rows of predictions over several classes as binary ones, a chunk at a time: each class against the rest."""
+        blocks = blocks_in(rows)
+        out = np.empty(max(_CHUNK, int(self._classes.classes.max(initial=0))), JOURNAL_ROW)
+        index = block = 0
+        while index < rows.size:
+            written, index, block = class_rows(rows, blocks, self._classes, index, block, out)
+            yield out[:written]
+
+    def _accumulate(self, rows: NDArray[np.void], fan_out: FanOut) -> None:
+        room = rows.size * int(np.diff(fan_out.start).max(initial=1)) * self._slides_ms.size
+        with self._lock:
+            self._changes += 1
+            kernel.accumulate(
+                rows,
+                fan_out,
+                self._slides_ms,
+                self._grid,
+                self._panes.reserve(room),
+                self._cells.reserve(room),
+                self._changes,
+            )
+
     def _rows(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> tuple[NDArray[np.int64], Panes]:
         panes = self._panes.reserve(0)
         series_id = self._series.get(series)
@@ -194,4 +209,6 @@ class PaneTable:
 
     def _take_up_names(self) -> None:
         self._fan_out = FanOut(*self._strata.fan_out())
+        self._classes = ClassFanOut(*self._strata.class_fan_out())
+        self._each_class = FanOut(np.arange(self._classes.series.size + 1, dtype=np.int32), self._classes.series)
         self._series = {name: at for at, name in enumerate(self._strata.series)}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
-from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, WAITING
+from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, PREDICTED, VECTOR, WAITING
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, JournalBatch, PartitionState
 from monitor.stream import fates
 from monitor.stream.join import Join, Joined
@@ -59,7 +59,8 @@ class PartitionSettings:
     pane_retention_ms
         Width of panes -> how long they are kept beyond their model's horizon and lateness.
     max_predictions
-        How many predictions the join of one partition may keep. Beyond it the oldest leave before their time.
+        How many predictions the join of one partition may keep, where one over K classes counts as 1 + K / 4. Beyond it
+        the oldest leave before their time.
     """
 
     policy: Callable[[str], ModelPolicy | None]
@@ -216,14 +217,14 @@ class Partition:
             closed += self._close(self._join.evict(before_ms), fates.EXPIRED)
         for bucket in dropped:
             self._files.remove(bucket)
-        if self._join.predictions > self._settings.max_predictions:
+        if self._join.room > self._settings.max_predictions:
             more_dropped, more_closed = self._evict_before_time(names)
             dropped += more_dropped
             closed += more_closed
         return dropped, closed
 
     def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], list[ClosedPane]]:
-        excess = self._join.predictions - int(self._settings.max_predictions * _FILLED_AGAIN)
+        excess = self._join.room - int(self._settings.max_predictions * _FILLED_AGAIN)
         cuts: dict[str, int] = {}
         for bucket, newest_ms, rows in self._files.oldest_first():
             if excess <= 0:
@@ -244,8 +245,9 @@ class Partition:
         """The panes of predictions that left the join: what their dropped buckets leave behind."""
         policies = self._strata.policies
         models = self._strata.models_of_strata()
-        unanswered = rows["stratum"][rows["outcome"] == NO_OUTCOME]
-        self._departed[fates.ANSWERED] += rows.size - unanswered.size
+        of_predictions = rows["entry"] == PREDICTED
+        unanswered = rows["stratum"][of_predictions & (rows["outcome"] == NO_OUTCOME)]
+        self._departed[fates.ANSWERED] += int(np.count_nonzero(of_predictions)) - unanswered.size
         for model, count in enumerate(np.bincount(models[unanswered], minlength=len(policies)).tolist()):
             implied = unanswered_fate == fates.EXPIRED and policies[model].implied_negative
             self._departed[fates.IMPLIED_NEGATIVE if implied else unanswered_fate] += count
@@ -292,20 +294,24 @@ class Partition:
         for batch in state.journal:
             rows = np.frombuffer(bytearray(batch.rows), JOURNAL_ROW)
             # The kernels index by these, and check nothing.
+            of_predictions = rows["entry"] < WAITING
             if (
                 batch.bucket.model not in model_ids
-                or int(rows["stratum"].max(initial=-1)) >= self._strata.stratum_count
+                or int(rows["stratum"].max(initial=-1, where=of_predictions)) >= self._strata.stratum_count
             ):
                 raise self._damaged(f"it tells of names of {batch.bucket.model} that were not saved")
             model = model_ids[batch.bucket.model]
             astray.append(self._join.restore_rows(rows))
             self.panes.accumulate(rows)
             of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
-            self._files.add(batch.bucket, rows["time_ms"] + of_waiting * policies[model].lateness_ms)
+            filed_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
+            # Rows of probabilities are filed with the row that they belong to.
+            origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
+            self._files.add(batch.bucket, filed_ms[origin])
             if of_waiting.any():
                 told = rows[of_waiting]
                 waiting.append((told, np.full(told.size, model, np.int32)))
-        lost = sum(self._join.restore_rows(rows).size for rows in astray if rows.size)
+        lost = sum(np.count_nonzero(self._join.restore_rows(rows)["entry"] != VECTOR) for rows in astray if rows.size)
         if lost:
             raise self._damaged(f"{lost} of its outcomes answer predictions that it does not hold")
         if waiting:

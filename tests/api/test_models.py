@@ -41,6 +41,7 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
             "lateness_seconds": 3600.0,
             "implied_negative": False,
             "segments": ["region"],
+            "classes": [],
         },
         "report": "/v1/models/churn/report",
     }

@@ -11,6 +11,8 @@ from monitor.events.strata import Strata
 NOW_MS = 1_795_168_800_000
 """2026-11-20T10:00:00Z."""
 POLICY = ModelPolicy(horizon_ms=1000, lateness_ms=100, segments=("region", "plan"))
+OF_CLASSES = ModelPolicy(horizon_ms=1000, lateness_ms=100, segments=("region",), classes=("cat", "dog", "bird"))
+CLASSES = {"digits": len(OF_CLASSES.classes)}
 
 PREDICTION = b'{"type":"prediction","model":"churn","version":"7","id":"7f3a","ts":"2026-11-20T10:00:00Z","p":0.83}'
 OUTCOME = b'{"type":"outcome","model":"churn","id":"7f3a","ts":"2026-11-20T10:00:00Z","y":1}'
@@ -37,8 +39,8 @@ def batch_of(messages: Iterable[Message | bytes | None]) -> RecordBatch:
 
 
 def new_strata() -> Strata:
-    """Names of a partition where every model but ``undeclared`` is declared."""
-    return Strata(lambda name: None if name == "undeclared" else POLICY)
+    """Names of a partition where every model but ``undeclared`` is declared, and ``digits`` to have three classes."""
+    return Strata(lambda name: {"undeclared": None, "digits": OF_CLASSES}.get(name, POLICY))
 
 
 def decode(
@@ -48,5 +50,5 @@ def decode(
     strata: Strata | None = None,
 ) -> Decoded:
     """Decode messages as one batch."""
-    decoder = decoder or Decoder(clock=ManualClock(NOW_MS))
+    decoder = decoder or Decoder(clock=ManualClock(NOW_MS), classes=CLASSES)
     return decoder.decode(batch_of(messages), strata or new_strata(), default_kind)

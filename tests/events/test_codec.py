@@ -46,13 +46,13 @@ class TestColumns:
     def test_columns_are_of_the_declared_types_and_can_be_written_to(self) -> None:
         for messages in ((PREDICTION, OUTCOME, LABELLED), (PREDICTION,), (OUTCOME,), ()):
             columns = decode(*messages).columns
-            of = {name: getattr(columns, name) for name in columns.__slots__}
+            of = {name: getattr(columns, name) for name in columns.__slots__ if name != "vectors"}
             assert {name: column.dtype.name for name, column in of.items()} == {
                 "kind": "int8",
                 "id_hash": "uint64",
                 "time_ms": "int64",
                 "prediction": "float64",
-                "outcome": "int8",
+                "outcome": "int16",
                 "model": "int32",
                 "stratum": "int32",
             }
@@ -277,8 +277,27 @@ class TestDeadLetters:
             (literally(PREDICTION, "p", "-Infinity"), Reason.INVALID_PREDICTION, "-Infinity"),
             (literally(PREDICTION, "p", "1e400"), Reason.INVALID_PREDICTION, "1e400"),
             (changed(PREDICTION, p={"a": 1}), Reason.INVALID_PREDICTION, '{"a"'),
-            (changed(PREDICTION, p=[0.2, 0.8]), Reason.UNSUPPORTED_MULTICLASS, "send P(y = 1) as a number"),
-            (changed(OUTCOME, y=2), Reason.INVALID_OUTCOME, "many classes"),
+            (
+                changed(PREDICTION, p=[0.2, 0.3, 0.5]),
+                Reason.UNSUPPORTED_MULTICLASS,
+                "under models.declared, as classes",
+            ),
+            (changed(PREDICTION, p=[1.0]), Reason.INVALID_PREDICTION, "2 probabilities, one for each class, got 1"),
+            (changed(PREDICTION, p=[0.2, 0.7]), Reason.INVALID_PREDICTION, "add up to 1 over the classes, got 0.9"),
+            (changed(PREDICTION, p=[-0.5, 1.5]), Reason.INVALID_PREDICTION, "that of class 0 is -0.5"),
+            (changed(OUTCOME, y=2), Reason.INVALID_OUTCOME, "0 or 1, or true or false, got 2; for a class of several"),
+            (changed(PREDICTION, model="digits"), Reason.INVALID_PREDICTION, "a list of 3 probabilities"),
+            (changed(PREDICTION, model="digits", p=[0.5, 0.5]), Reason.INVALID_PREDICTION, "3 probabilities"),
+            (changed(PREDICTION, model="digits", p=[0.5, 0.5, "0"]), Reason.INVALID_PREDICTION, "class 2 is 0"),
+            (changed(PREDICTION, model="digits", p=[0.5, 0.5, True]), Reason.INVALID_PREDICTION, "class 2 is True"),
+            (changed(PREDICTION, model="digits", p=[0.5, 0.5, 0.0011]), Reason.INVALID_PREDICTION, "got 1.0011"),
+            (changed(PREDICTION, model="digits", p=[0.001] * 1001), Reason.INVALID_PREDICTION, "got 1001"),
+            (changed(OUTCOME, model="digits", y=3), Reason.INVALID_OUTCOME, "an integer from 0 to 2, got 3"),
+            (changed(OUTCOME, model="digits", y=-1), Reason.INVALID_OUTCOME, "from 0 to 2"),
+            (changed(OUTCOME, model="digits", y=True), Reason.INVALID_OUTCOME, "from 0 to 2, got true"),
+            (changed(OUTCOME, model="digits", y=0.5), Reason.INVALID_OUTCOME, "from 0 to 2"),
+            (changed(OUTCOME, model="digits", y="cat"), Reason.INVALID_OUTCOME, "from 0 to 2"),
+            (changed(LABELLED, model="digits", p=[0.2, 0.3, 0.5], y=3), Reason.INVALID_OUTCOME, "from 0 to 2"),
             (changed(OUTCOME, y=-1), Reason.INVALID_OUTCOME, "0 or 1"),
             (changed(OUTCOME, y=0.5), Reason.INVALID_OUTCOME, "0.5"),
             (changed(LABELLED, y="1"), Reason.INVALID_OUTCOME, '"1"'),

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoded
 from monitor.events.examine import Examiner
-from monitor.events.model import DeadLetter, Kind
+from monitor.events.model import DeadLetter, EventColumns, Kind, Reason
 from monitor.events.rejection import Rejected
 from monitor.events.times import DAY_MS, EARLIEST_MS
 from monitor.events.wire import Event
-from tests.events.messages import NOW_MS, Message, decode, new_strata
+from tests.events.messages import CLASSES, NOW_MS, Message, decode, new_strata
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -25,11 +25,25 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 VALUES: dict[str, list[Any]] = {
     "type": ["prediction", "outcome", "labelled", "other", None],
-    "model": ["a", "b", "undeclared", "", "\n", 5],
+    "model": ["a", "digits", "b", "undeclared", "", "\n", 5],
     "id": ["x", "y", 1, 1.0, "", None, 2**64, "é"],
     "ts": [NOW_MS, NOW_MS - 1, float(NOW_MS), "2026-11-20T10:00:00Z", "2026-11-20T10:00:00", "", 0, None, True, 1e300],
-    "p": [0.5, 0, 1, 1.5, -0.0, True, None, "0.5", [0.5, 0.5]],
-    "y": [0, 1, True, False, 1.0, 2, 0.5, None, "1"],
+    "p": [
+        0.5,
+        [0.25, 0.5, 0.2505],
+        [0.5, 0.4999],
+        0,
+        1,
+        1.5,
+        -0.0,
+        True,
+        None,
+        "0.5",
+        [0.5, 0.6],
+        [],
+        [0.5, 0.5, True],
+    ],
+    "y": [0, 1, 2, True, False, 1.0, 2.0, 0.5, None, "1", 3],
     "version": ["1", 1, 1.5, "", None, "\x00"],
     "segments": [{}, {"region": "eu"}, {"region": "us", "plan": 1}, {"region": []}, None, 5, {"a=": "x"}],
     "features": [[1, 2.5], [], "AACAPw==", "AAA", None, [1e39], 5],
@@ -109,9 +123,17 @@ messages = st.builds(
 kinds = st.none() | st.sampled_from(Kind)
 
 
+def vectors_of(columns: EventColumns) -> list[NDArray[np.float64]]:
+    """The probabilities of each event, none for one of no several classes."""
+    if columns.vectors is None:
+        return [np.empty(0)] * len(columns)
+    return np.split(columns.vectors.probabilities, np.cumsum(columns.vectors.classes)[:-1])
+
+
 def rows_of(decoded: Decoded, strata: Any) -> list[tuple[Any, ...]]:
     """Each row as values, with names in place of ids."""
     columns = decoded.columns
+    vectors = vectors_of(columns)
     return [
         (
             int(columns.kind[at]),
@@ -119,6 +141,7 @@ def rows_of(decoded: Decoded, strata: Any) -> list[tuple[Any, ...]]:
             int(columns.time_ms[at]),
             repr(float(columns.prediction[at])),
             int(columns.outcome[at]),
+            vectors[at].tolist(),
             strata.models[columns.model[at]] if columns.model[at] >= 0 else None,
             strata.strata[columns.stratum[at]] if columns.stratum[at] >= 0 else None,
             None if (features := decoded.features[at]) is None else features.tolist(),
@@ -159,7 +182,7 @@ def test_the_fast_path_takes_nothing_that_the_examiner_refuses(message: Message,
     why: Rejected | None
     try:
         event, features = Examiner(
-            max_bytes=1_048_576, max_ahead_ms=DAY_MS, earliest_ms=EARLIEST_MS, clock=clock
+            max_bytes=1_048_576, max_ahead_ms=DAY_MS, earliest_ms=EARLIEST_MS, clock=clock, classes=CLASSES
         ).examine(message, kind)
     except Rejected as rejected:
         why = rejected
@@ -235,3 +258,4 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     gather()
     assert fates.issuperset(Kind)
     assert len(fates) >= 18
+    assert Reason.UNSUPPORTED_MULTICLASS in fates

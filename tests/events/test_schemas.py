@@ -76,7 +76,11 @@ OF_PREDICTIONS: list[tuple[dict[str, Any], bool]] = [
     ({"p": -0.01}, False),
     ({"p": "0.5"}, False),
     ({"p": True}, False),
-    ({"p": [0.5, 0.5]}, False),
+    ({"p": [0.5, 0.5]}, True),
+    ({"p": [1]}, False),
+    ({"p": [0.5, "0.5"]}, False),
+    ({"p": [1.5, 0]}, False),
+    ({"p": [0.001] * 1001}, False),
     ({"version": 1.5}, False),
     ({"version": True}, False),
     ({"version": "v" * 129}, False),
@@ -106,7 +110,8 @@ OF_OUTCOMES: list[tuple[dict[str, Any], bool]] = [
     ({"y": False}, True),
     ({"y": GONE}, False),
     ({"y": None}, False),
-    ({"y": 2}, False),
+    ({"y": -1}, False),
+    ({"y": 1000}, False),
     ({"y": 0.5}, False),
     ({"y": "1"}, False),
     ({"y": [1]}, False),
@@ -118,6 +123,8 @@ BEYOND_A_SCHEMA: list[dict[str, Any]] = [
     {"ts": NOW_MS * 1000},
     {"id": 7.0},
     {"version": 7.0},
+    {"p": [0.5, 0.25]},
+    {"p": [0.2, 0.3, 0.5]},  # of a model that is not declared to have classes
     {"features": "AAAA"},
     {"features": "AADAfw=="},  # a float32 nan
 ]

@@ -1,9 +1,10 @@
 """The join as obvious loops over dictionaries: the oracle for what the kernels do."""
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from monitor.events.model import Kind, ModelPolicy
+from monitor.events.model import Kind, ModelPolicy, SeriesKey, Stratum
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,21 @@ class NaiveEvent:
     y: int = -1
     version: str = "1"
     segments: tuple[tuple[str, str], ...] = ()
+    vector: tuple[float, ...] = ()
+    """The probabilities of a prediction over several classes, which then is none of ``p``."""
+
+
+def binary_views(event: NaiveEvent, y: int, classes: Sequence[str]) -> list[tuple[SeriesKey, float, int]]:
+    """What a prediction counts as: its series, and in each the probability and the outcome (-1 for none)."""
+    stratum = Stratum(event.model, event.version, event.segments)
+    if not event.vector:
+        return [(series, event.p, y) for series in stratum.series()]
+    top = event.vector.index(max(event.vector))
+    views = [(series, event.vector[top], int(y == top) if y >= 0 else -1) for series in stratum.series()]
+    for k, name in enumerate(classes):
+        series = SeriesKey(event.model, event.version, f"class={name}")
+        views.append((series, event.vector[k], int(y == k) if y >= 0 else -1))
+    return views
 
 
 @dataclass

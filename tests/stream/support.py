@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from monitor.events.model import EventColumns, Kind, ModelPolicy
+from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy
 from monitor.events.strata import Strata
 from tests.reference.naive_join import NaiveEvent
 
@@ -22,8 +22,8 @@ def columns_of(events: Sequence[NaiveEvent], strata: Strata) -> EventColumns:
         kind=np.array([event.kind for event in events], np.int8),
         id_hash=np.array(words, np.uint64).reshape(-1, 2),
         time_ms=np.array([event.time_ms for event in events], np.int64),
-        prediction=np.array([event.p for event in events], np.float64),
-        outcome=np.array([event.y for event in events], np.int8),
+        prediction=np.array([max(event.vector, default=event.p) for event in events], np.float64),
+        outcome=np.array([event.y for event in events], np.int16),
         model=np.array([strata.model(event.model) for event in events], np.int32),
         stratum=np.array(
             [
@@ -31,6 +31,10 @@ def columns_of(events: Sequence[NaiveEvent], strata: Strata) -> EventColumns:
                 for event in events
             ],
             np.int32,
+        ),
+        vectors=ClassVectors(
+            np.array([len(event.vector) for event in events], np.int32),
+            np.array([p for event in events for p in event.vector], np.float64),
         ),
     )
 
@@ -41,6 +45,9 @@ class Traffic(NamedTuple):
     ids: int = 40
     span_ms: int = 60_000
     disorder_ms: int = 8_000
+    models: tuple[str, ...] = ("a", "b")
+    classes: int = 0
+    """Classes that the last of the models tells apart; 0 if it is binary."""
 
 
 def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traffic: Traffic) -> list[NaiveEvent]:
@@ -49,23 +56,43 @@ def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traf
     for index in range(size):
         clock = START_MS + index * traffic.span_ms // size
         time_ms = clock - int(rng.integers(0, traffic.disorder_ms))
-        model = str(rng.choice(["a", "b"]))
+        model = str(rng.choice(traffic.models))
+        classes = traffic.classes if model == traffic.models[-1] else 0
         id_ = f"{index * traffic.ids // size}-{rng.integers(traffic.ids // 4)}"
         draw = rng.random()
         if draw < 0.45:
-            p = float(rng.choice([0.0, 1.0, rng.random(), 0.3]))
+            p = math.nan if classes else float(rng.choice([0.0, 1.0, rng.random(), 0.3]))
             segments = (("region", str(rng.choice(["eu", "us"]))),) if rng.random() < 0.7 else ()
             events.append(
                 NaiveEvent(
-                    Kind.PREDICTION, model, id_, time_ms, p, -1, version=str(rng.integers(1, 3)), segments=segments
+                    Kind.PREDICTION,
+                    model,
+                    id_,
+                    time_ms,
+                    p,
+                    -1,
+                    version=str(rng.integers(1, 3)),
+                    segments=segments,
+                    vector=_vector(rng, classes),
                 )
             )
         elif draw < 0.9:
             late = int(rng.integers(-policy.lateness_ms, policy.horizon_ms))
-            events.append(NaiveEvent(Kind.OUTCOME, model, id_, time_ms + late, math.nan, int(rng.integers(2))))
+            events.append(
+                NaiveEvent(Kind.OUTCOME, model, id_, time_ms + late, math.nan, int(rng.integers(classes or 2)))
+            )
         else:
-            events.append(NaiveEvent(Kind.LABELLED, model, id_, time_ms, float(rng.random()), int(rng.integers(2))))
+            p = math.nan if classes else float(rng.random())
+            y = int(rng.integers(classes or 2))
+            events.append(NaiveEvent(Kind.LABELLED, model, id_, time_ms, p, y, vector=_vector(rng, classes)))
     return events
+
+
+def _vector(rng: np.random.Generator, classes: int) -> tuple[float, ...]:
+    """Probabilities in sixteenths, so that they add up to 1 exactly and often have two that are largest."""
+    if not classes:
+        return ()
+    return tuple((rng.multinomial(16, rng.dirichlet(np.ones(classes))) / 16).tolist())
 
 
 class LogRecord(NamedTuple):

@@ -6,21 +6,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.events.model import Kind, ModelPolicy, Stratum
+from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps, Strata
 from monitor.kernels.join_tables import NO_OUTCOME
 from monitor.scores import GridTable
 from monitor.stream.join import Join
 from monitor.stream.panes import PaneTable
-from tests.reference.naive_join import NaiveEvent, NaiveJoin
+from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, Traffic, columns_of, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
 SLIDES = (1_000, 5_000)
+CLASSES = tuple("abcdefghi")
+BINARY, MIXED = Traffic(), Traffic(models=("a", "of-classes"), classes=len(CLASSES))
+
+
+def policy_of(model: str) -> ModelPolicy:
+    return replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY
 
 
 def run(events: list[NaiveEvent], cuts: list[int]) -> tuple[Join, PaneTable, Strata]:
-    strata = Strata(lambda _: POLICY)
+    strata = Strata(policy_of)
     join, panes = Join(strata), PaneTable(strata, SLIDES)
     for batch in np.split(np.arange(len(events)), sorted(cuts)):
         if batch.size:
@@ -36,9 +42,8 @@ def expected_panes(naive: NaiveJoin) -> dict[tuple[int, int, str, str, str], Gri
     result: dict[tuple[int, int, str, str, str], GridTable] = {}
     for known in naive.predictions.values():
         event = known.event
-        stratum = Stratum(event.model, event.version, event.segments)
-        one = GridTable.from_events([event.p], [known.y])
-        for series in stratum.series():
+        for series, p, y in binary_views(event, known.y, CLASSES):
+            one = GridTable.from_events([p], [y])
             for slide in SLIDES:
                 key = (slide, event.time_ms - event.time_ms % slide, *series)
                 result[key] = result.get(key, GridTable.zero()) + one
@@ -49,10 +54,11 @@ def actual_panes(panes: PaneTable) -> dict[tuple[int, int, str, str, str], GridT
     return {(key.slide_ms, key.start_ms, *key.series): table for key, table in panes.dump()}
 
 
+@pytest.mark.parametrize("traffic", [BINARY, MIXED], ids=["binary", "mixed"])
 @pytest.mark.parametrize("seed", range(20))
-def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int) -> None:
+def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(seed)
-    events = unruly_events(rng, 600, POLICY, Traffic())
+    events = unruly_events(rng, 600, POLICY, traffic)
     naive = NaiveJoin(POLICY)
     for event in events:
         naive.read(event)
@@ -64,10 +70,11 @@ def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int) -> None:
     assert join.unanswered == sum(known.y == NO_OUTCOME for known in naive.predictions.values())
 
 
+@pytest.mark.parametrize("traffic", [BINARY, MIXED], ids=["binary", "mixed"])
 @pytest.mark.parametrize("seed", range(10))
-def test_how_two_logs_interleave_changes_nothing(seed: int) -> None:
+def test_how_two_logs_interleave_changes_nothing(seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(100 + seed)
-    events = [event for event in unruly_events(rng, 500, POLICY, Traffic()) if event.kind is not Kind.LABELLED]
+    events = [event for event in unruly_events(rng, 500, POLICY, traffic) if event.kind is not Kind.LABELLED]
     predictions = [event for event in events if event.kind is Kind.PREDICTION]
     outcomes = [event for event in events if event.kind is Kind.OUTCOME]
     first_join, first_panes, _ = run(predictions + outcomes, [])

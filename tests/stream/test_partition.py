@@ -19,7 +19,12 @@ from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, LogRecord, Traffic, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
-SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={1_000: 120_000, 5_000: 500_000})
+CLASSES = tuple("abcdefghi")
+MIXED = Traffic(ids=200, span_ms=300_000, models=("a", "of-classes"), classes=len(CLASSES))
+SETTINGS = PartitionSettings(
+    policy=lambda model: replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY,
+    pane_retention_ms={1_000: 120_000, 5_000: 500_000},
+)
 TOPIC = "events"
 
 
@@ -28,9 +33,15 @@ def encoded(event: NaiveEvent) -> bytes:
         return encode_outcome(event.model, event.id, event.time_ms, event.y)
     if event.kind is Kind.PREDICTION:
         return encode_prediction(
-            event.model, event.id, event.time_ms, event.p, version=event.version, segments=dict(event.segments)
+            event.model,
+            event.id,
+            event.time_ms,
+            event.vector or event.p,
+            version=event.version,
+            segments=dict(event.segments),
         )
-    return encode_labelled(event.model, event.id, event.time_ms, event.p, event.y, version=event.version)
+    p = event.vector or event.p
+    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version)
 
 
 def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:
@@ -59,12 +70,13 @@ def seen(partition: Partition) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.parametrize("traffic", [Traffic(ids=200, span_ms=300_000), MIXED], ids=["binary", "mixed"])
 @pytest.mark.parametrize("seed", range(6))
-def test_restored_is_as_never_stopped(tmp_path: Path, seed: int) -> None:
+def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(seed)
-    events = unruly_events(rng, 3_000, POLICY, Traffic(ids=200, span_ms=300_000))
+    events = unruly_events(rng, 3_000, POLICY, traffic)
     records = records_of(events)
-    decoder = Decoder()
+    decoder = Decoder(classes={"of-classes": len(CLASSES)})
     steady = Partition(0, 0, SETTINGS)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
