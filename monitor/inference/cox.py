@@ -45,9 +45,8 @@ class Cox:
     p_value
         Of c = 0 and a = 1: likewise, 2 degrees of freedom; that of the offset alone without a slope.
 
-    Of weights, errors are those of the sandwich estimate and tests are Wald's, because likelihood ratios would take a
-    weight for a number of events. Where nothing else can be had, weights count by the mean number of events that they
-    are worth, (sum of w)^2 / sum of w^2 in all.
+    Of weights, tests are Wald's, because likelihood ratios would take a weight for a number of events. Where nothing
+    else can be had, weights count by the mean number of events that they are worth, (sum of w)^2 / sum of w^2 in all.
     """
 
     offset: float
@@ -95,8 +94,7 @@ def fit_cox(table: ScoreTable) -> Cox:
     if hits == 0.0 or misses == 0.0:
         return _of_one_kind(table, data)
     b = solve_offset(data.z, table.counts, hits)
-    info, meat = data.curvature(data.z + b)
-    error = math.sqrt(_sandwich(info[:1, :1], meat[:1, :1], weighted=table.weighted)[0, 0])
+    error = math.sqrt(data.covariance(data.z + b, 1)[0, 0])
     at_zero, at_offset = data.likelihood(data.z), data.likelihood(data.z + b)
     offset_p = _chi2((b / error) ** 2 if table.weighted else 2.0 * (at_offset - at_zero), 1)
     if data.z[0] == data.z[-1]:
@@ -116,8 +114,7 @@ def fit_cox(table: ScoreTable) -> Cox:
             slope_p_value=_chi2(2.0 * data.worth * (best - at_offset), 1),
         )
     c, a = _solve_both(data, b)
-    info, meat = data.curvature(c + a * data.z)
-    covariance = _sandwich(info, meat, weighted=table.weighted)
+    covariance = data.covariance(c + a * data.z, 2)
     if table.weighted:
         away = np.array([c, a - 1.0])
         both_p = _chi2(float(away @ np.linalg.solve(covariance, away)), 2)
@@ -142,7 +139,7 @@ def fit_cox(table: ScoreTable) -> Cox:
 def logits(p: Floats) -> Floats:
     """Logit of predictions, cut off at -+17; shape as that of ``p``."""
     with np.errstate(divide="ignore"):
-        return np.clip(np.log(p) - np.log1p(-p), -LOGIT_BOUND, LOGIT_BOUND)
+        return np.asarray(np.clip(np.log(p) - np.log1p(-p), -LOGIT_BOUND, LOGIT_BOUND))
 
 
 def solve_offset(z: Floats, counts: Floats, hits: float) -> float:
@@ -197,12 +194,21 @@ class _Data:
         """Logarithm of the likelihood where the logits are ``eta``."""
         return float(self.positives @ log_expit(eta) + self.negatives @ log_expit(-eta))
 
-    def curvature(self, eta: Floats) -> tuple[Floats, Floats]:
-        """Information on (constant, factor of z), and the sum of squared scores; each of shape (2, 2)."""
+    def information(self, eta: Floats) -> Floats:
+        """What each row tells of its logit, shape (m,)."""
         q = expit(eta)
-        info = _moments(self.z, (self.positives + self.negatives) * q * (1.0 - q))
-        meat = _moments(self.z, self.positive_squares * (1.0 - q) ** 2 + self.negative_squares * q**2)
-        return info, meat
+        return (self.positives + self.negatives) * q * (1.0 - q)
+
+    def covariance(self, eta: Floats, size: int) -> Floats:
+        """Of the estimates of the constant and, for a size of 2, of the factor of z, where the logits are ``eta``.
+
+        The sandwich whose filling is the scores' variance under the fit: of weights, their squares are in it, and
+        without weights it is the inverse information.
+        """
+        q = expit(eta)
+        inverse = np.asarray(np.linalg.inv(_moments(self.z, self.information(eta))[:size, :size]), np.float64)
+        scores = _moments(self.z, (self.positive_squares + self.negative_squares) * q * (1.0 - q))[:size, :size]
+        return inverse @ scores @ inverse
 
     def parted(self) -> tuple[float, float] | None:
         """The infinite slope and the likelihood's supremum, where one logit parts positives from negatives."""
@@ -222,28 +228,26 @@ def _of_one_kind(table: ScoreTable, data: _Data) -> Cox:
     none_positive, worth = not table.positives.any(), data.worth
     half = 0.5 / worth
     b = solve_offset(data.z, table.counts, half if none_positive else table.total - half)
-    info, _ = data.curvature(data.z + b)
     # The exact tail, of the predictions as they are: one of 1 that fails is impossible.
     with np.errstate(divide="ignore"):
         each = np.log1p(-table.score) if none_positive else np.log(table.score)
     p_value = min(1.0, 2.0 * math.exp(worth * float(table.counts @ each)))
-    return Cox(b, 1.0 / math.sqrt(worth * info[0, 0]), True, p_value, p_value)
+    return Cox(b, 1.0 / math.sqrt(worth * data.information(data.z + b).sum()), True, p_value, p_value)
 
 
 def _solve_both(data: _Data, offset: float) -> tuple[float, float]:
     """Intercept and slope, by Newton's method from slope 1 on; the likelihood is concave."""
     # About the logits' middle, intercept and slope hardly depend on each other.
-    q = expit(data.z + offset)
-    weight = (data.positives + data.negatives) * q * (1.0 - q)
+    weight = data.information(data.z + offset)
     middle = float(weight @ data.z / weight.sum())
     u = data.z - middle
     point = np.array([middle + offset, 1.0])
     likelihood = data.likelihood(point[0] + point[1] * u)
     for _ in range(_STEPS):
-        q = expit(point[0] + point[1] * u)
+        eta = point[0] + point[1] * u
+        q = expit(eta)
         residual = data.positives * (1.0 - q) - data.negatives * q
-        gradient = np.array([residual.sum(), residual @ u])
-        step = np.linalg.solve(_moments(u, (data.positives + data.negatives) * q * (1.0 - q)), gradient)
+        step = np.linalg.solve(_moments(u, data.information(eta)), [residual.sum(), residual @ u])
         after = point + step
         found = data.likelihood(after[0] + after[1] * u)
         while found < likelihood and np.abs(step).max() > _PRECISION:
@@ -261,12 +265,6 @@ def _moments(z: Floats, weight: Floats) -> Floats:
     """Sum of weight (1, z)^T (1, z), shape (2, 2)."""
     first = float(weight @ z)
     return np.array([[weight.sum(), first], [first, weight @ z**2]])
-
-
-def _sandwich(info: Floats, meat: Floats, *, weighted: bool) -> Floats:
-    """Covariance of the estimates."""
-    inverse = np.linalg.inv(info)
-    return inverse @ meat @ inverse if weighted else inverse
 
 
 def _chi2(statistic: float, freedom: int) -> float:

@@ -63,3 +63,37 @@ def laplace_quadratic_forms(
             total += weight[draw, i] * (weight[draw, i] + 2.0 * carried)
         result[draw] = total
     return result
+
+
+@njit(cache=True, nogil=True)
+def laplace_potential(
+    location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float
+) -> NDArray[np.float64]:
+    r"""The potential :math:`\sum_j w_j \exp(-|x_i - x_j| / h)` at each point, its own weight included.
+
+    One running sum carries the points to the left, another those to the right: O(m).
+
+    Parameters
+    ----------
+    location
+        float64, shape (m,), ascending; the ends may be infinite.
+    weight
+        float64, shape (m,).
+    bandwidth
+        h > 0.
+
+    Returns
+    -------
+    float64, shape (m,)
+    """
+    m = location.shape[0]
+    result = weight.copy()
+    carried = 0.0
+    for i in range(1, m):
+        carried = (carried + weight[i - 1]) * np.exp((location[i - 1] - location[i]) / bandwidth)
+        result[i] += carried
+    carried = 0.0
+    for i in range(m - 2, -1, -1):
+        carried = (carried + weight[i + 1]) * np.exp((location[i] - location[i + 1]) / bandwidth)
+        result[i] += carried
+    return result

@@ -1,0 +1,144 @@
+"""One p-value of a window: three tests of calibration that see different faults, combined."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import gamma
+
+from monitor.inference.cox import Cox, fit_cox, logits
+from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
+from monitor.kernels.laplace import laplace_quadratic_form
+from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
+from monitor.scores import ScoreTable
+from monitor.scores.merging import merge_rows
+
+RANK_BIN_WIDTH: Final = 1.0 / 16.0
+"""Width of the bins over ranks: each holds a sixteenth of the events."""
+
+RANK_GROUPS: Final = 256
+"""Rows are gathered into about so many groups of one size for the test on ranks, a sixteenth of a bin each: resampling
+then costs the same, and little, for every table."""
+
+_LARGEST: Final = 0.995
+"""A p-value of 1 would outweigh all others in a Cauchy combination: beyond this, there is no evidence to weigh."""
+
+_ROUNDING: Final = 1e-9
+"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationTest:
+    """p-values of the hypothesis that the model is calibrated.
+
+    Attributes
+    ----------
+    p_value
+        Of the three together.
+    kernel
+        Of the kernel calibration error on logits: residuals of one sign over a stretch of the logits.
+    ranks
+        Of the random interval calibration error on ranks: faults anywhere, however narrow the predictions lie.
+    cox
+        Of offset and slope of the logits.
+    """
+
+    p_value: float
+    kernel: float
+    ranks: float
+    cox: float
+
+
+def calibration_test(
+    table: ScoreTable, *, fit: Cox | None = None, draws: int = 199, seed: int | None = None
+) -> CalibrationTest:
+    r"""Test calibration against faults of every kind.
+
+    .. math:: p = \frac12 - \frac1\pi \arctan \frac13 \sum_j \tan\big( (\tfrac12 - p_j) \pi \big)
+
+    Parameters
+    ----------
+    table
+        m rows.
+    fit
+        The table's :func:`~monitor.inference.cox.fit_cox`, if it is known already.
+    draws
+        Resamples for the test on ranks, at least 19.
+    seed
+        Seed of the draws; the table's content if left out.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``draws`` is too small.
+
+    Notes
+    -----
+    Source: section 3 of the mathematics; Liu, Xie, "Cauchy combination test", 2020, for the combination, which needs
+    no knowledge of how the tests depend on each other.
+    """
+    require_draws(draws)
+    cells = resampled(table, "a test of calibration")
+    kernel = kernel_p_value(cells)
+    ranks = _ranks_p_value(cells, draws, seed)
+    cox = (fit or fit_cox(cells)).p_value
+    return CalibrationTest(cauchy_combination([kernel, ranks, cox]), kernel, ranks, cox)
+
+
+def cauchy_combination(p_values: list[float]) -> float:
+    """The p-value of several that may depend on each other in any way."""
+    # A p-value of 0 is infinite evidence, and some 1e16 stands for that.
+    evidence = [math.tan((0.5 - min(p, _LARGEST)) * math.pi) for p in p_values]
+    mean = sum(evidence) / len(evidence)
+    # Far out, the difference of 1/2 and the arctangent has no digits left; its reciprocal's arctangent has.
+    return math.atan(1.0 / mean) / math.pi if mean > 1.0 else 0.5 - math.atan(mean) / math.pi
+
+
+def kernel_p_value(table: ScoreTable, bandwidth: float = 1.0) -> float:
+    r"""P-value of the kernel calibration error on logits, with no resampling.
+
+    The quadratic form :math:`T = \sum_{ij} R_i R_j k_{ij}` of the rows' residuals is compared with the Gamma law that
+    has its mean :math:`\sum v_i` and variance
+    :math:`2 \sum_{ij} v_i v_j k_{ij}^2 + \sum v_i (1 - 6 p_i (1 - p_i))`, :math:`v_i` being the variance of
+    :math:`R_i`, binomial if the model is calibrated. Under the Laplace kernel :math:`k^2` is :math:`k` of half the
+    bandwidth. Of weights the last term, which matters in rows of few events alone, is left out.
+    """
+    location, p = logits(table.score), table.score
+    square = float(laplace_quadratic_form(location, table.residual, bandwidth))
+    variance = (table.positive_squares + table.negative_squares) * p * (1.0 - p)
+    spread = 2.0 * float(laplace_quadratic_form(location, variance, bandwidth / 2.0))
+    if not table.weighted:
+        spread += float(variance @ (1.0 - 6.0 * p * (1.0 - p)))
+    return gamma_p_value(square, float(variance.sum()), spread)
+
+
+def _ranks_p_value(table: ScoreTable, draws: int, seed: int | None) -> float:
+    groups = merge_rows(table, RANK_GROUPS)
+    counts = groups.counts
+    # Where of all events the middle of the row's own stands: ties are atomic.
+    ranks = (np.cumsum(counts) - counts / 2.0) / counts.sum()
+    value = float(shifted_bins_mean(ranks, groups.residual, RANK_BIN_WIDTH))
+    null = np.concatenate(
+        [
+            shifted_bins_means(ranks, positives - counts * groups.score, RANK_BIN_WIDTH)
+            for positives in outcomes(generator(table, seed, RANKS), groups, groups.score, draws)
+        ]
+    )
+    return _resampled_p_value(null, value)
+
+
+def gamma_p_value(value: float, mean: float, variance: float) -> float:
+    """The tail of the Gamma law of this mean and variance from a value on."""
+    if mean <= 0.0 or variance <= 0.0:
+        # Nothing can vary, as where every prediction is 0 or 1: what differs all the same is impossible.
+        return 1.0 if value <= 0.0 else 0.0
+    return float(gamma.sf(value, mean**2 / variance, scale=variance / mean))
+
+
+def _resampled_p_value(null: NDArray[np.float64], value: float) -> float:
+    """(1 + number of draws that reach the value) / (1 + number of draws)."""
+    return (1 + int((null >= value * (1.0 - _ROUNDING)).sum())) / (1 + null.size)

@@ -1,0 +1,177 @@
+"""A shift of the prior: what remains of a model's error once its logits have the best offset."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from monitor.inference.combined import cauchy_combination, gamma_p_value
+from monitor.inference.cox import Cox, fit_cox, logits
+from monitor.inference.resampling import resampled
+from monitor.kernels.flat_norm import lipschitz_supremum
+from monitor.kernels.laplace import laplace_potential, laplace_quadratic_form
+from monitor.scores import ScoreTable
+
+GROUPS: Final = 8
+"""Stretches of the predictions, of equal information, over which the logits' remaining error is told."""
+
+_BANDWIDTH: Final = 1.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PriorShift:
+    """How a model stands before and after the best offset of its logits.
+
+    Attributes
+    ----------
+    prevalence, mean_prediction
+        Share of positives, and what the model said it would be.
+    offset
+        b of sigmoid(z + b).
+    error, error_after_offset
+        smCE of the predictions as they are, and after the offset.
+    logit_error_after_offset
+        Root mean square by which the logits still are off after the offset, in eight stretches of the predictions,
+        less what chance adds to it; 0 where chance explains it all. It compares across prevalences, as smCE does not.
+    p_value
+        Of the hypothesis that the shift is all there is.
+    """
+
+    prevalence: float
+    mean_prediction: float
+    offset: float
+    error: float
+    error_after_offset: float
+    logit_error_after_offset: float
+    p_value: float
+
+
+def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
+    r"""What a shift of the prior explains, and whether it explains everything.
+
+    If only the prior has shifted, outcomes follow q = sigmoid(z + b) for some b. Two tests of that are combined, as in
+    :func:`~monitor.inference.combined.cauchy_combination`: that of the Cox fit's slope, and, for faults of any other
+    shape, one of the kernel calibration error.
+
+    The latter compares the quadratic form :math:`R^T K R` of the residuals R after the fitted b, K the Laplace kernel
+    on logits, with its law. To fit an offset takes :math:`v \sum R / \sum v` off the residuals, to first order, with
+    :math:`v = n q (1 - q)`: they are projected, and have the covariance
+    :math:`C = \mathrm{diag}(v) - v v^T / \sum v`. The law is taken for the Gamma law of its mean
+    :math:`\mathrm{tr}(K C)` and variance :math:`2 \, \mathrm{tr}(K C K C)`, both of which are sums in linear time.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    fit
+        The table's :func:`~monitor.inference.cox.fit_cox`, if it is known already.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    Source: section 5 of the mathematics, which draws from the law of the projected residuals instead, as the tests do,
+    and has no test of the slope, which sees a fault of the slope sooner.
+    """
+    cells = resampled(table, "a test for a prior shift")
+    fit = fit or fit_cox(cells)
+    after = shifted(cells, fit.offset)
+    p_value = projected_kernel_p_value(cells, after)
+    return PriorShift(
+        prevalence=cells.prevalence,
+        mean_prediction=cells.mean_prediction,
+        offset=fit.offset,
+        error=_smce(cells),
+        error_after_offset=_smce(after),
+        logit_error_after_offset=_logit_error(after),
+        p_value=p_value if fit.slope_p_value is None else cauchy_combination([p_value, fit.slope_p_value]),
+    )
+
+
+def shifted(table: ScoreTable, offset: float) -> ScoreTable:
+    """The table after an offset of every logit: p becomes sigmoid(logit p + offset).
+
+    Parameters
+    ----------
+    table
+        m rows.
+    offset
+        b. Predictions of 0 and of 1 move as those at the ends of the grid do, whose logits are -17 and 17.
+    """
+    score, lower, upper = (np.asarray(expit(logits(each) + offset)) for each in (table.score, table.lower, table.upper))
+    return replace(
+        table,
+        score=score,
+        positive_sum=table.positives * score,
+        negative_sum=table.negatives * score,
+        lower=lower,
+        upper=upper,
+    )
+
+
+def _smce(table: ScoreTable) -> float:
+    return float(lipschitz_supremum(table.score, table.residual)) / table.total
+
+
+def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
+    """P-value of the kernel calibration error on logits after the table's best offset, with no resampling."""
+    location, varying = logits(table.score), _varying(after)
+    square = float(laplace_quadratic_form(location, after.residual, _BANDWIDTH))
+    share = after.counts * after.score * (1.0 - after.score)
+    share /= share.sum()
+    # With J = 1 - share 1^T the projection, C = J diag(varying) J^T: of weights, information and variance differ.
+    potential = laplace_potential(location, share, _BANDWIDTH)
+    between = float(share @ potential)
+    total = float(varying.sum())
+    crossed = laplace_potential(location, varying, _BANDWIDTH)
+    mean = total - 2.0 * float(potential @ varying) + between * total
+    # J^T K J = K - potential 1^T - 1 potential^T + between 1 1^T: its squares, weighted by both variances.
+    squares = (
+        float(laplace_quadratic_form(location, varying, _BANDWIDTH / 2.0))
+        + 2.0 * total * float(varying @ potential**2)
+        + 2.0 * float(varying @ potential) ** 2
+        + (between * total) ** 2
+        - 4.0 * float((varying * potential) @ crossed)
+        + 2.0 * between * float(varying @ crossed)
+        - 4.0 * between * total * float(varying @ potential)
+    )
+    return gamma_p_value(square, mean, 2.0 * squares)
+
+
+def _varying(table: ScoreTable) -> Floats:
+    """Variance of each row's residual, shape (m,)."""
+    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
+
+
+def _logit_error(table: ScoreTable) -> float:
+    """Root mean square of the groups' errors in logits, weighted by information, less that of chance."""
+    information = table.counts * table.score * (1.0 - table.score)
+    total = float(information.sum())
+    middle = (np.cumsum(information) - information / 2.0) / total
+    group = np.minimum((middle * GROUPS).astype(np.int64), GROUPS - 1)
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    hits, misses, expected, count, held, varying = (
+        np.add.reduceat(column, first)
+        for column in (
+            table.positives,
+            table.negatives,
+            table.counts * table.score,
+            table.counts,
+            information,
+            _varying(table),
+        )
+    )
+    # Half an event of each kind keeps the logit of a group without either finite.
+    half = 0.5 * float((table.positive_squares + table.negative_squares).sum()) / table.total
+    found = np.log(hits + half) - np.log(misses + half)
+    error = found - np.log(expected + half) + np.log(count - expected + half)
+    chance = float(np.divide(varying, held, out=np.zeros(held.size), where=held > 0.0).sum()) - varying.sum() / total
+    return math.sqrt(max(0.0, float(held @ error**2) - chance) / total)
