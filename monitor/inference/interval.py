@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from monitor.inference.named import NamedMeasure
-from monitor.inference.null_level import of_outcomes
+from monitor.inference.null_level import laws_of
 from monitor.inference.resampling import (
     DEVIATIONS,
     REFITTED,
     Progress,
+    Work,
     deviations,
+    drawn_tables,
     generator,
-    outcomes,
     percent_point_95,
     require_draws,
-    resampled,
 )
 from monitor.inference.smoothed import smoothed_rates
 from monitor.scores import ScoreTable
@@ -73,7 +73,8 @@ def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed
     Parameters
     ----------
     table
-        m rows. The value is exact; draws of a table of more rows than the grid has cells are made on the grid.
+        m rows. The value is exact; draws of a table of more rows than the grid has cells are made on the grid, or
+        where the measure says on how many rows.
     measure
         Which measure.
     draws
@@ -115,22 +116,25 @@ def intervals(
     """
     require_draws(draws)
     chosen = list(measures)
-    cells = resampled(table, "an interval")
+    work = Work(progress, draws * len(chosen))
+    tables = list(drawn_tables(table, chosen, "an interval"))
     known = {measure.name: measure.value(table) for measure in chosen} if values is None else values
-    enclosed = [measure for measure in chosen if measure.norms is not None or measure.envelope is not None]
-    means = [measure for measure in chosen if measure not in enclosed and measure.losses is not None]
-    others = [measure for measure in chosen if measure not in enclosed and measure not in means]
-    work = _Work(progress, (len(enclosed) + len(others)) * draws)
-
     found: dict[str, Interval] = {}
-    for name, distance in _distances(cells, enclosed, draws, generator(cells, seed, DEVIATIONS), work).items():
-        found[name] = _enclosed(table, next(each for each in enclosed if each.name == name), known[name], distance)
-    for measure in means:
-        found[measure.name] = _of_mean(table, measure, known[measure.name])
-    if others:
-        rng = generator(cells, seed, REFITTED)
-        for name, radius in _spreads(cells, others, draws, rng, work).items():
-            found[name] = Interval(known[name] - radius, known[name] + radius)
+    for drawn, those in tables:
+        enclosed = [measure for measure in those if measure.norms is not None or measure.envelope is not None]
+        means = [measure for measure in those if measure not in enclosed and measure.losses is not None]
+        others = [measure for measure in those if measure not in enclosed and measure not in means]
+        distances = _distances(drawn, enclosed, draws, generator(drawn, seed, DEVIATIONS), work)
+        for measure in enclosed:
+            found[measure.name] = _enclosed(table, measure, known[measure.name], distances[measure.name])
+        for measure in means:
+            found[measure.name] = _of_mean(table, measure, known[measure.name])
+            work.advance(draws)
+        if others:
+            rng = generator(drawn, seed, REFITTED)
+            for name, law in laws_of(drawn, smoothed_rates(drawn), others, draws=draws, rng=rng, work=work).items():
+                radius = percent_point_95(np.abs(law - law.mean()))
+                found[name] = Interval(known[name] - radius, known[name] + radius)
     return {
         measure.name: replace(
             found[measure.name],
@@ -141,22 +145,8 @@ def intervals(
     }
 
 
-@dataclass(slots=True)
-class _Work:
-    """What is done of what there is to do."""
-
-    progress: Progress | None
-    steps: int
-    done: int = 0
-
-    def advance(self, steps: int) -> None:
-        self.done += steps
-        if self.progress is not None:
-            self.progress(self.done / self.steps)
-
-
 def _distances(
-    cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: _Work
+    cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: Work
 ) -> Mapping[str, NDArray[np.float64]]:
     """Of each measure, its semi-norms of the bootstrap's deviations, (draws, k)."""
     if not measures:
@@ -192,15 +182,24 @@ def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval
     """The interval of a mean loss, by Hall's transformation of the studentised mean."""
     if measure.losses is None:
         raise TypeError(f"{measure.name} is not the mean of a loss")
-    squares = np.stack([table.positive_squares, table.negative_squares])
-    weights = np.stack([table.positives, table.negatives])
-    held = weights > 0.0
-    away = measure.losses(table)[held] - value
-    spread = math.sqrt(float(squares[held] @ away**2))
+    spread = skewness = 0.0
+    for loss, weight, squares in zip(
+        measure.losses(table),
+        (table.positives, table.negatives),
+        (table.positive_squares, table.negative_squares),
+        strict=True,
+    ):
+        # A loss without a finite value where no event had it, as that of a positive at p = 0, is none.
+        away = np.subtract(loss, value, out=np.zeros(table.rows), where=weight > 0.0)
+        variance = squares * away**2
+        spread += float(variance.sum())
+        # Of weights in one row that are not equal, the sum of cubes is at least this.
+        per_event = np.divide(squares, weight, out=np.zeros(table.rows), where=weight > 0.0)
+        skewness += float((per_event * away) @ variance)
     if spread == 0.0:
         return Interval(value, value)
-    # Of weights in one row that are not equal, the sum of cubes is at least this.
-    skewness = float((squares[held] ** 2 / weights[held]) @ away**3) / spread**3
+    spread = math.sqrt(spread)
+    skewness /= spread**3
     return Interval(
         value - spread / table.total * _unskewed(_NORMAL_975, skewness),
         value - spread / table.total * _unskewed(-_NORMAL_975, skewness),
@@ -215,22 +214,3 @@ def _unskewed(point: float, skewness: float) -> float:
     if abs(skewness) < 1e-6:
         return point
     return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (point - skewness / 6.0))) - 1.0)
-
-
-def _spreads(
-    cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: _Work
-) -> Mapping[str, float]:
-    """The 95% point of each measure's distance from its mean, over outcomes at smoothed rates."""
-    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
-    drawn = 0
-    for positives in outcomes(rng, cells, smoothed_rates(cells), draws):
-        for measure in measures:
-            if measure.max_draws > drawn:
-                parts[measure.name].append(of_outcomes(cells, measure, positives[: measure.max_draws - drawn]))
-            work.advance(len(positives))
-        drawn += len(positives)
-    result = {}
-    for name, each in parts.items():
-        drawn_values = np.concatenate(each)
-        result[name] = percent_point_95(np.abs(drawn_values - drawn_values.mean()))
-    return result

@@ -72,3 +72,8 @@ class NamedMeasure(Protocol):
     def max_draws(self) -> int:
         """Resamples that are enough."""
         ...
+
+    @property
+    def drawn_rows(self) -> int | None:
+        """Rows to draw on where a table has more; the cells of the grid if None."""
+        ...

@@ -12,19 +12,20 @@ from monitor.inference.resampling import (
     NULL,
     PAIRS,
     Progress,
+    Work,
     coarsen,
+    drawn_tables,
     generator,
     outcomes,
     percent_point_95,
     require_draws,
-    resampled,
 )
-from monitor.scores import ScoreTable
+from monitor.scores import ScoreTable, grid
 
 _ROUNDING: Final = 1e-9
 """A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
-_PAIRS: Final = 3
+_PAIRS: Final = 2
 """Draws of the raw predictions and of their cells that tell what cells do to a measure: the two move together, so that
 their difference hardly varies."""
 
@@ -75,9 +76,9 @@ def null_level(
     The outcomes of each row are drawn anew, y* ~ Binomial(events, prediction), and every measure is computed of every
     draw. All measures see the same draws. A weighted row is drawn as as many equal events as vary alike.
 
-    A table of more rows than the grid has cells is drawn on the grid. What the grid does to a measure that is no norm
-    of the residuals is then found from a few calibrated draws of the table itself beside those of its cells, and added
-    to the level, which so is one of the table's own values.
+    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. What the grid does to
+    intCE, say, is then found from a few calibrated draws of the table itself beside those of its cells, and added to
+    the level, which so is one of the table's own values.
 
     Parameters
     ----------
@@ -109,25 +110,45 @@ def null_level(
     """
     require_draws(draws)
     chosen = list(measures)
-    cells = resampled(table, "a null level")
-    rng = generator(cells, seed, NULL)
-    laws: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in chosen}
+    work = Work(progress, draws * len(chosen))
+    laws: dict[str, NDArray[np.float64]] = {}
+    for drawn, those in drawn_tables(table, chosen, "a null level"):
+        rng = generator(drawn, seed, NULL)
+        laws |= laws_of(drawn, drawn.score, those, draws=draws, rng=rng, work=work)
+        # A norm moves by far less than it varies, a mean loss too; finer rows were chosen so that this holds.
+        if drawn is not table and drawn.rows <= grid.cell_count():
+            far = [measure for measure in those if measure.norms is None and measure.losses is None]
+            for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
+                laws[name] = laws[name] + effect
+    return {
+        measure.name: NullLevel.of(laws[measure.name], measure.value(table) if values is None else values[measure.name])
+        for measure in chosen
+    }
+
+
+def laws_of(
+    table: ScoreTable,
+    rate: NDArray[np.float64],
+    measures: Sequence[NamedMeasure],
+    *,
+    draws: int,
+    rng: np.random.Generator,
+    work: Work,
+) -> dict[str, NDArray[np.float64]]:
+    """Each measure of drawn outcomes that come true at a rate (m,): by name, (draws,), or of ``max_draws`` of them."""
+    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
     drawn = 0
-    for positives in outcomes(rng, cells, cells.score, draws):
-        for place, measure in enumerate(chosen):
+    for positives in outcomes(rng, table, rate, draws):
+        for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
-                laws[measure.name].append(of_outcomes(cells, measure, positives[:left]))
-            if progress is not None:
-                progress((drawn + len(positives) * (place + 1) / len(chosen)) / draws)
+                parts[measure.name].append(of_outcomes(table, measure, positives[:left]))
+            work.advance(len(positives))
         drawn += len(positives)
-    effects = {} if cells is table else _grid_effects(table, cells, chosen, seed)
-    levels = {}
-    for measure in chosen:
-        law = np.concatenate(laws[measure.name]) + effects.get(measure.name, 0.0)
-        value = measure.value(table) if values is None else values[measure.name]
-        levels[measure.name] = NullLevel.of(law, value)
-    return levels
+        if all(measure.max_draws <= drawn for measure in measures):
+            work.advance(len(measures) * (draws - drawn))
+            break
+    return {name: np.concatenate(each) for name, each in parts.items()}
 
 
 def of_outcomes(table: ScoreTable, measure: NamedMeasure, positives: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -158,18 +179,14 @@ def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTab
     )
 
 
-def _grid_effects(
-    table: ScoreTable, cells: ScoreTable, measures: Sequence[NamedMeasure], seed: int | None
-) -> Mapping[str, float]:
+def _grid_effects(table: ScoreTable, measures: Sequence[NamedMeasure], rng: np.random.Generator) -> Mapping[str, float]:
     """By how much a calibrated table's own value lies above that of its cells, by the measure's name."""
-    # A norm of the residuals moves by far less than it varies.
-    others = [measure for measure in measures if measure.norms is None]
-    effects = {measure.name: 0.0 for measure in others}
-    if others:
-        for positives in next(outcomes(generator(cells, seed, PAIRS), table, table.score, _PAIRS)):
+    effects = dict.fromkeys((measure.name for measure in measures), 0.0)
+    if effects:
+        for positives in next(outcomes(rng, table, table.score, _PAIRS)):
             drawn = with_outcomes(table, positives)
             on_cells = coarsen(drawn)
-            for measure in others:
+            for measure in measures:
                 effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
     return effects
 

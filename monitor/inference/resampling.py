@@ -1,6 +1,7 @@
 """What resampling works on: which rows, which random numbers, how many at a time, which quantile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -8,9 +9,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.inference.named import NamedMeasure
 from monitor.kernels.draws import add_poisson_deviations, binomial_draws
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
+from monitor.scores.merging import merge_rows
 
 LEAST_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
@@ -93,6 +96,21 @@ def resampled(table: ScoreTable, what: str) -> ScoreTable:
     return coarsen(table) if table.rows > grid.cell_count() else table
 
 
+def drawn_tables(
+    table: ScoreTable, measures: Iterable[NamedMeasure], what: str
+) -> Iterator[tuple[ScoreTable, list[NamedMeasure]]]:
+    """The tables that ``what`` draws from, each with the measures that are drawn there: see :func:`resampled`.
+
+    A measure that needs rows finer than cells has them where there are more.
+    """
+    by_rows: dict[int | None, list[NamedMeasure]] = {}
+    for measure in measures:
+        finer = table.rows > grid.cell_count() and measure.drawn_rows is not None
+        by_rows.setdefault(measure.drawn_rows if finer else None, []).append(measure)
+    for rows, those in by_rows.items():
+        yield resampled(table, what) if rows is None else merge_rows(table, rows), those
+
+
 def require_draws(draws: int) -> None:
     """Raise InputError if the draws are too few for a 95% point."""
     if draws < LEAST_DRAWS:
@@ -173,3 +191,18 @@ def percent_point_95(draws: NDArray[np.float64]) -> float:
 def _chunks(draws: int) -> Iterator[int]:
     for start in range(0, draws, CHUNK):
         yield min(CHUNK, draws - start)
+
+
+@dataclass(slots=True)
+class Work:
+    """How much there is to do, and how much is done: tells ``progress``."""
+
+    progress: Progress | None
+    steps: int
+    done: int = 0
+
+    def advance(self, steps: int) -> None:
+        """So many steps are done."""
+        self.done += steps
+        if self.progress is not None:
+            self.progress(min(1.0, self.done / self.steps))

@@ -90,6 +90,8 @@ class Measure:
         Where the measure is the mean of a loss over the events: the loss. Its interval follows from it.
     max_draws
         Resamples that are enough where each is slow; fewer are drawn where fewer are asked for.
+    drawn_rows
+        Rows on which resampling draws where a table has more, if the cells of the grid are too coarse for the measure.
     needs_whole_counts
         Whether the table's counts must be whole numbers.
     stands_in
@@ -113,6 +115,7 @@ class Measure:
     envelope: Envelope | None = None
     losses: Losses | None = None
     max_draws: int = 999
+    drawn_rows: int | None = None
     needs_whole_counts: bool = False
     stands_in: StandsIn = "windows"
     rank: int = 100

@@ -278,6 +278,8 @@ MEASURE: Final = Measure(
     error_bound=_error_bound,
     error_bound_is_certain=False,
     draws=tce_draws,
+    max_draws=199,
+    drawn_rows=16_384,  # see :func:`~monitor.scores.merging.merge_rows`
     needs_whole_counts=True,
     rank=10,
 )

@@ -30,6 +30,7 @@ class OwnMeasure:
     envelope: None = None
     losses: None = None
     max_draws: int = 999
+    drawn_rows: None = None
 
 
 def calibrated(rng: np.random.Generator, n: int) -> ScoreTable:
