@@ -12,11 +12,18 @@ from types import MappingProxyType
 from typing import Final
 
 from monitor.measures.base import Measure, Norms
+from monitor.measures.binned_ece_width import binned_ece_width
+from monitor.measures.ecce import ecce
 from monitor.measures.ece import ece
+from monitor.measures.ece_quantile import ece_quantile
 from monitor.measures.intce import intce, intce_partition
 from monitor.measures.kce import kce
+from monitor.measures.kce_logit import kce_logit
+from monitor.measures.mce import mce
+from monitor.measures.rintce import rintce
+from monitor.measures.rmsce import rmsce
 from monitor.measures.smce import smce, smce_witness
-from monitor.measures.surrogate_intce import rintce, surrogate_intce
+from monitor.measures.surrogate_intce import surrogate_intce
 from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
 
@@ -27,11 +34,17 @@ __all__ = [
     "Measure",
     "Norms",
     "TceBins",
+    "binned_ece_width",
+    "ecce",
     "ece",
+    "ece_quantile",
     "intce",
     "intce_partition",
     "kce",
+    "kce_logit",
+    "mce",
     "rintce",
+    "rmsce",
     "smce",
     "smce_witness",
     "surrogate_intce",

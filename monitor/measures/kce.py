@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from monitor.errors import InputError
 from monitor.kernels.laplace import laplace_quadratic_form, laplace_quadratic_forms
@@ -66,8 +67,7 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     if unbiased and table.weighted:
         raise InputError("unbiased must be False for a weighted table: it needs the weight of each event")
     require_events(table, "kCE", least=2 if unbiased else 1)
-    location = table.score if scale == "probability" else _logit(table.score)
-    square = float(laplace_quadratic_form(location, table.residual, bandwidth))
+    square = float(laplace_quadratic_form(kernel_location(table, scale), table.residual, bandwidth))
     n = table.total
     if unbiased:
         return (square - _squared_residuals(table)) / (n * (n - 1.0))
@@ -80,22 +80,28 @@ def kce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
-    r"""How far the kCE of the raw predictions can lie from that of the table.
+    """How far the kCE of the raw predictions can lie from that of the table."""
+    return displaced_kce_bound(table, value, residual_displacement(table))
 
-    Two bounds hold, and the smaller one counts. With d = |p - x|, A_c the absolute residual of row c and
-    :math:`D_c = \sum |r| d` over its events:
+
+def displaced_kce_bound(table: ScoreTable, value: float, moved: NDArray[np.float64]) -> float:
+    r"""How far a kCE can lie from ``value`` if events lie elsewhere than their rows.
+
+    Two bounds hold, and the smaller one counts. With d = |p - x| on the kernel's scale, A_c the absolute residual of
+    row c and :math:`D_c = \sum |r| d` over its events, of which ``moved``, shape (m,), is an upper bound:
 
     - kCE is a norm, so it moves by at most the norm of what moved: in each row, residuals taken from x and put at p.
       Two such dipoles in one row interact by at most 2 min(d_i, d_j), in different rows, where the kernel is smooth, by
       at most d_i d_j: :math:`n^{-1} (\sum_c 2 A_c D_c + (\sum_c D_c)^2)^{1/2}`.
     - The kernel itself moves by at most d_i + d_j, so kCE^2 moves by at most :math:`B = 2 E|r| \, E[|r| d]`, and kCE
       stays within the roots of value^2 -+ B.
+
+    Both hold with min(d, 1) for d, too: every d comes in as an upper bound of 1 - exp(-d).
     """
     if table.exact:
         return 0.0
     n = table.total
     size = np.maximum(table.absolute_residual, 0.0)
-    moved = residual_displacement(table)
     of_dipoles = math.sqrt(2.0 * float(size @ moved) + float(moved.sum()) ** 2) / n
     change = 2.0 * float(size.sum()) * float(moved.sum()) / n**2
     below = value - math.sqrt(max(0.0, value**2 - change))
@@ -103,9 +109,9 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return min(of_dipoles, max(below, above)) + rounding(table)
 
 
-def _logit(p: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore"):  # p = 0 and p = 1 lie at the infinite ends, far from all others
-        return np.asarray(np.log(p) - np.log1p(-p))
+def kernel_location(table: ScoreTable, scale: Scale) -> NDArray[np.float64]:
+    """Where the rows lie for the kernel, shape (m,); on the logit scale p = 0 and 1 lie infinitely far from others."""
+    return table.score if scale == "probability" else np.asarray(logit(table.score))
 
 
 def _squared_residuals(table: ScoreTable) -> float:

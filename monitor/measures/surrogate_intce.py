@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
 from monitor.measures.base import Envelope, Measure
-from monitor.measures.checks import require_events, require_positive
+from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
 from monitor.scores import ScoreTable
@@ -18,42 +18,6 @@ _RELATIVE_GAIN: Final = 1e-15
 _ENCLOSING_WIDTHS: Final = 10
 """Widths that the interval knows of. Narrower ones are best for millions of events of a calibrated model alone, and
 there the interval's upper end is that of width 2^-9."""
-
-
-def rintce(table: ScoreTable, width: float) -> float:
-    r"""Random interval calibration error.
-
-    .. math:: \mathrm{RintCE}(e) =
-        E_u \sum_j \Big| \frac{1}{n} \sum_{p_i \in [u + j e, u + (j + 1) e)} (y_i - p_i) \Big|
-
-    with u uniform in [0, e). The expectation is exact: no shift is drawn.
-
-    Parameters
-    ----------
-    table
-        m rows.
-    width
-        e, finite and above 0.
-
-    Returns
-    -------
-    float
-        Ratio in [0, 1].
-
-    Raises
-    ------
-    NotEnoughData
-        The table is empty.
-    InputError
-        ``width`` is not a finite number above 0.
-
-    Notes
-    -----
-    Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 6.5.
-    """
-    require_positive("width", width)
-    require_events(table, "RintCE")
-    return float(shifted_bins_mean(table.score, table.residual, width)) / table.total
 
 
 def surrogate_intce(table: ScoreTable) -> float:

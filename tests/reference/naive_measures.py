@@ -135,3 +135,34 @@ def lower_distance_by_linear_programme(p: Floats, y: Floats, points: int = 65) -
     assert solved.success, solved.message
     upper = float(solved.fun)
     return max(0.0, upper - 0.5 * float(np.diff(grid).max())), upper
+
+
+def quantile_bins_by_loops(p: Floats, n_bins: int) -> list[list[int]]:
+    """Events by the bin in which, of all events in ascending order, the middle of their equals stands."""
+    bins: list[list[int]] = [[] for _ in range(n_bins)]
+    for x in sorted(set(p.tolist())):
+        below = sum(1 for other in p if other < x)
+        equal = [i for i in range(p.size) if p[i] == x]
+        # In whole numbers: floor(n_bins (below + equal / 2) / n).
+        bins[n_bins * (2 * below + len(equal)) // (2 * p.size)] += equal
+    return bins
+
+
+def norm_over_bins(p: Floats, y: Floats, bins: list[list[int]], norm: int | str) -> float:
+    held = [inside for inside in bins if inside]
+    gaps = [abs(sum(y[i] for i in inside) - sum(p[i] for i in inside)) / len(inside) for inside in held]
+    if norm == "max":
+        return float(max(gaps))
+    assert isinstance(norm, int)
+    return float(sum(len(inside) / p.size * gap**norm for inside, gap in zip(held, gaps, strict=True)) ** (1 / norm))
+
+
+def ecce_by_loops(p: Floats, y: Floats, kind: str) -> float:
+    """Mean residual of the predictions in (a, b], over all pairs a < b, or over all b from below all predictions."""
+    ends = [-1.0, *sorted(set(p.tolist()))]
+    largest = 0.0
+    for j, b in enumerate(ends):
+        for a in ends[: j + 1] if kind == "range" else ends[:1]:
+            total = sum(y[i] - p[i] for i in range(p.size) if a < p[i] <= b)
+            largest = max(largest, abs(total) / p.size)
+    return float(largest)

@@ -1,0 +1,151 @@
+"""Bins of predictions, and what the measures over bins have in common."""
+
+import operator
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import InputError
+from monitor.measures.checks import require_choice
+from monitor.measures.displacement import rounding
+from monitor.scores import ScoreTable
+
+BinKind = Literal["equal_width", "quantile"]
+BinNorm = Literal[1, 2, "max"]
+
+DEFAULT_N_BINS: Final = 10
+"""As in Naeini et al. 2015 and in the paper of TCE, so that ECE and TCE over equal-width bins share their bins; the
+edges are edges of the grid too, so that a window's ECE is that of its raw predictions."""
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def whole_bins(n_bins: int) -> int:
+    """The number of bins; raises InputError unless it is a whole number of at least 1."""
+    try:
+        size = operator.index(n_bins)
+    except TypeError:
+        raise InputError(f"n_bins must be a whole number, got {n_bins!r}") from None
+    if size < 1:
+        raise InputError(f"n_bins must be at least 1, got {size}")
+    return size
+
+
+def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
+    """First row of each bin, and the number of rows: int64, shape (n_bins + 1,). Bins can be empty.
+
+    ``equal_width``: edges i / n_bins, closed on the left and open on the right, but for the last: p = 1 falls in the
+    last bin. ``quantile``: as equally filled as rows allow; a row goes where, of all events, the middle of its own
+    stands. Only the predictions decide.
+    """
+    require_choice("bins", kind, ("equal_width", "quantile"))
+    n_bins = whole_bins(n_bins)
+    if kind == "equal_width":
+        inner = np.searchsorted(table.score, _inner_edges(n_bins), side="left")
+    else:
+        counts = table.counts
+        middle = (np.cumsum(counts) - counts / 2.0) / counts.sum()
+        inner = np.searchsorted(middle * n_bins, np.arange(1, n_bins), side="left")
+    return np.concatenate([[0], inner, [table.rows]])
+
+
+def binned_norms(table: ScoreTable, residual: Floats, first: Ints, norm: BinNorm) -> Floats:
+    r"""Norms of the bins' mean residuals, each bin of the weight of its events.
+
+    .. math:: \Big( \sum_b \frac{n_b}{n} \Big| \frac{1}{n_b} \sum_{i \in b} r_i \Big|^q \Big)^{1/q}
+
+    Parameters
+    ----------
+    table
+        m rows.
+    residual
+        float64, shape (..., m).
+    first
+        As :func:`first_rows` gives it.
+    norm
+        q: 1, 2 or ``max``.
+
+    Returns
+    -------
+    float64, shape (...)
+    """
+    # reduceat would give a bin without rows the row that follows.
+    starts = first[:-1][np.diff(first) > 0]
+    binned = np.abs(np.add.reduceat(residual, starts, axis=-1))
+    if norm == 1:
+        # n_b cancels: the bins' means are never formed.
+        return np.asarray(binned.sum(axis=-1) / table.total)
+    count = np.add.reduceat(table.counts, starts)
+    held = count > 0.0
+    binned, count = binned[..., held], count[held]
+    if norm == 2:
+        return np.asarray(np.sqrt((binned**2 / count).sum(axis=-1) / table.total))
+    return np.asarray((binned / count).max(axis=-1))
+
+
+def binned_error(table: ScoreTable, kind: BinKind, n_bins: int, norm: BinNorm) -> float:
+    """The norm of the table's own residuals, for a table that is not empty."""
+    require_choice("norm", norm, (1, 2, "max"))
+    return float(binned_norms(table, table.residual, first_rows(table, kind, n_bins), norm))
+
+
+def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: int, norm: BinNorm) -> float:
+    """How far the binned error of the raw predictions can lie from that of the table.
+
+    Only a row that a bin's edge cuts counts: one whose predictions may lie on both sides of it or, of quantile bins,
+    one in whose events it falls. All others keep their bin. What the cut rows' events do to a bin with R of residual
+    and N events beside them is at most to add their absolute residual A to |R| or to take it away, and to add their
+    number to N.
+    """
+    if table.exact:
+        return 0.0
+    first = first_rows(table, kind, n_bins)
+    low, high = _bins_reached(table, first, kind)
+    cut = high > low
+    if not cut.any():
+        return rounding(table)
+    bins = first.size - 1
+    own = np.where(cut, bins, low)
+    residual = np.abs(np.bincount(own, table.residual, bins + 1)[:bins])
+    count = np.bincount(own, table.counts, bins + 1)[:bins]
+    added, added_residual = np.zeros(bins), np.zeros(bins)
+    for row in np.flatnonzero(cut):
+        added[low[row] : high[row] + 1] += table.counts[row]
+        added_residual[low[row] : high[row] + 1] += table.absolute_residual[row]
+    if norm == 1:
+        # What a bin gains or loses, another loses or gains: twice at most, and no further.
+        return 2.0 * float(table.absolute_residual[cut].sum()) / table.total + rounding(table)
+    most_count = count + added
+    # A mean residual is at most 1, also where a bin holds nothing for certain.
+    gap = np.divide(residual + added_residual, count, out=np.ones(bins), where=count > 0.0)
+    most = np.where(most_count > 0.0, np.minimum(gap, 1.0), 0.0)
+    least = np.maximum(residual - added_residual, 0.0)
+    least = np.divide(least, most_count, out=np.zeros(bins), where=most_count > 0.0)
+    if norm == "max":
+        above, below = float(most.max()), float(least.max())
+    else:
+        above = float(np.sqrt((most**2 * most_count).sum() / table.total))
+        below = float(np.sqrt((least**2 * most_count).sum() / table.total))
+    return max(above - value, value - below) + rounding(table)
+
+
+def _inner_edges(n_bins: int) -> Floats:
+    """The inner edges of bins of equal width."""
+    return np.arange(1, n_bins) / n_bins
+
+
+def _bins_reached(table: ScoreTable, first: Ints, kind: BinKind) -> tuple[Ints, Ints]:
+    """First and last bin that a raw prediction of each row may lie in."""
+    n_bins = first.size - 1
+    if kind == "equal_width":
+        # Rows are open on the right where they have a width at all, so one that ends at an edge is not cut.
+        edges = _inner_edges(n_bins)
+        low = np.searchsorted(edges, table.lower, side="right")
+        return low, np.maximum(low, np.searchsorted(edges, table.upper, side="left"))
+    # A raw row's events, and so their middle, stand among those of its cell.
+    share = np.concatenate([[0.0], np.cumsum(table.counts)]) * n_bins / table.total
+    inner = np.arange(1, n_bins)
+    low = np.searchsorted(inner, share[:-1], side="right")
+    return low, np.maximum(low, np.searchsorted(inner, share[1:], side="left"))

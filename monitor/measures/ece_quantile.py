@@ -1,0 +1,73 @@
+"""The expected calibration error over bins that hold equally many events."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.measures.base import Measure
+from monitor.measures.bins import DEFAULT_N_BINS, binned_error, binned_error_bound, binned_norms, first_rows
+from monitor.measures.checks import require_events
+from monitor.scores import ScoreTable
+
+
+def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
+    r"""Expected calibration error over equally filled bins.
+
+    .. math:: \sum_b \frac{n_b}{n} |\bar y_b - \bar p_b|
+
+    Of two classes, this is the term of one class in the adaptive calibration error (ACE).
+
+    Parameters
+    ----------
+    table
+        m rows.
+    n_bins
+        Number of bins, at least 1. They are as equally filled as rows allow: equal predictions are never parted, so a
+        row goes where the middle of its events falls.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1]; smaller is better. Biased upwards where bins hold few events.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``n_bins`` is wrong.
+
+    Notes
+    -----
+    Source: Nixon, Dusenberry, Zhang, Jerfel, Tran, "Measuring Calibration in Deep Learning", 2019, section 3.3; the
+    quantile bins of Matsubara, Tax, Mudd, Guy, "TCE", 2023. Those split equal predictions, this does not.
+
+    Examples
+    --------
+    >>> round(ece_quantile(ScoreTable.from_events([0.1, 0.2, 0.8, 0.9], [0, 1, 1, 0]), n_bins=2), 6)
+    0.35
+    """
+    require_events(table, "ECE")
+    return binned_error(table, "quantile", n_bins, 1)
+
+
+def ece_quantile_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """It as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
+    return binned_norms(table, residual, first_rows(table, "quantile", DEFAULT_N_BINS), 1)
+
+
+def error_bound(table: ScoreTable, value: float) -> float:
+    """How far that of the raw predictions can lie from that of the table: what lies in cells that an edge cuts."""
+    return binned_error_bound(table, value, "quantile", DEFAULT_N_BINS, 1)
+
+
+MEASURE = Measure(
+    name="ece_quantile",
+    title="ECE, equal mass",
+    help="Expected calibration error over ten bins that hold equally many predictions.",
+    unit="ratio",
+    value=ece_quantile,
+    error_bound=error_bound,
+    norms=ece_quantile_norms,
+    stands_in="reports",
+    rank=70,
+)

@@ -1,0 +1,79 @@
+"""The kernel calibration error under the Laplace kernel of the logits."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from monitor.kernels.laplace import laplace_quadratic_forms
+from monitor.measures.base import Measure
+from monitor.measures.displacement import logit_displacement
+from monitor.measures.kce import displaced_kce_bound, kce
+from monitor.scores import ScoreTable
+
+
+def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
+    r"""Kernel calibration error under the Laplace kernel of the logits.
+
+    .. math:: \mathrm{kCE}^2 = \frac{1}{n^2} \sum_{ij} r_i r_j \exp(-|z_i - z_j| / h), \qquad z = \log \frac{p}{1 - p}
+
+    It is ``kce(table, scale="logit")`` under a name of its own. Where outcomes are rare, all predictions lie close to
+    one another, and far apart as logits: so it finds errors of a part of them that :func:`kce` averages away.
+
+    Parameters
+    ----------
+    table
+        m rows. p = 0 and p = 1 lie at infinity, where they are compared with themselves alone.
+    bandwidth
+        h, finite and above 0, in logits.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1]; smaller is better.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``bandwidth`` is wrong.
+
+    Notes
+    -----
+    Source: as of :func:`kce`, whose kernel is of p. On logits nothing is proved about the distance to calibration: it
+    is a test of calibration and no estimate of that distance.
+
+    Examples
+    --------
+    >>> round(kce_logit(ScoreTable.from_events([0.01, 0.001, 0.0], [1, 0, 0])), 6)
+    0.329967
+    """
+    return kce(table, bandwidth=bandwidth, scale="logit")
+
+
+def kce_logit_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """It as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
+    square = laplace_quadratic_forms(np.asarray(logit(table.score)), residual, 1.0)
+    return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
+
+
+def error_bound(table: ScoreTable, value: float) -> float:
+    """How far that of the raw predictions can lie from that of the table: as kCE's, but in logits.
+
+    Two values of the kernel never differ by more than 1, nor by more than the logits move. So a displacement counts as
+    1 at most, and the bound is finite also for a cell that ends at p = 0 or 1.
+    """
+    return displaced_kce_bound(table, value, logit_displacement(table))
+
+
+MEASURE = Measure(
+    name="kce_logit",
+    title="kCE of logits",
+    help="Kernel calibration error with nearness in logits: it sees more than kCE where outcomes are rare.",
+    unit="ratio",
+    value=kce_logit,
+    error_bound=error_bound,
+    norms=kce_logit_norms,
+    stands_in="reports",
+    rank=65,
+)
