@@ -5,6 +5,10 @@ state, so figures may be drawn in many threads. :func:`save`, :func:`to_svg` and
 bytes for the same figure.
 """
 
+from monitor.figures.comparison import DifferenceRow, comparison_figure
+from monitor.figures.gce_comparison import gce_figure
+from monitor.figures.history import Moment, history_figure
+from monitor.figures.local_map import local_map_figure
 from monitor.figures.output import save, to_png, to_svg
 from monitor.figures.picture import MeasureRow, Picture
 from monitor.figures.reliability import reliability_diagram
@@ -14,8 +18,14 @@ from monitor.figures.tce_diagram import tce_diagram
 from monitor.figures.witness import witness_figure
 
 __all__ = [
+    "DifferenceRow",
     "MeasureRow",
+    "Moment",
     "Picture",
+    "comparison_figure",
+    "gce_figure",
+    "history_figure",
+    "local_map_figure",
     "reliability_diagram",
     "report_figures",
     "report_sheet",

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.figures.words import tick
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -92,8 +93,8 @@ class ProbabilityAxis:
         if not self.logit:
             return [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         for below in _TICKS:
-            ticks = [*below, *([0.5] if below[-1] < 0.5 else []), *(1.0 - tick for tick in reversed(below))]
-            within = [tick for tick in dict.fromkeys(ticks) if self.lower <= tick <= self.upper]
+            ticks = [*below, *([0.5] if below[-1] < 0.5 else []), *(1.0 - each for each in reversed(below))]
+            within = [each for each in dict.fromkeys(ticks) if self.lower <= each <= self.upper]
             if len(within) <= _MOST_TICKS:
                 break
         return within
@@ -101,13 +102,13 @@ class ProbabilityAxis:
     def on_x(self, axes: Axes, *, labels: bool = True) -> None:
         """Make it the horizontal axis."""
         axes.set_xlim(*self._padded())
-        axes.set_xticks(self.place(self.ticks()).tolist(), [_label(tick) for tick in self.ticks()])
+        axes.set_xticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
         axes.tick_params(axis="x", labelbottom=labels)
 
     def on_y(self, axes: Axes, *, labels: bool = True) -> None:
         """Make it the vertical axis."""
         axes.set_ylim(*self._padded())
-        axes.set_yticks(self.place(self.ticks()).tolist(), [_label(tick) for tick in self.ticks()])
+        axes.set_yticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
         axes.tick_params(axis="y", labelleft=labels)
 
     def _padded(self) -> tuple[float, float]:
@@ -117,10 +118,6 @@ class ProbabilityAxis:
 
 def _logit(p: Floats) -> Floats:
     return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def _label(tick: float) -> str:
-    return f"{100.0 * tick:.5f}".rstrip("0").rstrip(".") + "%"
 
 
 def _quantiles(score: Floats, counts: Floats, shares: Sequence[float]) -> list[float]:

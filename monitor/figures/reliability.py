@@ -8,14 +8,15 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from monitor.figures.axis import ProbabilityAxis
 from monitor.figures.cells import DRAWS, BinSums, drawn, smce_level
 from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, PAPER, PREDICTED, dress, frame, legend, new_figure
 from monitor.figures.words import percent, points
 from monitor.inference import NullLevel
+from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
+from monitor.measures.corp import corp_curve
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -127,7 +128,7 @@ def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     axes.plot(ends, ends, color=GREY, lw=1.2, ls=(0, (4, 3)))
     axes.plot(
         x,
-        axis.place(_isotonic(cells.positives, cells.counts)),
+        axis.place(corp_curve(cells)),
         color=HAPPENED,
         lw=2.2,
         label="what came true (smoothed to rise)",
@@ -155,11 +156,6 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
-    curves = np.sort([_isotonic(positives, cells.counts) for positives in drawn_positives], axis=0)
+    curves = np.sort([corp_curve(with_outcomes(cells, positives)) for positives in drawn_positives], axis=0)
     aside = round(0.025 * (DRAWS + 1)) - 1
     return curves[aside], curves[-1 - aside]
-
-
-def _isotonic(positives: Floats, counts: Floats) -> Floats:
-    """Isotonic regression of the shares of positives, shape (rows,)."""
-    return np.asarray(isotonic_regression(positives / counts, weights=counts).x, np.float64)

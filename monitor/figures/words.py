@@ -24,6 +24,11 @@ def pair(one: float, other: float) -> tuple[str, str]:
     return texts
 
 
+def tick(share: float) -> str:
+    """A share in percent with no digit that it does not need: a label of an axis."""
+    return f"{100.0 * share:.5f}".rstrip("0").rstrip(".") + "%"
+
+
 def points(difference: float) -> str:
     """A difference of two shares, in percentage points: ``15 points``, ``0.4 points``."""
     size = 100.0 * abs(difference)

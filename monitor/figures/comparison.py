@@ -1,0 +1,117 @@
+"""Two models, or two periods: by which measures they differ for certain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from monitor.errors import NotEnoughData
+from monitor.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
+from monitor.figures.words import amount
+
+CAPTION: Final = (
+    "How to read it: the point is the difference of the two, the line its 95% interval; each row has its own scale. "
+    "Where the line does not touch the middle, it is more than chance. For all of these measures, less is better."
+)
+_ROW: Final = 0.36
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceRow:
+    """One measure of two reports.
+
+    Attributes
+    ----------
+    title
+        What a person calls the measure.
+    unit
+        ``percent``, ``ratio``, ``nats`` or ``sigma``.
+    first, second
+        The measure of each.
+    lower, upper
+        95% interval of second - first, where there is one.
+    """
+
+    title: str
+    unit: str
+    first: float
+    second: float
+    lower: float | None = None
+    upper: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """How much more the second shows."""
+        return self.second - self.first
+
+    @property
+    def sure(self) -> bool:
+        """Whether the interval is known and 0 lies outside."""
+        return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
+
+
+def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) -> Figure:
+    """The differences of two reports, a measure a row.
+
+    Parameters
+    ----------
+    rows
+        The measures that both have.
+    first, second
+        What the two are called.
+
+    Raises
+    ------
+    NotEnoughData
+        There is no row.
+    """
+    if not rows:
+        raise NotEnoughData("a comparison needs at least 1 measure that both reports have, got 0")
+    height = 2.3 + _ROW * len(rows)
+    figure = new_figure(height)
+    grid = frame(figure, height, _title(rows, first, second), CAPTION, left=0.22, below=0.1, above=0.1)
+    axes = figure.add_subplot(grid[0, 0])
+    axes.set_axis_off()
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(len(rows) - 0.4, -1.2)
+    for x, text, side in (
+        (0.0, "measure", "left"),
+        (0.36, first, "right"),
+        (0.49, second, "right"),
+        (0.56, f"\N{LEFTWARDS ARROW} {second} better", "left"),
+        (1.0, f"{second} worse \N{RIGHTWARDS ARROW}", "right"),
+    ):
+        axes.text(x, -0.8, text, size=SMALL_SIZE, color=GREY, ha=side, va="center")
+    axes.hlines(-0.45, 0.0, 1.0, color=CHANCE, lw=1.0)
+    axes.vlines(0.78, -0.35, len(rows) - 0.5, color=GREY, lw=1.0)
+    for y, row in enumerate(rows):
+        _draw_row(axes, y, row)
+    return figure
+
+
+def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:
+    color = GREY if not row.sure else GREEN if row.difference < 0.0 else HAPPENED
+    axes.text(0.0, y, row.title, size=TEXT_SIZE, color=INK, va="center")
+    for x, value in ((0.36, row.first), (0.49, row.second)):
+        axes.text(x, y, amount(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
+    ends = [end for end in (row.lower, row.difference, row.upper) if end is not None]
+    scale = 0.2 / (max(abs(end) for end in ends) or 1.0)
+    if row.lower is not None and row.upper is not None:
+        axes.hlines(y, 0.78 + scale * row.lower, 0.78 + scale * row.upper, color=color, lw=2.0)
+    axes.plot(0.78 + scale * row.difference, y, marker="o", ms=6.5, color=color, ls="none")
+
+
+def _title(rows: Sequence[DifferenceRow], first: str, second: str) -> str:
+    better = [row.title for row in rows if row.sure and row.difference < 0.0]
+    worse = [row.title for row in rows if row.sure and row.difference > 0.0]
+    if not better and not worse:
+        return f"{first} and {second}: no difference beyond chance"
+    parts = [f"better by {_some(better)}"] if better else []
+    parts += [f"worse by {_some(worse)}"] if worse else []
+    return f"{second} is {' and '.join(parts)} than {first}"
+
+
+def _some(titles: Sequence[str]) -> str:
+    return ", ".join(titles) if len(titles) <= 3 else f"{len(titles)} measures"

@@ -1,0 +1,78 @@
+"""Where among the features predictions are too high, and where too low."""
+
+from typing import Final
+
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from monitor.errors import NotEnoughData
+from monitor.figures.style import GREY, HAPPENED, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
+from monitor.figures.words import points
+from monitor.local import LocalMap
+from monitor.local.calibration import LEAST_NEIGHBOURS
+
+HEIGHT: Final = 7.2
+CAPTION: Final = (
+    "How to read it: predictions that are alike lie close together. Where it is blue they say too much, where it is "
+    "orange too little; the paler a place, the fewer events are near, and white places have too few to say anything. "
+    "The cross marks the worst place of those with enough."
+)
+_COLORS: Final = LinearSegmentedColormap.from_list("direction", [HAPPENED, "#F4F4F4", PREDICTED])
+
+
+def local_map_figure(local: LocalMap, x_name: str, y_name: str) -> Figure:
+    """Local errors over a plane of two features.
+
+    Parameters
+    ----------
+    local
+        What :func:`monitor.local.local_error_map` finds.
+    x_name, y_name
+        What the two coordinates are called.
+
+    Raises
+    ------
+    NotEnoughData
+        Nowhere are there enough events to say anything.
+    """
+    enough = (local.n_eff >= LEAST_NEIGHBOURS) & np.isfinite(local.error)
+    if not enough.any():
+        raise NotEnoughData(
+            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
+            "use a larger gamma"
+        )
+    size = np.where(enough, np.abs(local.error), -1.0)
+    i, j = (int(each) for each in np.unravel_index(int(np.argmax(size)), size.shape))
+    worst = float(local.error[i, j])
+    title = (
+        f"Worst near {x_name} = {local.x[j]:.2g}, {y_name} = {local.y[i]:.2g}:\n"
+        f"predictions are {points(worst)} too {'high' if worst > 0.0 else 'low'} there"
+    )
+    figure = new_figure(HEIGHT)
+    grid = frame(figure, HEIGHT, title, CAPTION, columns=(1.0, 0.035), gap=0.18, right=0.85)
+    axes = figure.add_subplot(grid[0, 0])
+    dress(axes, grid="")
+    reach = max(float(np.abs(local.error[enough]).max()), 0.01)
+    shades = ScalarMappable(Normalize(-reach, reach), _COLORS)
+    picture = shades.to_rgba(np.nan_to_num(local.error))
+    picture[..., 3] = np.clip(np.nan_to_num(local.n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
+    half_x, half_y = 0.5 * (local.x[1] - local.x[0]), 0.5 * (local.y[1] - local.y[0])
+    axes.imshow(
+        picture,
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+        extent=(local.x[0] - half_x, local.x[-1] + half_x, local.y[0] - half_y, local.y[-1] + half_y),
+    )
+    axes.plot(local.x[j], local.y[i], marker="x", ms=11.0, mew=2.2, color="black")
+    axes.set_xlabel(x_name)
+    axes.set_ylabel(y_name)
+    bar = figure.colorbar(shades, cax=figure.add_subplot(grid[0, 1]))
+    bar.set_label("too low          points          too high", size=TEXT_SIZE)
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * abs(value):.3g}"))
+    bar.ax.tick_params(labelsize=SMALL_SIZE, color=GREY)
+    bar.outline.set_visible(False)
+    return figure
