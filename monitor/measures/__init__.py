@@ -13,16 +13,20 @@ from typing import Final
 
 from monitor.measures.base import Measure, Norms
 from monitor.measures.binned_ece_width import binned_ece_width
+from monitor.measures.brier import brier
+from monitor.measures.corp import Decomposition, corp_curve, corp_decomposition
 from monitor.measures.ecce import ecce
 from monitor.measures.ece import ece
 from monitor.measures.ece_quantile import ece_quantile
 from monitor.measures.intce import intce, intce_partition
 from monitor.measures.kce import kce
 from monitor.measures.kce_logit import kce_logit
+from monitor.measures.log_loss import log_loss
 from monitor.measures.mce import mce
 from monitor.measures.rintce import rintce
 from monitor.measures.rmsce import rmsce
 from monitor.measures.smce import smce, smce_witness
+from monitor.measures.spiegelhalter import spiegelhalter, spiegelhalter_z
 from monitor.measures.surrogate_intce import surrogate_intce
 from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
@@ -31,10 +35,14 @@ __all__ = [
     "MEASURES",
     "REPORT_MEASURES",
     "WINDOW_MEASURES",
+    "Decomposition",
     "Measure",
     "Norms",
     "TceBins",
     "binned_ece_width",
+    "brier",
+    "corp_curve",
+    "corp_decomposition",
     "ecce",
     "ece",
     "ece_quantile",
@@ -42,11 +50,14 @@ __all__ = [
     "intce_partition",
     "kce",
     "kce_logit",
+    "log_loss",
     "mce",
     "rintce",
     "rmsce",
     "smce",
     "smce_witness",
+    "spiegelhalter",
+    "spiegelhalter_z",
     "surrogate_intce",
     "tce",
     "tce_bins",

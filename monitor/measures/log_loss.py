@@ -1,0 +1,73 @@
+"""The log loss: how surprised the predictions are by the outcomes."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.measures.base import Measure
+from monitor.measures.proper_score import ProperScore
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+
+def _loss(p: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.stack([-np.log(p), -np.log1p(-p)])
+
+
+def _slope(p: Floats) -> Floats:
+    return np.stack([-1.0 / p, 1.0 / (1.0 - p)])
+
+
+LOG_LOSS: Final = ProperScore("the log loss", _loss, _slope)
+
+
+def log_loss(table: ScoreTable) -> float:
+    r"""Log loss, or cross-entropy.
+
+    .. math:: -\frac{1}{n} \sum_i \big( y_i \log p_i + (1 - y_i) \log(1 - p_i) \big)
+
+    Parameters
+    ----------
+    table
+        m rows.
+
+    Returns
+    -------
+    float
+        Nats, at least 0; smaller is better. Infinite if a prediction of 0 came true or one of 1 did not: what was said
+        to be impossible happened, and no number of other events makes up for it. A report leaves it out then, and says
+        why.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    Source: Good, "Rational decisions", 1952. Many libraries cut predictions off at some 1e-15 instead, and so give a
+    value that depends on where they cut.
+
+    Examples
+    --------
+    >>> round(log_loss(ScoreTable.from_events([0.2, 0.8], [0, 1])), 6)
+    0.223144
+    """
+    return LOG_LOSS.value(table)
+
+
+MEASURE = Measure(
+    name="log_loss",
+    title="Log loss",
+    help="Mean surprise at the outcomes: as the Brier score, but harder on predictions that are sure and wrong.",
+    unit="nats",
+    value=log_loss,
+    error_bound=LOG_LOSS.error_bound,
+    draws=LOG_LOSS.of_draws,
+    losses=LOG_LOSS.losses,
+    stands_in="reports",
+    rank=210,
+)
