@@ -9,8 +9,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri
-from scipy.stats import gamma
 
+from monitor.classes.quadratic_form import tail, upper_point
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
 from monitor.kernels.fourier_sketch import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.scores import ClassTable
@@ -124,6 +124,23 @@ class SkceSketch:
         """The sketch of no events."""
         return cls(plan, np.zeros(plan.size, np.int64))
 
+    @classmethod
+    def of(cls, table: ClassTable, plan: SketchPlan) -> Self:
+        """The sketch of a table's events.
+
+        Raises
+        ------
+        InputError
+            The number of classes is not that of the plan, or there are too many events.
+        """
+        if table.classes != plan.classes:
+            raise InputError(f"prediction must have {plan.classes} classes as the plan says, got {table.classes}")
+        if table.rows > MAX_EVENTS:
+            raise InputError(f"a sketch takes at most {MAX_EVENTS} events, got {table.rows}")
+        sums = np.zeros(plan.size, np.int64)
+        add_all_to_sketch(table.prediction, table.outcome, 1, plan.tables, sums)
+        return cls(plan, sums)
+
     def add(self, prediction: ArrayLike, outcome: ArrayLike) -> Self:
         """The sketch with more events: prediction of shape (n, K), outcome (n,).
 
@@ -131,15 +148,10 @@ class SkceSketch:
         ------
         InputError
             As :meth:`~monitor.scores.ClassTable.from_events` does, or the number of classes is not that of the plan.
+        IncompatibleTables
+            There are too many events.
         """
-        table = ClassTable.from_events(prediction, outcome)
-        if table.classes != self.plan.classes:
-            raise InputError(f"prediction must have {self.plan.classes} classes as the plan says, got {table.classes}")
-        if self.events + table.rows > MAX_EVENTS:
-            raise InputError(f"a sketch takes at most {MAX_EVENTS} events, got {self.events + table.rows}")
-        sums = self.sums.copy()
-        add_all_to_sketch(table.prediction, table.outcome, 1, self.plan.tables, sums)
-        return type(self)(self.plan, sums)
+        return self + type(self).of(ClassTable.from_events(prediction, outcome), self.plan)
 
     def __add__(self, other: Self) -> Self:
         """The sketch of the events of both."""
@@ -195,13 +207,10 @@ class SkceSketch:
         n = self._require_events(2)
         pairs = n * (n - 1.0)
         mean, variance = self._total(2), self._null_variance()
-        if variance <= 0.0:  # every prediction is certain, so a calibrated model's value is 0
-            return SketchNull(0.0, 0.0, 1.0 if self.value <= 0.0 else 0.0)
-        law = gamma(mean**2 / variance, scale=variance / mean)
         return SketchNull(
             deviation=math.sqrt(variance) / pairs,
-            q95=(float(law.ppf(0.95)) - mean) / pairs,
-            p_value=float(law.sf(self.value * pairs + mean)),
+            q95=(upper_point(mean, variance) - mean) / pairs,
+            p_value=tail(self.value * pairs + mean, mean, variance),
         )
 
     def interval(self) -> tuple[float, float]:
@@ -217,11 +226,9 @@ class SkceSketch:
             Fewer than two events.
         """
         n = self._require_events(2)
-        mean, variance = self._total(2), self._null_variance()
-        moved = self._total(1)
-        if variance > 0.0:
-            moved = float(gamma.ppf(0.95, mean**2 / variance, scale=moved * variance / mean**2))
-        root, radius = math.sqrt(self.biased), math.sqrt(moved) / n
+        squared, expected = self._total(1), self._total(2)
+        variance = self._null_variance() * (squared / expected) ** 2 if expected > 0.0 else 0.0
+        root, radius = math.sqrt(self.biased), math.sqrt(upper_point(squared, variance)) / n
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
     def to_bytes(self) -> bytes:

@@ -1,11 +1,9 @@
-import doctest
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import monitor.classes.classwise_tce
 from monitor.classes.classwise_tce import classwise_tce, tce_of_each_class
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import tce
@@ -61,9 +59,3 @@ def test_errors_are_those_of_tce() -> None:
         classwise_tce(ClassTable.from_events(np.empty((0, 3)), []))
     with pytest.raises(InputError, match="alpha must lie between 0 and 1"):
         classwise_tce(ClassTable.from_events(*draw_events(5, 10, 3)), alpha=2.0)
-
-
-def test_the_examples() -> None:
-    result = doctest.testmod(monitor.classes.classwise_tce)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,3 +93,81 @@ def sketch_sums(frequencies: Sequence[Floats], p: Floats, y: Ints) -> list[Float
                 total += wave(float(w @ p[i])) * residual
             result.append(total)
     return result
+
+
+def gce_by_loops(
+    p: Floats,
+    y: Ints,
+    bins: str,
+    probabilities: str,
+    *,
+    class_conditional: bool,
+    threshold: float,
+    norm: int | str,
+    size: int,
+) -> float:
+    """Nixon et al. 2019, section 4, one probability after another."""
+    n, classes = p.shape
+    errors: list[float] = []
+    for group in [[k] for k in range(classes)] if class_conditional else [list(range(classes))]:
+        entries = [
+            (float(p[i, k]), int(y[i] == k))
+            for i in range(n)
+            for k in group
+            if (probabilities == "all" or k == int(np.argmax(p[i]))) and (p[i, k] > threshold or threshold == 0.0)
+        ]
+        if not entries:
+            continue
+        members: list[list[tuple[float, int]]] = [[] for _ in range(size)]
+        for value, hit in entries:
+            if bins == "even":
+                inside = [b for b in range(size) if b / size <= value < (b + 1) / size]
+                members[inside[0] if inside else size - 1].append((value, hit))
+            else:
+                below = sum(other < value for other, _ in entries)
+                equal = sum(other == value for other, _ in entries)
+                members[math.floor(Fraction(2 * below + equal, 2 * len(entries)) * size)].append((value, hit))
+        gaps = [
+            (len(member) / len(entries), abs(float(np.mean([hit - value for value, hit in member]))))
+            for member in members
+            if member
+        ]
+        if norm == "max":
+            errors.append(max(gap for _, gap in gaps))
+        else:
+            errors.append(float(sum(share * gap ** int(norm) for share, gap in gaps)))
+    if norm == "max":
+        return float(max(errors))
+    return float(np.mean(errors) ** (1 / int(norm)))
+
+
+def ece_of_vectors(p: Floats, y: Ints, groups: Sequence[Sequence[int]], distance: str) -> float:
+    """Weighted mean distance between mean prediction and class frequencies of each group of events."""
+    total = 0.0
+    for group in groups:
+        prediction = np.mean([p[i] for i in group], axis=0)
+        frequency = np.mean([np.eye(p.shape[1])[y[i]] for i in group], axis=0)
+        gaps = [abs(a - b) for a, b in zip(prediction, frequency, strict=True)]
+        if distance == "squared_euclidean":
+            total += len(group) * sum(gap**2 for gap in gaps)
+        else:
+            total += len(group) * sum(gaps) / (2.0 if distance == "total_variation" else 1.0)
+    return float(total / y.size)
+
+
+def median_variance_groups(p: Floats, min_size: int) -> list[list[int]]:
+    """Recursively: split at the median of the class of largest variance, while both sides keep enough events."""
+
+    def split(events: list[int]) -> list[list[int]]:
+        if len(events) < 2 * min_size:
+            return [events]
+        variances = [float(np.var([p[i, k] for i in events])) for k in range(p.shape[1])]
+        k = next(k for k, variance in enumerate(variances) if variance >= max(variances) * (1 - 1e-9))
+        upper_median = sorted(float(p[i, k]) for i in events)[len(events) // 2]
+        below = [i for i in events if p[i, k] < upper_median]
+        above = [i for i in events if p[i, k] >= upper_median]
+        if min(len(below), len(above)) < min_size:
+            return [events]
+        return split(below) + split(above)
+
+    return split(list(range(p.shape[0])))

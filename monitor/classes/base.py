@@ -1,0 +1,82 @@
+"""What the file of a measure of many classes declares. One file adds a measure: the folder is scanned."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import NotEnoughData
+from monitor.measures.base import Unit
+from monitor.scores import ClassTable
+
+Outcomes = NDArray[np.int32]
+"""Drawn outcomes, shape (draws, n)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """A measure of many classes with what its own theory says of its uncertainty.
+
+    Attributes
+    ----------
+    value
+        The measure.
+    lower, upper
+        95% confidence interval.
+    null_mean, null_q95
+        Mean and 95% point if the model were calibrated.
+    p_value
+        How often a calibrated model does as badly.
+    method
+        How it was computed, in words, where that depends on the number of events.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    null_mean: float
+    null_q95: float
+    p_value: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMeasure:
+    """One measure of many classes as reports and the law tests know it.
+
+    Attributes
+    ----------
+    name
+        Its key in a report.
+    title
+        What a person calls it.
+    help
+        One sentence: what it says, in plain words.
+    unit
+        As of :class:`~monitor.measures.base.Measure`.
+    value
+        The measure of a table, with its default options. Raises NotEnoughData where the table holds too little.
+    draws
+        ``value`` of many drawn outcomes at once, (table, outcomes (draws, n)) -> (draws,): of row d it is that of the
+        table's predictions with these outcomes.
+    findings
+        Value and uncertainty at once, where there is theory that is better than draws.
+    rank
+        Place in a report, ascending.
+    """
+
+    name: str
+    title: str
+    help: str
+    unit: Unit
+    value: Callable[[ClassTable], float]
+    draws: Callable[[ClassTable, Outcomes], NDArray[np.float64]]
+    findings: Callable[[ClassTable], Findings] | None = None
+    rank: int = 100
+
+
+def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:
+    """Raise NotEnoughData unless the table holds at least ``least`` events."""
+    if table.rows < least:
+        raise NotEnoughData(f"{measure} needs at least {least} event{'s'[: least > 1]}, got {table.rows}")

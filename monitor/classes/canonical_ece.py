@@ -1,0 +1,184 @@
+"""The expected calibration error of whole probability vectors, in bins of the simplex."""
+
+import heapq
+import operator
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.classes.base import ClassMeasure, Outcomes, require_rows
+from monitor.errors import InputError
+from monitor.kernels.class_bins import distances_of_draws
+from monitor.measures.checks import require_choice
+from monitor.scores import ClassTable
+
+Distance = Literal["total_variation", "cityblock", "squared_euclidean"]
+VectorBins = Literal["median_variance", "equal_width"]
+
+DEFAULT_MIN_SIZE: Final = 10
+DEFAULT_N_BINS: Final = 10
+
+
+def canonical_ece(
+    table: ClassTable,
+    *,
+    distance: Distance = "total_variation",
+    bins: VectorBins = "median_variance",
+    min_size: int = DEFAULT_MIN_SIZE,
+    max_bins: int | None = None,
+    n_bins: int = DEFAULT_N_BINS,
+) -> float:
+    r"""Expected calibration error of whole probability vectors.
+
+    .. math:: \sum_b \frac{n_b}{n} d(\bar p_b, \bar y_b)
+
+    with the mean prediction and the class frequencies of each bin of predictions.
+
+    Parameters
+    ----------
+    table
+        n events of K classes.
+    distance
+        d: ``total_variation``, sum |p - q| / 2; ``cityblock``, twice that; ``squared_euclidean``, sum (p - q)^2.
+    bins
+        ``median_variance``: the bin whose largest variance of a class's probability is the largest of all is split at
+        the median of that class's probability, the smaller ones to one side, as long as both sides keep ``min_size``
+        events. ``equal_width``: ``n_bins`` of equal width for each class's probability, closed on the left and open on
+        the right, but for the last: a product of intervals, so there are up to n_bins^K bins, and with more than a few
+        classes nearly every event has its own.
+    min_size
+        Least events in a bin of ``median_variance``, at least 1.
+    max_bins
+        Most bins of ``median_variance``, at least 1; as many as there can be if left out.
+    n_bins
+        Intervals of ``equal_width``, at least 1.
+
+    Returns
+    -------
+    float
+        In [0, 1] for the total variation distance, in [0, 2] for the other two. Biased upwards by what chance does in a
+        bin, so bins of ten events show much even if the model is calibrated: compare with the level under calibration.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty, or holds fewer than ``min_size`` events.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Vaicenavicius et al., "Evaluating model calibration in classification", 2019; Widmann, Lindsten, Zachariah
+    2019, section 2; the bins of CalibrationErrors.jl, ``MedianVarianceBinning`` (what equals the median goes to the
+    larger ones, as in its later releases) and ``UniformBinning``, whose intervals are open on the left; ours are open
+    on the right, as everywhere here.
+
+    Examples
+    --------
+    >>> table = ClassTable.from_events([[0.4, 0.1, 0.5], [0.5, 0.3, 0.2], [0.3, 0.7, 0.0]], [0, 1, 2])
+    >>> round(canonical_ece(table, min_size=3), 6)  # one bin: means .4, .367 and .233 against a third each
+    0.1
+    """
+    groups = _groups(table, bins, min_size, max_bins, n_bins)
+    return float(_distances(table, groups, table.outcome[None].astype(np.int32), distance)[0])
+
+
+def canonical_ece_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
+    """:func:`canonical_ece` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
+    groups = median_variance_bins(table, DEFAULT_MIN_SIZE)
+    return _distances(table, groups, outcomes, "total_variation")
+
+
+def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None = None) -> NDArray[np.int32]:
+    """The bin of each event, shape (n,): see :func:`canonical_ece`. Only the predictions decide, and not their order.
+
+    Raises
+    ------
+    NotEnoughData
+        There are fewer than ``min_size`` events.
+    InputError
+        An option is wrong.
+    """
+    least = _whole("min_size", min_size)
+    require_rows(table, f"canonical ECE in bins of {least}", least=least)
+    most = table.rows if max_bins is None else _whole("max_bins", max_bins)
+    result = np.empty(table.rows, np.int32)
+    done = 0
+    waiting: list[tuple[float, int, int, NDArray[np.intp]]] = []
+
+    def place(events: NDArray[np.intp], splittable: bool) -> None:
+        """Put events in line for a split, or finish their bin."""
+        nonlocal done
+        if splittable and events.size >= 2 * least:
+            variance = table.prediction[events].var(axis=0, ddof=1)
+            # The first of those that only rounding tells apart, such as both of two classes.
+            column = int(np.argmax(variance >= variance.max() * (1.0 - 1e-9)))
+            # The events in the table tell bins of equal variance apart before arrays would be compared.
+            heapq.heappush(waiting, (-float(variance[column]), int(events[0]), column, events))
+        else:
+            result[events] = done
+            done += 1
+
+    place(np.arange(table.rows), splittable=True)
+    while waiting:
+        _, _, column, events = heapq.heappop(waiting)
+        values = table.prediction[events, column]
+        below = values < np.partition(values, events.size // 2)[events.size // 2]
+        parts = events[below], events[~below]
+        if done + len(waiting) + 2 > most or min(part.size for part in parts) < least:
+            place(events, splittable=False)  # too many bins, or too many events that equal the median
+        else:
+            for part in parts:
+                place(part, splittable=True)
+    return result
+
+
+def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
+    """The bin of each event, shape (n,): events of one bin have every probability in the same interval."""
+    size = _whole("n_bins", n_bins)
+    require_rows(table, "canonical ECE")
+    interval = np.searchsorted(np.arange(1, size) / size, table.prediction, side="right")
+    return np.unique(interval, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
+
+
+def _groups(table: ClassTable, bins: VectorBins, min_size: int, max_bins: int | None, n_bins: int) -> NDArray[np.int32]:
+    require_choice("bins", bins, get_args(VectorBins))
+    if bins == "median_variance":
+        return median_variance_bins(table, min_size, max_bins)
+    return equal_width_bins(table, n_bins)
+
+
+def _distances(
+    table: ClassTable, groups: NDArray[np.int32], outcomes: Outcomes, distance: Distance
+) -> NDArray[np.float64]:
+    require_choice("distance", distance, get_args(Distance))
+    size = int(groups.max()) + 1
+    sums = np.zeros((size, table.classes))
+    np.add.at(sums, groups, table.prediction)
+    counts = np.bincount(groups, minlength=size).astype(np.float64)
+    found = distances_of_draws(groups, outcomes, sums, counts, distance == "squared_euclidean")
+    return np.asarray(found / 2.0 if distance == "total_variation" else found)
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = 0
+    if whole < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
+    return whole
+
+
+MEASURES: Final = (
+    ClassMeasure(
+        name="canonical_ece",
+        title="canonical ECE",
+        help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
+        unit="ratio",
+        value=canonical_ece,
+        draws=canonical_ece_draws,
+        rank=20,
+    ),
+)

@@ -1,0 +1,313 @@
+"""The general calibration error: 32 measures from five choices."""
+
+import operator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product, starmap
+from typing import Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.classes.base import ClassMeasure, Outcomes, require_rows
+from monitor.errors import InputError, NotEnoughData
+from monitor.kernels.class_bins import hits_of_draws
+from monitor.measures.checks import require_choice
+from monitor.scores import ClassTable, ScoreTable
+
+GceBins = Literal["even", "adaptive"]
+Probabilities = Literal["top", "all"]
+GceNorm = Literal[1, 2, "max"]
+
+DEFAULT_N_BINS: Final = 15
+"""As Guo et al. 2017 have it for ECE, and most comparisons of deep networks since."""
+
+THRESHOLDS: Final = (0.0, 0.01)
+"""Those of the paper's 32 measures."""
+
+
+class GceMember(NamedTuple):
+    """One of the family, by its five properties."""
+
+    bins: GceBins
+    probabilities: Probabilities
+    class_conditional: bool
+    threshold: float
+    norm: GceNorm
+
+    @property
+    def name(self) -> str | None:
+        """What the literature calls it: ECE, SCE, ACE, TACE, RMSCE or MCE; None for those without a name."""
+        return _NAMES.get(self)
+
+    @property
+    def label(self) -> str:
+        """Its properties in words, for figures."""
+        return ", ".join(
+            (
+                self.bins,
+                "top label" if self.probabilities == "top" else "all labels",
+                "by class" if self.class_conditional else "classes together",
+                f"p > {self.threshold:g}" if self.threshold > 0.0 else "every p",
+                f"L{self.norm}" if self.norm != "max" else "max",
+            )
+        )
+
+
+_NAMES: Final = {
+    GceMember("even", "top", False, 0.0, 1): "ECE",
+    GceMember("even", "all", True, 0.0, 1): "SCE",
+    GceMember("adaptive", "all", True, 0.0, 1): "ACE",
+    GceMember("adaptive", "all", True, 0.01, 1): "TACE",
+    GceMember("adaptive", "top", False, 0.0, 2): "RMSCE",
+    GceMember("even", "top", False, 0.0, "max"): "MCE",
+}
+
+FAMILY: Final = tuple(
+    starmap(GceMember, product(get_args(GceBins), get_args(Probabilities), (True, False), THRESHOLDS, (1, 2)))
+)
+"""The 32, in the order of the paper's appendix C."""
+
+
+def gce(
+    table: ClassTable,
+    *,
+    bins: GceBins = "even",
+    probabilities: Probabilities = "top",
+    class_conditional: bool = False,
+    threshold: float = 0.0,
+    norm: GceNorm = 1,
+    n_bins: int = DEFAULT_N_BINS,
+) -> float:
+    r"""General calibration error.
+
+    .. math:: \Big( \sum_b \frac{n_b}{n} |\mathrm{acc}(b) - \mathrm{conf}(b)|^q \Big)^{1/q}
+
+    over the bins of the probabilities that count, conf the mean of a bin's probabilities and acc how often the class
+    that each is of came true.
+
+    Parameters
+    ----------
+    table
+        n events of K classes.
+    bins
+        ``even``: of equal width, closed on the left and open on the right, but for the last: p = 1 falls in the last
+        bin. ``adaptive``: as equally filled as ties allow; equal probabilities are never parted, so they go where the
+        middle of them falls.
+    probabilities
+        ``top``: the largest probability of each event alone (of equals that of the first class); ``all``: every
+        class's.
+    class_conditional
+        Bin each class's probabilities by themselves, and take the mean of the classes' errors (for ``norm`` 2 the root
+        of the mean of the squares, for ``max`` the largest). Otherwise all are binned together.
+    threshold
+        Probabilities up to this do not count, in [0, 1); at 0 all do.
+    norm
+        q: 1, 2 or ``max``, the largest gap of a bin.
+    n_bins
+        Number of bins, at least 1.
+
+    Returns
+    -------
+    float
+        Ratio in [0, 1]. Biased upwards where bins hold few probabilities, the more the more classes there are:
+        compare it with its level under calibration.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty, or no probability lies above the threshold.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Nixon, Dusenberry, Jerfel, Nguyen, Liu, Zhang, Tran, "Measuring Calibration in Deep Learning", 2019,
+    sections 2.1 and 4 and appendix C.
+
+    Where the paper leaves it open, this is as the authors' code has it (uncertainty_metrics): classes weigh equally,
+    however many of their probabilities count. It departs in three details. A class of which no probability counts is
+    left out of the mean rather than counted as perfect. A probability of exactly 0 counts at threshold 0, because a
+    certain prediction can be wrong. And adaptive bins part no ties.
+
+    Examples
+    --------
+    >>> table = ClassTable.from_events([[0.9, 0.1, 0.0], [0.9, 0.1, 0.0]], [0, 1])
+    >>> round(gce(table), 6)
+    0.4
+    """
+    member = GceMember(bins, probabilities, class_conditional, threshold, norm)
+    return float(_Binned.of(table, member, n_bins).errors(table.outcome[None].astype(np.int32), norm)[0])
+
+
+def gce_draws(
+    table: ClassTable, outcomes: Outcomes, member: GceMember, *, n_bins: int = DEFAULT_N_BINS
+) -> NDArray[np.float64]:
+    """:func:`gce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
+    return _Binned.of(table, member, n_bins).errors(outcomes, member.norm)
+
+
+def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[GceMember, float]:
+    """All 32 members, in the order of the paper's appendix C.
+
+    One without a probability above its threshold is left out.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    require_rows(table, "GCE")
+    outcome = table.outcome[None].astype(np.int32)
+    result = {}
+    for member in FAMILY[::2]:
+        try:
+            binned = _Binned.of(table, member, n_bins)
+        except NotEnoughData:
+            continue
+        for each in (member, member._replace(norm=2)):
+            result[each] = float(binned.errors(outcome, each.norm)[0])
+    return result
+
+
+def member_of(name: str) -> GceMember:
+    """The member that the literature calls so: ``ECE``, ``SCE``, ``ACE``, ``TACE``, ``RMSCE`` or ``MCE``."""
+    by_name = {found: member for member, found in _NAMES.items()}
+    require_choice("name", name, tuple(by_name))
+    return by_name[name]
+
+
+def two_classes(table: ScoreTable) -> ClassTable:
+    """Predictions P(y = 1) as vectors (1 - p, p), one row an event.
+
+    Raises
+    ------
+    InputError
+        The table holds weights, or cells rather than single predictions.
+    """
+    if table.weighted or not table.exact:
+        raise InputError("the table must hold whole events with their exact predictions, not weights or cells")
+    p = np.repeat(np.concatenate([table.score, table.score]), np.r_[table.positives, table.negatives].astype(np.int64))
+    outcome = np.repeat([1, 0], [int(table.positives.sum()), int(table.negatives.sum())])
+    return ClassTable.from_events(np.column_stack([1.0 - p, p]), outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Binned:
+    """The probabilities that count, in bins: groups of bins, a group a class or one for all.
+
+    Attributes
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 where it does not count.
+    counts, sums
+        float64, shape (groups, n_bins): probabilities of each bin, and their sum.
+    """
+
+    bins: NDArray[np.int32]
+    counts: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: ClassTable, member: GceMember, n_bins: int) -> "_Binned":
+        _check(member, n_bins)
+        require_rows(table, "GCE")
+        p = table.prediction
+        counting = p > member.threshold if member.threshold > 0.0 else np.ones(p.shape, np.bool_)
+        if member.probabilities == "top":
+            top = np.zeros(p.shape, np.bool_)
+            top[np.arange(table.rows), np.argmax(p, axis=1)] = True
+            counting &= top
+        if not counting.any():
+            raise NotEnoughData(f"GCE needs a probability above the threshold of {member.threshold:g}, there is none")
+        bins = np.full(p.shape, -1, np.int32)
+        place = _even if member.bins == "even" else _adaptive
+        for group, columns in _groups(table.classes, member.class_conditional):
+            chosen = counting[:, columns]
+            of_group = bins[:, columns]  # a view
+            of_group[chosen] = group * n_bins + place(p[:, columns][chosen], n_bins)
+        groups = table.classes if member.class_conditional else 1
+        size = groups * n_bins
+        at = bins[counting]
+        return cls(
+            bins,
+            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
+            np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
+        )
+
+    def errors(self, outcomes: Outcomes, norm: GceNorm) -> NDArray[np.float64]:
+        """The measure of each row of outcomes, (draws, n) -> (draws,)."""
+        hits = hits_of_draws(self.bins, outcomes, self.counts.size).reshape(-1, *self.counts.shape)
+        residual = np.abs(hits - self.sums)
+        if norm == 1:
+            gaps = residual  # n_b cancels: the bins' means are never formed, so an empty bin needs no case
+        else:
+            filled = np.maximum(self.counts, 1.0)  # an empty bin's residual is 0
+            if norm == "max":
+                return np.asarray((residual / filled).max(axis=(1, 2)))
+            gaps = residual**2 / filled
+        total = self.counts.sum(axis=1)
+        counted = total > 0.0
+        error = (gaps.sum(axis=2)[:, counted] / total[counted]).mean(axis=1)
+        return np.asarray(error if norm == 1 else np.sqrt(error))
+
+
+def _groups(classes: int, class_conditional: bool) -> Iterator[tuple[int, slice]]:
+    """Each group's number with its columns."""
+    if class_conditional:
+        yield from ((k, slice(k, k + 1)) for k in range(classes))
+    else:
+        yield 0, slice(None)
+
+
+def _even(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+    """Bins of equal width, shape (m,) -> (m,)."""
+    return np.searchsorted(np.arange(1, n_bins) / n_bins, values, side="right")
+
+
+def _adaptive(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+    """Bins as equally filled as ties allow, shape (m,) -> (m,)."""
+    _, row, count = np.unique(values, return_inverse=True, return_counts=True)
+    # Twice the place, of all values, where the middle of the equal ones stands; in whole numbers, so nothing rounds.
+    middle = 2 * np.cumsum(count) - count
+    return np.asarray((middle * n_bins // (2 * max(1, values.size)))[row], np.int64)
+
+
+def _check(member: GceMember, n_bins: int) -> None:
+    require_choice("bins", member.bins, get_args(GceBins))
+    require_choice("probabilities", member.probabilities, get_args(Probabilities))
+    require_choice("norm", member.norm, get_args(GceNorm))
+    if not 0.0 <= member.threshold < 1.0:
+        raise InputError(f"threshold must be at least 0 and below 1, got {member.threshold}")
+    try:
+        size = operator.index(n_bins)
+    except TypeError:
+        raise InputError(f"n_bins must be a whole number, got {n_bins!r}") from None
+    if size < 1:
+        raise InputError(f"n_bins must be at least 1, got {size}")
+
+
+def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
+    """A member that has a name, as a measure."""
+    member = member_of(name)
+    options = member._asdict()
+    return ClassMeasure(
+        name=key,
+        title=name if key != "top_label_ece" else "top-label ECE",
+        help=help_,
+        unit="ratio",
+        value=lambda table: gce(table, **options),
+        draws=lambda table, outcomes: gce_draws(table, outcomes, member),
+        rank=rank,
+    )
+
+
+MEASURES: Final = (
+    _measure("ECE", "top_label_ece", "Mean gap between confidence and accuracy over 15 bins of equal width.", 40),
+    _measure("SCE", "sce", "Static calibration error: the mean over the classes of each one's ECE.", 41),
+    _measure("ACE", "ace", "Adaptive calibration error: as SCE, over bins that are equally filled.", 42),
+    _measure("TACE", "tace", "Thresholded ACE: as ACE, of the probabilities above 0.01 alone.", 43),
+    _measure("RMSCE", "rmsce", "Root mean square of the gaps of the top label over 15 equally filled bins.", 44),
+    _measure("MCE", "mce", "Maximum calibration error: the largest gap of a bin of the top label.", 45),
+)
+"""Those that the literature names."""

@@ -1,0 +1,288 @@
+"""Tests of the hypothesis that a model of many classes is calibrated."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from monitor.classes.base import require_rows
+from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
+from monitor.classes.skce import Estimator, PairSums, skce, skce_blocks
+from monitor.errors import InputError, NotEnoughData
+from monitor.kernels.class_bins import categorical_draws
+from monitor.kernels.class_pairs import term_rows
+from monitor.scores import ClassTable
+
+LARGEST_TERM: Final = 2.0
+"""Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
+
+_LEAST_DRAWS: Final = 19
+"""With fewer, no p-value can be .05 or below."""
+
+_ROUNDING: Final = 1e-9
+"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
+
+_ROWS_AT_ONCE: Final = 1 << 21
+"""Terms h_ij that are held at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationTest:
+    """What a test says.
+
+    Attributes
+    ----------
+    test
+        Which.
+    estimate
+        The measure that it looks at.
+    p_value
+        How often a calibrated model does as badly, at most.
+    statistic
+        What the p-value was read off; the estimate itself in some tests.
+    deviation
+        Standard error of the estimate, or its standard deviation under calibration; None where the test knows neither.
+    """
+
+    test: str
+    estimate: float
+    p_value: float
+    statistic: float
+    deviation: float | None = None
+
+
+def block_test(
+    table: ClassTable, *, block_size: int = 2, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0
+) -> CalibrationTest:
+    """Asymptotic normal test of the block estimator of the SKCE: z = mean / standard error over the blocks.
+
+    Linear in the number of events, and weak: blocks of two see 5 to 20% of what all pairs see in 90% of cases. For
+    data of any length of which no state can be kept; for all else :func:`exact_variance_test`.
+
+    Parameters
+    ----------
+    table
+        n events, at least two blocks. Their order matters.
+    block_size
+        Events in a block, at least 2.
+    kernel, lengthscale
+        See :func:`~monitor.classes.skce`.
+
+    Raises
+    ------
+    NotEnoughData
+        There are fewer than two blocks.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Widmann, Lindsten, Zachariah 2019, Corollary 1; ``AsymptoticBlockSKCETest`` of CalibrationTests.jl.
+    """
+    values = skce_blocks(table, kernel=kernel, lengthscale=lengthscale, block_size=block_size)
+    if values.size < 2:
+        raise NotEnoughData(f"the block test needs at least 2 blocks of {block_size} events, got {table.rows} events")
+    estimate = float(values.mean())
+    error = float(values.std(ddof=1)) / math.sqrt(values.size)
+    if estimate == 0.0:
+        z = 0.0
+    elif error > 0.0:
+        z = estimate / error
+    else:  # every block says the same
+        z = math.copysign(math.inf, estimate)
+    return CalibrationTest("block", estimate, float(norm.sf(z)), z, error)
+
+
+def exact_variance_test(
+    table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0
+) -> CalibrationTest:
+    """Test of the unbiased quadratic estimator of the SKCE, whose variance under calibration is known exactly.
+
+    Given the predictions, every outcome is drawn from its prediction if the model is calibrated; mean and variance of
+    the estimate follow without draws, and a Gamma law of these gives the p-value. In time n^2 K.
+
+    Parameters
+    ----------
+    table
+        n events, at least 2.
+    kernel, lengthscale
+        See :func:`~monitor.classes.skce`.
+
+    Raises
+    ------
+    NotEnoughData
+        Fewer than two events.
+    InputError
+        An option is wrong.
+    """
+    require_rows(table, "the exact-variance test", least=2)
+    sums = PairSums.of(table, VectorKernel.of(table, kernel, lengthscale))
+    _, p_value = sums.null_law()
+    return CalibrationTest("exact_variance", sums.unbiased, p_value, sums.unbiased, sums.null_deviation)
+
+
+def bootstrap_test(
+    table: ClassTable,
+    *,
+    kernel: KernelName = "exponential",
+    lengthscale: Lengthscale = 1.0,
+    draws: int = 999,
+    seed: int | None = None,
+) -> CalibrationTest:
+    r"""Bootstrap test of the unbiased quadratic estimator of the SKCE.
+
+    The statistic is n/(n-1) U - V. Of each resample of the events, with the counts w, its law under calibration is
+    imitated by the mean of h over pairs of the resample, less twice the mean over pairs of one event of the resample
+    and one of the data (Arcones and Gine 1992). In time n^2 (K + draws).
+
+    Parameters
+    ----------
+    table
+        n events, at least 2.
+    kernel, lengthscale
+        See :func:`~monitor.classes.skce`.
+    draws
+        Number of resamples, at least 19.
+    seed
+        Of the draws; the table's content if left out.
+
+    Raises
+    ------
+    NotEnoughData
+        Fewer than two events.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Widmann, Lindsten, Zachariah, "Calibration tests beyond classification", 2021; ``AsymptoticSKCETest`` of
+    CalibrationTests.jl. Here the data count as one of the draws, so that the p-value is never 0.
+    """
+    require_rows(table, "the bootstrap test", least=2)
+    rng = _generator(table, draws, seed)
+    chosen = VectorKernel.of(table, kernel, lengthscale)
+    n = table.rows
+    weights = rng.multinomial(n, np.full(n, 1.0 / n), size=draws).astype(np.float64)
+    own = (table.residual**2).sum(axis=1)
+    resampled, crossed, total = np.zeros(draws), np.zeros(draws), 0.0
+    step = max(1, _ROWS_AT_ONCE // n)
+    for first in range(0, n, step):
+        end = min(n, first + step)
+        terms = term_rows(table.prediction, table.outcome, first, end, chosen.kind, chosen.lengthscale)
+        resampled += ((weights @ terms.T) * weights[:, first:end]).sum(axis=1)
+        crossed += weights[:, first:end] @ terms.sum(axis=1)
+        total += float(terms.sum())
+    pairs = n * (n - 1.0)
+    unbiased = (total - float(own.sum())) / pairs
+    statistic = n / (n - 1.0) * unbiased - total / n**2
+    imitated = (resampled - weights @ own) / pairs - 2.0 * crossed / n**2
+    return CalibrationTest("bootstrap", unbiased, _p_value(imitated, statistic), statistic)
+
+
+def distribution_free_test(
+    table: ClassTable,
+    *,
+    estimator: Estimator = "unbiased",
+    block_size: int = 2,
+    kernel: KernelName = "exponential",
+    lengthscale: Lengthscale = 1.0,
+) -> CalibrationTest:
+    r"""Test by a bound that holds for every calibrated model and every number of events.
+
+    .. math:: P(U \ge t) \le \exp(-\lfloor n/2 \rfloor t^2 / (2 B^2)), \qquad
+              P(V \ge t) \le \exp(-\max(0, \sqrt{n t / B} - 1)^2 / 2)
+
+    with B = 2 the largest \|h\|. The p-value is certain not to be too small, and mostly far too large.
+
+    Parameters
+    ----------
+    table
+        n events.
+    estimator, block_size, kernel, lengthscale
+        See :func:`~monitor.classes.skce`.
+
+    Raises
+    ------
+    NotEnoughData
+        There are too few events for the estimator.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Widmann, Lindsten, Zachariah 2019, Theorems 2 and 3; ``DistributionFreeSKCETest`` of CalibrationTests.jl.
+    Two departures from the latter: an estimate below 0 has the p-value 1, not that of its square; and the estimator of
+    blocks of m counts the floor(m/2) independent pairs of its whole blocks, not all n/2.
+    """
+    estimate = skce(table, kernel=kernel, lengthscale=lengthscale, estimator=estimator, block_size=block_size)
+    if estimator == "biased":
+        excess = max(0.0, math.sqrt(table.rows * estimate / LARGEST_TERM) - 1.0)
+        p_value = math.exp(-(excess**2) / 2.0)
+    else:
+        pairs = table.rows // 2 if estimator == "unbiased" else table.rows // block_size * (block_size // 2)
+        p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * LARGEST_TERM**2))
+    return CalibrationTest("distribution_free", estimate, p_value, estimate)
+
+
+def consistency_test(
+    table: ClassTable, measure: Callable[[ClassTable], float], *, draws: int = 199, seed: int | None = None
+) -> CalibrationTest:
+    """Test of any measure by consistency resampling.
+
+    Predictions are drawn anew from those there are, and their outcomes from them.
+
+    Parameters
+    ----------
+    table
+        n events, at least 1.
+    measure
+        What is compared: larger is worse.
+    draws
+        Number of resamples, at least 19. Each calls ``measure`` once.
+    seed
+        Of the draws; the table's content if left out.
+
+    Raises
+    ------
+    NotEnoughData
+        The table holds too little for the measure.
+    InputError
+        ``draws`` is too small.
+
+    Notes
+    -----
+    Source: Broecker and Smith, "Increasing the reliability of reliability diagrams", 2007; Vaicenavicius et al. 2019;
+    ``ConsistencyTest`` of CalibrationTests.jl. The data count as one of the draws, so that the p-value is never 0.
+    """
+    require_rows(table, "the consistency test")
+    rng = _generator(table, draws, seed)
+    estimate = measure(table)
+    imitated = np.empty(draws)
+    for draw in range(draws):
+        prediction = table.prediction[rng.integers(table.rows, size=table.rows)]
+        outcome = categorical_draws(rng, np.cumsum(prediction, axis=1), 1)[0]
+        imitated[draw] = measure(ClassTable(prediction, outcome.astype(np.int64)))
+    return CalibrationTest("consistency", estimate, _p_value(imitated, estimate), estimate)
+
+
+def table_seed(table: ClassTable) -> int:
+    """A seed that follows from a table's content, so that what is drawn can be drawn again."""
+    digest = xxhash.xxh3_64(np.ascontiguousarray(table.prediction).astype("<f8").tobytes())
+    digest.update(table.outcome.astype("<i8").tobytes())
+    return int(digest.intdigest())
+
+
+def _generator(table: ClassTable, draws: int, seed: int | None) -> np.random.Generator:
+    if draws < _LEAST_DRAWS:
+        raise InputError(f"draws must be at least {_LEAST_DRAWS}, got {draws}")
+    return np.random.default_rng(table_seed(table) if seed is None else seed)
+
+
+def _p_value(imitated: NDArray[np.float64], statistic: float) -> float:
+    slack = _ROUNDING * abs(statistic)
+    return (1 + int((imitated >= statistic - slack).sum())) / (1 + imitated.size)

@@ -1,0 +1,82 @@
+"""The maximum mean calibration error: the kernel calibration error of the top label."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.classes.base import ClassMeasure, Outcomes, require_rows
+from monitor.kernels.class_bins import hits_of_draws
+from monitor.kernels.laplace import laplace_quadratic_forms
+from monitor.measures import kce
+from monitor.scores import ClassTable
+
+DEFAULT_WIDTH: Final = 0.4
+"""That of the authors' code."""
+
+
+def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
+    r"""Maximum mean calibration error.
+
+    .. math:: \mathrm{MMCE}^2 = \frac{1}{n^2} \sum_{ij} (c_i - \hat p_i) (c_j - \hat p_j)
+              \exp(-|\hat p_i - \hat p_j| / w)
+
+    with the largest probability of each event and c = 1 where its class came true, else 0. It is the kernel calibration
+    error of the top label, so exact in time n log n, where other code takes n^2.
+
+    Parameters
+    ----------
+    table
+        n events of K classes.
+    width
+        w, finite and above 0.
+
+    Returns
+    -------
+    float
+        In [0, 1]; smaller is better. It says nothing of the classes that are not on top.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``width`` is out of its range.
+
+    Notes
+    -----
+    Source: Kumar, Sarawagi, Jain, "Trainable Calibration Measures For Neural Networks From Kernel Mean Embeddings",
+    2018, equation 6.
+
+    Examples
+    --------
+    >>> round(mmce(ClassTable.from_events([[0.8, 0.2], [0.8, 0.2]], [0, 1])), 6)
+    0.3
+    """
+    require_rows(table, "MMCE")
+    return kce(table.top_label(), bandwidth=width)
+
+
+def mmce_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
+    """:func:`mmce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
+    events = np.arange(table.rows)
+    top = np.argmax(table.prediction, axis=1)
+    score, row, count = np.unique(table.prediction[events, top], return_inverse=True, return_counts=True)
+    bins = np.full(table.prediction.shape, -1, np.int32)
+    bins[events, top] = row
+    residual = hits_of_draws(bins, outcomes, score.size) - count * score
+    square = laplace_quadratic_forms(score, residual, DEFAULT_WIDTH)
+    return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.rows)
+
+
+MEASURES: Final = (
+    ClassMeasure(
+        name="mmce",
+        title="MMCE",
+        help="Maximum mean calibration error: the kernel calibration error of the top label.",
+        unit="ratio",
+        value=mmce,
+        draws=mmce_draws,
+        rank=30,
+    ),
+)

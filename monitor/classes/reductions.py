@@ -1,0 +1,43 @@
+"""Many classes seen as two: the top label, and each class against the rest."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.scores import ClassTable, ScoreTable
+
+BinaryMeasure = Callable[[ScoreTable], float]
+"""A function of ``monitor.measures``, or the ``value`` of a :class:`~monitor.measures.Measure`."""
+
+
+def top_label(table: ClassTable, measure: BinaryMeasure) -> float:
+    """A binary measure of the largest probability of each event, and whether its class came true.
+
+    Examples
+    --------
+    >>> from monitor.measures import ece
+    >>> round(top_label(ClassTable.from_events([[0.7, 0.2, 0.1]] * 10, [0] * 5 + [1] * 5), ece), 6)
+    0.2
+    """
+    return measure(table.top_label())
+
+
+def of_each_class(table: ClassTable, measure: BinaryMeasure) -> NDArray[np.float64]:
+    """A binary measure of each class against the rest, shape (K,)."""
+    return np.array([measure(table.one_against_rest(label)) for label in range(table.classes)])
+
+
+def classwise(table: ClassTable, measure: BinaryMeasure) -> float:
+    """Mean over the classes of a binary measure of each class against the rest; every class counts alike.
+
+    Source: Kull et al., "Beyond temperature scaling", 2019, equation 3, for ECE; Matsubara et al. 2023, Remark 2, for
+    TCE.
+
+    Examples
+    --------
+    >>> from monitor.measures import ece
+    >>> round(classwise(ClassTable.from_events([[0.7, 0.2, 0.1]] * 10, [0] * 5 + [1] * 5), ece), 6)
+    0.2
+    """
+    return float(of_each_class(table, measure).mean())

@@ -1,0 +1,208 @@
+"""The squared kernel calibration error of whole probability vectors."""
+
+import math
+import operator
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.classes.base import ClassMeasure, Findings, Outcomes, require_rows
+from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
+from monitor.classes.quadratic_form import tail, upper_point
+from monitor.classes.sketch import SkceSketch, SketchPlan
+from monitor.errors import InputError
+from monitor.kernels.class_pairs import block_means, pair_sums
+from monitor.measures.checks import require_choice
+from monitor.scores import ClassTable
+
+Estimator = Literal["unbiased", "biased", "block"]
+
+EXACT_UP_TO: Final = 5000
+"""Events up to which a report takes all pairs: about half a second for ten classes. Beyond, Fourier features."""
+
+_FEATURES: Final = 512
+"""Of the sketch that takes over: its error is a tenth of what chance gives the exact value, and less."""
+
+
+def skce(
+    table: ClassTable,
+    *,
+    kernel: KernelName = "exponential",
+    lengthscale: Lengthscale = 1.0,
+    estimator: Estimator = "unbiased",
+    block_size: int = 2,
+) -> float:
+    r"""Squared kernel calibration error, with a kernel k times the identity.
+
+    .. math:: \mathrm{SKCE} = \mathbb{E}\, h, \qquad
+              h_{ij} = k(p_i, p_j) \langle e_{y_i} - p_i, e_{y_j} - p_j \rangle
+
+    Parameters
+    ----------
+    table
+        n events of K classes.
+    kernel, lengthscale
+        See :class:`~monitor.classes.kernel.VectorKernel`; ``median`` takes the median distance of predictions.
+    estimator
+        ``unbiased``: the mean of h over all pairs i != j, around 0 for a calibrated model and below it about as often
+        as above. ``biased``: the mean over all i, j, never below 0. Both look at all pairs, in time n^2 K. ``block``:
+        the mean over blocks of ``block_size`` consecutive events of the unbiased estimate of each, in time
+        n block_size K. It depends on the order of the events, and is far noisier; events that fill no block are left
+        out.
+    block_size
+        Events in a block, from 2 to n.
+
+    Raises
+    ------
+    NotEnoughData
+        Fewer than two events, or one for ``biased``; or than a block.
+    InputError
+        An option is wrong.
+
+    Notes
+    -----
+    Source: Widmann, Lindsten, Zachariah, "Calibration tests in multi-class classification: A unifying framework",
+    2019, Lemma 2 and Table 1; CalibrationErrors.jl. Blocks of two are the paper's linear estimator.
+
+    Examples
+    --------
+    >>> two = ClassTable.from_events([[1.0, 0.0], [0.0, 1.0]], [1, 0])
+    >>> round(skce(two, kernel="gaussian"), 6) == round(-2 * math.exp(-1), 6)
+    True
+    """
+    require_choice("estimator", estimator, ("unbiased", "biased", "block"))
+    if estimator == "block":
+        return float(skce_blocks(table, kernel=kernel, lengthscale=lengthscale, block_size=block_size).mean())
+    require_rows(table, "SKCE", least=1 if estimator == "biased" else 2)
+    sums = PairSums.of(table, VectorKernel.of(table, kernel, lengthscale))
+    return sums.biased if estimator == "biased" else sums.unbiased
+
+
+def skce_blocks(
+    table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0, block_size: int = 2
+) -> NDArray[np.float64]:
+    """The unbiased estimate of each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
+    try:
+        size = operator.index(block_size)
+    except TypeError:
+        raise InputError(f"block_size must be a whole number, got {block_size!r}") from None
+    if size < 2:
+        raise InputError(f"block_size must be at least 2, got {size}")
+    require_rows(table, f"SKCE in blocks of {size}", least=size)
+    chosen = VectorKernel.of(table, kernel, lengthscale)
+    return np.asarray(block_means(table.prediction, table.outcome, size, chosen.kind, chosen.lengthscale))
+
+
+@dataclass(frozen=True, slots=True)
+class PairSums:
+    r"""What all pairs of events say: the two quadratic estimates, their variances and an interval.
+
+    Attributes
+    ----------
+    n
+        Number of events.
+    terms, null_squares
+        Sums over i != j of h_ij, and of k(p_i, p_j)^2 tr(S_i S_j), which is what h_ij^2 is expected to be for a
+        calibrated model; S is the covariance diag(p) - p p' of an outcome.
+    squares
+        Sum over all i, j of h_ij^2.
+    own, own_expected
+        Sums over i of h_ii = \|r_i\|^2, and of what that is expected to be, tr S_i.
+    """
+
+    n: int
+    terms: float
+    null_squares: float
+    squares: float
+    own: float
+    own_expected: float
+
+    @classmethod
+    def of(cls, table: ClassTable, kernel: VectorKernel) -> "PairSums":
+        """Of a table's events, in time n^2 K and no memory."""
+        terms, squares, null = pair_sums(table.prediction, table.outcome, kernel.kind, kernel.lengthscale)
+        own = (table.residual**2).sum(axis=1)
+        expected = 1.0 - (table.prediction**2).sum(axis=1)
+        return cls(
+            n=table.rows,
+            terms=2.0 * terms,
+            null_squares=2.0 * null,
+            squares=2.0 * squares + float((own**2).sum()),
+            own=float(own.sum()),
+            own_expected=float(expected.sum()),
+        )
+
+    @property
+    def unbiased(self) -> float:
+        """U, the mean of h over i != j."""
+        return self.terms / (self.n * (self.n - 1.0))
+
+    @property
+    def biased(self) -> float:
+        """V, the mean of h over all i, j. A square, so what rounding takes below 0 is 0."""
+        return max(0.0, self.terms + self.own) / float(self.n) ** 2
+
+    @property
+    def null_deviation(self) -> float:
+        r"""Standard deviation of U for a calibrated model that makes these predictions: exact, given the predictions.
+
+        .. math:: \mathrm{Var}_0(U) = \frac{2}{(n (n - 1))^2} \sum_{i \ne j} k(p_i, p_j)^2 \, \mathrm{tr}(S_i S_j)
+        """
+        return math.sqrt(2.0 * max(0.0, self.null_squares)) / (self.n * (self.n - 1.0))
+
+    def null_law(self) -> tuple[float, float]:
+        """The 95% point and the p-value of U for a calibrated model.
+
+        n (n - 1) U + sum h_ii is n^2 V, a quadratic form of the residuals.
+        """
+        pairs = self.n * (self.n - 1.0)
+        mean, variance = self.own_expected, 2.0 * self.null_squares
+        return (upper_point(mean, variance) - mean) / pairs, tail(self.terms + mean, mean, variance)
+
+    def interval(self) -> tuple[float, float]:
+        r"""A 95% confidence interval of the SKCE.
+
+        The root of V is a norm N of the residuals v, so the error's root lies within N(v* - v) of it, v* a Poisson
+        bootstrap of the events: n^2 N^2 is a quadratic form of the mean sum_i h_ii and the variance 2 sum_ij h_ij^2.
+        """
+        root = math.sqrt(self.biased)
+        radius = math.sqrt(upper_point(self.own, 2.0 * self.squares)) / self.n
+        return max(0.0, root - radius) ** 2, (root + radius) ** 2
+
+
+def skce_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
+    """:func:`skce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
+    return np.array([skce(replace(table, outcome=drawn.astype(np.int64))) for drawn in outcomes])
+
+
+def skce_findings(table: ClassTable) -> Findings:
+    """:func:`skce` with its interval, its level under calibration and its p-value; null levels need no draws.
+
+    Up to 5,000 events of all pairs; beyond, of all events by Fourier features, which keeps the power that a part of
+    the events would lose.
+    """
+    require_rows(table, "SKCE", least=2)
+    if table.rows <= EXACT_UP_TO:
+        sums = PairSums.of(table, VectorKernel())
+        q95, p_value = sums.null_law()
+        return Findings(sums.unbiased, *sums.interval(), 0.0, q95, p_value, "exact, all pairs of events")
+    sketch = SkceSketch.of(table, SketchPlan(table.classes, features=_FEATURES))
+    null = sketch.null_level()
+    method = f"all events, {_FEATURES} Fourier features of the kernel"
+    return Findings(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
+
+
+MEASURES: Final = (
+    ClassMeasure(
+        name="skce",
+        title="SKCE",
+        help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
+        unit="ratio",
+        value=skce,
+        draws=skce_draws,
+        findings=skce_findings,
+        rank=10,
+    ),
+)

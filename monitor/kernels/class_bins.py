@@ -1,0 +1,111 @@
+"""Outcomes of many classes: drawn from their predictions, and counted in bins."""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(cache=True, nogil=True)
+def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64], draws: int) -> NDArray[np.int32]:
+    """Draws of one class for each prediction.
+
+    Parameters
+    ----------
+    rng
+        Where the randomness comes from: one uniform number a draw and prediction.
+    cumulative
+        float64, shape (n, K): running sums of the probabilities.
+    draws
+        Number of draws.
+
+    Returns
+    -------
+    int32, shape (draws, n)
+        A class of probability 0 is never drawn.
+    """
+    n, classes = cumulative.shape
+    result = np.empty((draws, n), np.int32)
+    for draw in range(draws):
+        for i in range(n):
+            # The last sum may miss 1 by rounding; scaled by it, no number lies beyond the last class.
+            wanted = rng.random() * cumulative[i, classes - 1]
+            low, high = 0, classes - 1
+            while low < high:
+                middle = (low + high) // 2
+                if cumulative[i, middle] > wanted:
+                    high = middle
+                else:
+                    low = middle + 1
+            result[draw, i] = low
+    return result
+
+
+@njit(cache=True, nogil=True)
+def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+    """How often the outcome's own entry lies in each bin.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+    outcomes
+        int32, shape (draws, n).
+    size
+        Number of bins.
+
+    Returns
+    -------
+    float64, shape (draws, size)
+    """
+    draws, n = outcomes.shape
+    result = np.zeros((draws, size))
+    for draw in range(draws):
+        for i in range(n):
+            found = bins[i, outcomes[draw, i]]
+            if found >= 0:
+                result[draw, found] += 1.0
+    return result
+
+
+@njit(cache=True, nogil=True)
+def distances_of_draws(
+    bins: NDArray[np.int32],
+    outcomes: NDArray[np.int32],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    squared: bool,
+) -> NDArray[np.float64]:
+    """Mean over the events of the distance between the mean prediction and the class frequencies of their bin.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n,): the bin of each prediction.
+    outcomes
+        int32, shape (draws, n).
+    sums
+        float64, shape (B, K): sum of the predictions of each bin.
+    counts
+        float64, shape (B,): predictions of each bin, 1 at least.
+    squared
+        Whether the distance is the squared Euclidean one rather than the city block's.
+
+    Returns
+    -------
+    float64, shape (draws,)
+    """
+    draws, n = outcomes.shape
+    result = np.empty(draws)
+    for draw in range(draws):
+        residual = -sums
+        for i in range(n):
+            residual[bins[i], outcomes[draw, i]] += 1.0
+        total = 0.0
+        for b in range(residual.shape[0]):
+            distance = 0.0
+            for k in range(residual.shape[1]):
+                distance += residual[b, k] * residual[b, k] if squared else abs(residual[b, k])
+            # n_b d(mean prediction, frequencies): the city block's distance is homogeneous, so n_b cancels.
+            total += distance / counts[b] if squared else distance
+        result[draw] = total / n
+    return result
