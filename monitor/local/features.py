@@ -1,0 +1,154 @@
+"""Feature maps: from the features of an event to the space in which events are alike or not."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, NotEnoughData
+
+Floats = NDArray[np.float64]
+
+DEFAULT_DIMENSIONS: Final = 20
+"""Of the principal components of a table's features (paper, section 3.2; 50 for images)."""
+
+
+class FeatureMap(Protocol):
+    """Maps features to the space of the kernel; fitted once, and the same for every event from then on."""
+
+    @property
+    def dimensions(self) -> int:
+        """Number d of coordinates that it gives."""
+        ...
+
+    def apply(self, features: ArrayLike) -> Floats:
+        """Features (n, D) -> coordinates (n, d), float64."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Standardised:
+    """The features as they are, each less its mean and in units of its standard deviation.
+
+    Without that, the feature of the largest unit alone would say who is alike.
+
+    Attributes
+    ----------
+    mean, scale
+        float64, shape (D,). A feature that does not vary has the scale 1.
+    """
+
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, features: ArrayLike) -> "Standardised":
+        """The map that mean and standard deviation of the features (n, D) make.
+
+        Raises
+        ------
+        NotEnoughData
+            There are no rows.
+        InputError
+            Features are not a table of finite numbers.
+        """
+        x = feature_table(features)
+        if x.shape[0] == 0:
+            raise NotEnoughData("a feature map needs at least 1 event, got 0")
+        deviation = x.std(axis=0)
+        # The deviation of equal numbers is not always 0 to the last bit.
+        varies = deviation > 1e-12 * np.abs(x).max(axis=0)
+        return cls(x.mean(axis=0), np.where(varies, deviation, 1.0))
+
+    @property
+    def dimensions(self) -> int:
+        """Number D of features."""
+        return int(self.mean.size)
+
+    def apply(self, features: ArrayLike) -> Floats:
+        """Features (n, D) -> (n, D).
+
+        Raises
+        ------
+        InputError
+            Features are not a table of D finite numbers a row.
+        """
+        x = feature_table(features)
+        if x.shape[1] != self.mean.size:
+            raise InputError(f"the feature map is of {self.mean.size} features, got {x.shape[1]}")
+        return (x - self.mean) / self.scale
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PrincipalComponents:
+    """The directions in which the standardised features vary most.
+
+    The paper reduces features by PCA or by t-SNE. The latter cannot map events that it was not fitted on, so that it
+    would serve a picture and nothing else.
+
+    Attributes
+    ----------
+    standardised
+        Applied first.
+    axes
+        float64, shape (D, d), orthonormal columns.
+    """
+
+    standardised: Standardised
+    axes: Floats
+
+    @classmethod
+    def fit(cls, features: ArrayLike, dimensions: int = DEFAULT_DIMENSIONS) -> "PrincipalComponents":
+        """The map that the features (n, D) make, to at most D dimensions.
+
+        Raises
+        ------
+        NotEnoughData
+            There are no rows.
+        InputError
+            Features are not a table of finite numbers, or ``dimensions`` is below 1.
+        """
+        if dimensions < 1:
+            raise InputError(f"dimensions must be at least 1, got {dimensions}")
+        standardised = Standardised.fit(features)
+        x = standardised.apply(features)
+        # The right singular vectors of x, from the D x D matrix of covariances: x may have a million rows.
+        _, vectors = np.linalg.eigh(x.T @ x)
+        return cls(standardised, np.ascontiguousarray(vectors[:, ::-1][:, :dimensions]))
+
+    @property
+    def dimensions(self) -> int:
+        """Number d of components."""
+        return int(self.axes.shape[1])
+
+    def apply(self, features: ArrayLike) -> Floats:
+        """Features (n, D) -> components (n, d), the most varying first.
+
+        Raises
+        ------
+        InputError
+            Features are not a table of D finite numbers a row.
+        """
+        return self.standardised.apply(features) @ self.axes
+
+
+def feature_table(features: ArrayLike) -> Floats:
+    """Features as float64, shape (n, D).
+
+    Raises
+    ------
+    InputError
+        They are no table of finite numbers; the message names the first that is none.
+    """
+    try:
+        x = np.ascontiguousarray(features, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"features must be numbers: {error}") from error
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise InputError(f"features must have the shape (events, features), got {x.shape}")
+    finite = np.isfinite(x)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(f"features must be finite, got {x[row, column]:g} in row {row}, column {column}")
+    return x

@@ -1,0 +1,96 @@
+"""Where in a plane of two features predictions are too high, and where too low."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.local.calibration import confidence_and_hit
+from monitor.local.features import feature_table
+from monitor.local.neighbourhood import averages, laplace_kernel
+
+Floats = NDArray[np.float64]
+
+DEFAULT_GAMMA: Final = 0.2
+"""For two dimensions (paper, section 3.2)."""
+
+_MARGIN: Final = 0.005
+"""Share of the events beyond each side of the picture: a few outliers would shrink all others to a spot."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalMap:
+    """Local errors on a grid of points.
+
+    Attributes
+    ----------
+    x, y
+        float64, shape (size,): the grid's first and second coordinate.
+    error
+        float64, shape (size, size), ``error[i, j]`` at (x[j], y[i]): mean of prediction - outcome in the neighbourhood;
+        above 0 where predictions are too high; nan where no event is near.
+    n_eff
+        float64, shape (size, size): how many events of equal weight the neighbourhood is worth; where it is small, the
+        error is one of chance.
+    """
+
+    x: Floats
+    y: Floats
+    error: Floats
+    n_eff: Floats
+
+
+def local_error_map(
+    prediction: ArrayLike,
+    outcome: ArrayLike,
+    plane: ArrayLike,
+    *,
+    gamma: float = DEFAULT_GAMMA,
+    between: tuple[float, float] = (0.0, 1.0),
+    size: int = 60,
+) -> LocalMap:
+    """Local errors over a plane, as values for a picture.
+
+    Parameters
+    ----------
+    prediction, outcome
+        See :func:`~monitor.local.calibration.local_calibration_error`.
+    plane
+        Shape (n, 2): the events' coordinates. The picture reaches from the .5% to the 99.5% point of each.
+    gamma
+        Bandwidth, above 0, in the coordinates' unit: standardise them.
+    between
+        Only predictions in this range count, both ends included: the picture of one bin of confidence.
+    size
+        Points along each side, at least 2.
+
+    Raises
+    ------
+    NotEnoughData
+        No prediction lies in the range.
+    InputError
+        Values are out of range, shapes do not fit, or an option is wrong.
+
+    Notes
+    -----
+    Source: "Local Calibration: Metrics and Recalibration", Figure 2, which shows absolute errors.
+    """
+    p, y = confidence_and_hit(prediction, outcome)
+    points = feature_table(plane)
+    if points.shape != (p.size, 2):
+        raise InputError(f"plane must have the shape ({p.size}, 2), got {points.shape}")
+    if not gamma > 0.0:
+        raise InputError(f"gamma must be above 0, got {gamma}")
+    if size < 2:
+        raise InputError(f"size must be at least 2, got {size}")
+    kept = (p >= between[0]) & (p <= between[1])
+    if not kept.any():
+        raise NotEnoughData(f"no prediction lies between {between[0]:g} and {between[1]:g}")
+    points, residual = np.ascontiguousarray(points[kept]), (p - y)[kept, None]
+    low, high = np.quantile(points, [_MARGIN, 1.0 - _MARGIN], axis=0)
+    x_axis, y_axis = np.linspace(low, high, size, axis=1)
+    grid = np.stack(np.meshgrid(x_axis, y_axis), axis=-1).reshape(-1, 2)
+    error, n_eff = averages(laplace_kernel(gamma), grid, points, lambda rows: residual[rows])
+    return LocalMap(x_axis, y_axis, error.reshape(size, size), n_eff.reshape(size, size))

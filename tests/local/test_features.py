@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.local import FeatureMap, PrincipalComponents, Standardised
+
+
+def drawn(n: int = 300, seed: int = 1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 6)) @ rng.normal(size=(6, 6)) * [1, 10, 1e5, 1e-4, 1, 3] + [0, 5, -1e6, 2, 0, 1]
+
+
+def test_standardised_features_are_sklearns() -> None:
+    x, new = drawn(), drawn(40, seed=2)
+    fitted = Standardised.fit(x)
+    np.testing.assert_allclose(fitted.apply(new), StandardScaler().fit(x).transform(new), rtol=1e-9)
+    assert fitted.dimensions == 6
+
+
+@pytest.mark.parametrize("dimensions", [1, 3, 6])
+def test_principal_components_are_sklearns_but_for_their_sign(dimensions: int) -> None:
+    x, new = drawn(), drawn(40, seed=2)
+    fitted = PrincipalComponents.fit(x, dimensions)
+    scaler = StandardScaler().fit(x)
+    peer = PCA(dimensions, svd_solver="full").fit(scaler.transform(x)).transform(scaler.transform(new))
+    np.testing.assert_allclose(np.abs(fitted.apply(new)), np.abs(peer), rtol=1e-6, atol=1e-8)
+    assert fitted.dimensions == dimensions
+
+
+def test_there_are_no_more_components_than_features() -> None:
+    fitted = PrincipalComponents.fit(drawn())
+    assert fitted.dimensions == 6
+    assert fitted.apply(drawn()).shape == (300, 6)
+
+
+def test_the_unit_of_a_feature_does_not_matter() -> None:
+    x = drawn()
+    for kind in (Standardised, PrincipalComponents):
+        there: FeatureMap = kind.fit(x)
+        here: FeatureMap = kind.fit(x * 1000.0 + 7.0)
+        np.testing.assert_allclose(np.abs(here.apply(x * 1000.0 + 7.0)), np.abs(there.apply(x)), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, 1e9])
+def test_a_feature_that_does_not_vary_says_nothing(constant: float) -> None:
+    x = np.column_stack([drawn()[:, 0], np.full(300, constant)])
+    np.testing.assert_allclose(Standardised.fit(x).apply(x)[:, 1], 0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ([1.0, 2.0], r"features must have the shape \(events, features\), got \(2,\)"),
+        (np.empty((3, 0)), r"got \(3, 0\)"),
+        ([["a"]], "features must be numbers"),
+        ([[1.0, 2.0], [3.0, float("nan")]], "features must be finite, got nan in row 1, column 1"),
+    ],
+)
+def test_features_that_are_no_table_of_numbers_are_refused(features: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Standardised.fit(features)  # type: ignore[arg-type]
+
+
+def test_wrong_use_is_named() -> None:
+    with pytest.raises(NotEnoughData, match="at least 1 event"):
+        Standardised.fit(np.empty((0, 2)))
+    with pytest.raises(InputError, match="dimensions must be at least 1, got 0"):
+        PrincipalComponents.fit(drawn(), 0)
+    with pytest.raises(InputError, match="the feature map is of 6 features, got 2"):
+        PrincipalComponents.fit(drawn()).apply([[1.0, 2.0]])
