@@ -3,6 +3,7 @@
 import calibration
 import numpy as np
 import relplot.metrics
+from model_diagnostics.scoring import LogLoss, SquaredError, decompose
 from numpy.typing import NDArray
 from sklearn.calibration import calibration_curve
 
@@ -41,3 +42,15 @@ def surrogate_intce_of_relplot(p: Floats, y: Floats, seed: int) -> float:
     """A hundred drawn shifts for each width."""
     np.random.seed(seed)  # noqa: NPY002 - the generator that relplot draws from
     return float(relplot.metrics.intCE_rand(p, y))
+
+
+def smoothed_ece_of_relplot(p: Floats, y: Floats) -> float:
+    """SmECE: a kernel-smoothed ECE, and another measure than smCE."""
+    return float(relplot.smECE(p, y))
+
+
+def decomposition_of_model_diagnostics(p: Floats, y: Floats, score: str) -> dict[str, float]:
+    """Miscalibration, discrimination and uncertainty of the ``brier`` or ``log_loss`` score."""
+    scoring = {"brier": SquaredError, "log_loss": LogLoss}[score]
+    row = decompose(y, p, scoring_function=scoring()).to_dicts()[0]
+    return {part: float(row[part]) for part in ("miscalibration", "discrimination", "uncertainty")}
