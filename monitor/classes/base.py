@@ -13,6 +13,9 @@ from monitor.scores import ClassTable
 Outcomes = NDArray[np.int32]
 """Drawn outcomes, shape (draws, n)."""
 
+Weights = NDArray[np.float64]
+"""Drawn weights of the events, shape (draws, n)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -60,6 +63,9 @@ class ClassMeasure:
     draws
         ``value`` of many drawn outcomes at once, (table, outcomes (draws, n)) -> (draws,): of row d it is that of the
         table's predictions with these outcomes.
+    norms
+        Where the measure is a semi-norm of the residuals e_y - p: that of the residuals times each row of weights,
+        (table, weight (draws, n)) -> (draws,). With every weight 1 it is the value. The interval follows from it.
     findings
         Value and uncertainty at once, where there is theory that is better than draws.
     rank
@@ -72,6 +78,7 @@ class ClassMeasure:
     unit: Unit
     value: Callable[[ClassTable], float]
     draws: Callable[[ClassTable, Outcomes], NDArray[np.float64]]
+    norms: Callable[[ClassTable, Weights], NDArray[np.float64]] | None = None
     findings: Callable[[ClassTable], Findings] | None = None
     rank: int = 100
 

@@ -2,14 +2,15 @@
 
 import heapq
 import operator
+from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, require_rows
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
 from monitor.errors import InputError
-from monitor.kernels.class_bins import distances_of_draws
+from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
 from monitor.measures.checks import require_choice
 from monitor.scores import ClassTable
 
@@ -80,14 +81,27 @@ def canonical_ece(
     >>> round(canonical_ece(table, min_size=3), 6)  # one bin: means .4, .367 and .233 against a third each
     0.1
     """
-    groups = _groups(table, bins, min_size, max_bins, n_bins)
-    return float(_distances(table, groups, table.outcome[None].astype(np.int32), distance)[0])
+    require_choice("distance", distance, get_args(Distance))
+    require_choice("bins", bins, get_args(VectorBins))
+    if bins == "median_variance":
+        groups = median_variance_bins(table, min_size, max_bins)
+    else:
+        groups = equal_width_bins(table, n_bins)
+    binned = _Binned.of(table, groups)
+    return float(binned.errors(binned.residuals(table.outcome[None].astype(np.int32)), distance)[0])
 
 
 def canonical_ece_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
     """:func:`canonical_ece` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    groups = median_variance_bins(table, DEFAULT_MIN_SIZE)
-    return _distances(table, groups, outcomes, "total_variation")
+    binned = _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE))
+    return binned.errors(binned.residuals(outcomes), "total_variation")
+
+
+def canonical_ece_norms(table: ClassTable, weight: Weights) -> NDArray[np.float64]:
+    """:func:`canonical_ece` as a norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
+    binned = _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE))
+    residual = weighted_residuals(binned.bins, table.residual, weight, binned.sums.size)
+    return binned.errors(residual.reshape(-1, *binned.sums.shape), "total_variation")
 
 
 def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None = None) -> NDArray[np.int32]:
@@ -142,23 +156,43 @@ def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
     return np.unique(interval, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
 
 
-def _groups(table: ClassTable, bins: VectorBins, min_size: int, max_bins: int | None, n_bins: int) -> NDArray[np.int32]:
-    require_choice("bins", bins, get_args(VectorBins))
-    if bins == "median_variance":
-        return median_variance_bins(table, min_size, max_bins)
-    return equal_width_bins(table, n_bins)
+@dataclass(frozen=True, slots=True)
+class _Binned:
+    """Predictions in bins.
 
+    Attributes
+    ----------
+    bins
+        int32, shape (n, K): the place of each probability in ``sums``, row by row.
+    counts
+        float64, shape (B,): predictions of each bin.
+    sums
+        float64, shape (B, K): their sum.
+    """
 
-def _distances(
-    table: ClassTable, groups: NDArray[np.int32], outcomes: Outcomes, distance: Distance
-) -> NDArray[np.float64]:
-    require_choice("distance", distance, get_args(Distance))
-    size = int(groups.max()) + 1
-    sums = np.zeros((size, table.classes))
-    np.add.at(sums, groups, table.prediction)
-    counts = np.bincount(groups, minlength=size).astype(np.float64)
-    found = distances_of_draws(groups, outcomes, sums, counts, distance == "squared_euclidean")
-    return np.asarray(found / 2.0 if distance == "total_variation" else found)
+    bins: NDArray[np.int32]
+    counts: NDArray[np.float64]
+    sums: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: ClassTable, groups: NDArray[np.int32]) -> "_Binned":
+        size = int(groups.max()) + 1
+        sums = np.zeros((size, table.classes))
+        np.add.at(sums, groups, table.prediction)
+        bins = (groups[:, None] * table.classes + np.arange(table.classes)).astype(np.int32)
+        return cls(bins, np.bincount(groups, minlength=size).astype(np.float64), sums)
+
+    def residuals(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        """Each bin's sum of outcome - prediction, (draws, n) -> (draws, B, K)."""
+        return np.asarray(hits_of_draws(self.bins, outcomes, self.sums.size).reshape(-1, *self.sums.shape) - self.sums)
+
+    def errors(self, residual: NDArray[np.float64], distance: Distance) -> NDArray[np.float64]:
+        """The measure of each row of residuals, (draws, B, K) -> (draws,)."""
+        if distance == "squared_euclidean":
+            return np.asarray(((residual**2).sum(axis=2) / self.counts).sum(axis=1) / self.counts.sum())
+        # n_b cancels: a bin's means are never formed.
+        city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
+        return np.asarray(city_block / 2.0 if distance == "total_variation" else city_block)
 
 
 def _whole(name: str, value: int) -> int:
@@ -179,6 +213,7 @@ MEASURES: Final = (
         unit="ratio",
         value=canonical_ece,
         draws=canonical_ece_draws,
+        norms=canonical_ece_norms,
         rank=20,
     ),
 )

@@ -1,6 +1,5 @@
 """The general calibration error: 32 measures from five choices."""
 
-import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product, starmap
@@ -9,9 +8,10 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, require_rows
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.class_bins import hits_of_draws
+from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
+from monitor.measures.bins import whole_bins
 from monitor.measures.checks import require_choice
 from monitor.scores import ClassTable, ScoreTable
 
@@ -137,14 +137,25 @@ def gce(
     0.4
     """
     member = GceMember(bins, probabilities, class_conditional, threshold, norm)
-    return float(_Binned.of(table, member, n_bins).errors(table.outcome[None].astype(np.int32), norm)[0])
+    binned = _Binned.of(table, member, n_bins)
+    return float(binned.errors(binned.residuals(table.outcome[None].astype(np.int32)), norm)[0])
 
 
 def gce_draws(
     table: ClassTable, outcomes: Outcomes, member: GceMember, *, n_bins: int = DEFAULT_N_BINS
 ) -> NDArray[np.float64]:
     """:func:`gce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    return _Binned.of(table, member, n_bins).errors(outcomes, member.norm)
+    binned = _Binned.of(table, member, n_bins)
+    return binned.errors(binned.residuals(outcomes), member.norm)
+
+
+def gce_norms(
+    table: ClassTable, weight: Weights, member: GceMember, *, n_bins: int = DEFAULT_N_BINS
+) -> NDArray[np.float64]:
+    """:func:`gce` as a semi-norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
+    binned = _Binned.of(table, member, n_bins)
+    residual = weighted_residuals(binned.bins, table.residual, weight, binned.counts.size)
+    return binned.errors(residual.reshape(-1, *binned.counts.shape), member.norm)
 
 
 def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[GceMember, float]:
@@ -158,15 +169,15 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
         The table is empty.
     """
     require_rows(table, "GCE")
-    outcome = table.outcome[None].astype(np.int32)
     result = {}
     for member in FAMILY[::2]:
         try:
             binned = _Binned.of(table, member, n_bins)
         except NotEnoughData:
             continue
+        residual = binned.residuals(table.outcome[None].astype(np.int32))
         for each in (member, member._replace(norm=2)):
-            result[each] = float(binned.errors(outcome, each.norm)[0])
+            result[each] = float(binned.errors(residual, each.norm)[0])
     return result
 
 
@@ -235,10 +246,14 @@ class _Binned:
             np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
         )
 
-    def errors(self, outcomes: Outcomes, norm: GceNorm) -> NDArray[np.float64]:
-        """The measure of each row of outcomes, (draws, n) -> (draws,)."""
-        hits = hits_of_draws(self.bins, outcomes, self.counts.size).reshape(-1, *self.counts.shape)
-        residual = np.abs(hits - self.sums)
+    def residuals(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        """Each bin's sum of outcome - probability, (draws, n) -> (draws, groups, n_bins)."""
+        hits = hits_of_draws(self.bins, outcomes, self.counts.size)
+        return np.asarray(hits.reshape(-1, *self.counts.shape) - self.sums)
+
+    def errors(self, residual: NDArray[np.float64], norm: GceNorm) -> NDArray[np.float64]:
+        """The measure of each row of residuals, (draws, groups, n_bins) -> (draws,)."""
+        residual = np.abs(residual)
         if norm == 1:
             gaps = residual  # n_b cancels: the bins' means are never formed, so an empty bin needs no case
         else:
@@ -279,12 +294,7 @@ def _check(member: GceMember, n_bins: int) -> None:
     require_choice("norm", member.norm, get_args(GceNorm))
     if not 0.0 <= member.threshold < 1.0:
         raise InputError(f"threshold must be at least 0 and below 1, got {member.threshold}")
-    try:
-        size = operator.index(n_bins)
-    except TypeError:
-        raise InputError(f"n_bins must be a whole number, got {n_bins!r}") from None
-    if size < 1:
-        raise InputError(f"n_bins must be at least 1, got {size}")
+    whole_bins(n_bins)
 
 
 def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
@@ -298,6 +308,7 @@ def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
         unit="ratio",
         value=lambda table: gce(table, **options),
         draws=lambda table, outcomes: gce_draws(table, outcomes, member),
+        norms=lambda table, weight: gce_norms(table, weight, member),
         rank=rank,
     )
 

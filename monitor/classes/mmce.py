@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, require_rows
-from monitor.kernels.class_bins import hits_of_draws
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
+from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
 from monitor.kernels.laplace import laplace_quadratic_forms
 from monitor.measures import kce
 from monitor.scores import ClassTable
@@ -59,14 +59,29 @@ def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
 
 def mmce_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
     """:func:`mmce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
+    score, count, rows = _top_rows(table)
+    return _norm(score, hits_of_draws(rows, outcomes, score.size) - count * score, table.rows)
+
+
+def mmce_norms(table: ClassTable, weight: Weights) -> NDArray[np.float64]:
+    """:func:`mmce` as a norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
+    score, _, rows = _top_rows(table)
+    return _norm(score, weighted_residuals(rows, table.residual, weight, score.size), table.rows)
+
+
+def _top_rows(table: ClassTable) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
+    """The distinct confidences, ascending; how often each occurs; and the place of each top probability, (n, K)."""
     events = np.arange(table.rows)
     top = np.argmax(table.prediction, axis=1)
     score, row, count = np.unique(table.prediction[events, top], return_inverse=True, return_counts=True)
-    bins = np.full(table.prediction.shape, -1, np.int32)
-    bins[events, top] = row
-    residual = hits_of_draws(bins, outcomes, score.size) - count * score
+    rows = np.full(table.prediction.shape, -1, np.int32)
+    rows[events, top] = row
+    return score, count, rows
+
+
+def _norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     square = laplace_quadratic_forms(score, residual, DEFAULT_WIDTH)
-    return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.rows)
+    return np.asarray(np.sqrt(np.maximum(0.0, square)) / n)
 
 
 MEASURES: Final = (
@@ -77,6 +92,7 @@ MEASURES: Final = (
         unit="ratio",
         value=mmce,
         draws=mmce_draws,
+        norms=mmce_norms,
         rank=30,
     ),
 )

@@ -68,44 +68,36 @@ def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: in
 
 
 @njit(cache=True, nogil=True)
-def distances_of_draws(
-    bins: NDArray[np.int32],
-    outcomes: NDArray[np.int32],
-    sums: NDArray[np.float64],
-    counts: NDArray[np.float64],
-    squared: bool,
+def weighted_residuals(
+    bins: NDArray[np.int32], residual: NDArray[np.float64], weight: NDArray[np.float64], size: int
 ) -> NDArray[np.float64]:
-    """Mean over the events of the distance between the mean prediction and the class frequencies of their bin.
+    """Sums over each bin of weighted residuals.
 
     Parameters
     ----------
     bins
-        int32, shape (n,): the bin of each prediction.
-    outcomes
-        int32, shape (draws, n).
-    sums
-        float64, shape (B, K): sum of the predictions of each bin.
-    counts
-        float64, shape (B,): predictions of each bin, 1 at least.
-    squared
-        Whether the distance is the squared Euclidean one rather than the city block's.
+        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+    residual
+        float64, shape (n, K).
+    weight
+        float64, shape (draws, n): of each event.
+    size
+        Number of bins.
 
     Returns
     -------
-    float64, shape (draws,)
+    float64, shape (draws, size)
     """
-    draws, n = outcomes.shape
-    result = np.empty(draws)
+    draws = weight.shape[0]
+    n, classes = bins.shape
+    result = np.zeros((draws, size))
     for draw in range(draws):
-        residual = -sums
         for i in range(n):
-            residual[bins[i], outcomes[draw, i]] += 1.0
-        total = 0.0
-        for b in range(residual.shape[0]):
-            distance = 0.0
-            for k in range(residual.shape[1]):
-                distance += residual[b, k] * residual[b, k] if squared else abs(residual[b, k])
-            # n_b d(mean prediction, frequencies): the city block's distance is homogeneous, so n_b cancels.
-            total += distance / counts[b] if squared else distance
-        result[draw] = total / n
+            factor = weight[draw, i]
+            if factor == 0.0:
+                continue
+            for k in range(classes):
+                found = bins[i, k]
+                if found >= 0:
+                    result[draw, found] += factor * residual[i, k]
     return result

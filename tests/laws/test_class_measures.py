@@ -76,6 +76,20 @@ def test_many_draws_at_once_are_one_by_one(measure: ClassMeasure) -> None:
 
 
 @every_measure
+@given(seed=st.integers(0, 20), factor=st.floats(-3.0, 3.0))
+def test_a_norm_is_the_value_and_a_semi_norm(measure: ClassMeasure, seed: int, factor: float) -> None:
+    if measure.norms is None:
+        assert measure.findings is not None  # there must be some way to an interval
+        return
+    table = ClassTable.from_events(*simulated(seed, 40, 3, 1.5))
+    one, other = np.ones(40), np.cos(np.arange(40.0))
+    value, scaled, moved, by = measure.norms(table, np.stack([one, factor * one, one + other, other]))
+    assert value == pytest.approx(measure.value(table), rel=1e-9, abs=1e-12)
+    assert scaled == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
+    assert moved <= value + by + 1e-12
+
+
+@every_measure
 def test_findings_are_of_the_value(measure: ClassMeasure) -> None:
     if measure.findings is None:
         assert measure.name != "skce"
