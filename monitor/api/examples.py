@@ -40,10 +40,12 @@ _REPORT: Final[dict[str, Any]] = {
         },
     },
     "insufficient": None,
+    "omitted": {},
+    "decomposition": {"brier": {"miscalibration": 0.0021, "discrimination": 0.0312, "uncertainty": 0.1422}},
     "diagnosis": {
         "verdict": "prior_shift",
         "sentence": "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to every "
-        "logit, which divides the odds by 1.30; beyond that the predictions are sound, and no refit is needed.",
+        "logit, which multiplies the odds by 0.77; beyond that no fault is seen, and no refit is needed.",
         "p_value": 2.1e-24,
         "offset": -0.2612,
         "offset_error": 0.0233,
@@ -51,6 +53,7 @@ _REPORT: Final[dict[str, Any]] = {
         "slope_error": 0.019,
         "error": 0.0317,
         "error_after_offset": 0.0024,
+        "logit_error_after_offset": 0.018,
         "prior_shift_p_value": 0.41,
     },
 }

@@ -37,18 +37,29 @@ class MeasureBody(Body):
     )
 
 
+class DecompositionBody(Body):
+    """A proper score in parts: score = miscalibration - discrimination + uncertainty."""
+
+    miscalibration: float = Field(description="what isotonic recalibration takes off the score")
+    discrimination: float = Field(description="by how much recalibrated predictions are better than the prevalence")
+    uncertainty: float = Field(description="the score of the prevalence")
+
+
 class DiagnosisBody(Body):
-    """Is it the prior or the model? Logits are z = logit p."""
+    """Is it the prior or the model? Logits are z = logit p. What is null could not be had from these data."""
 
     verdict: Verdict
     sentence: str = Field(description="what was found, and what to do about it")
     p_value: float | None = Field(description="combined p-value of the tests of calibration")
     offset: float | None = Field(description="b of sigmoid(z + b): what has to be added to every logit")
     offset_error: float | None = Field(description="its standard error")
-    slope: float | None = Field(description="a of sigmoid(a z + b): below 1 where the model is too sure")
+    slope: float | None = Field(description="a of sigmoid(a z + c): below 1 where the model is too sure")
     slope_error: float | None = Field(description="its standard error")
     error: float | None = Field(description="smCE as it is")
     error_after_offset: float | None = Field(description="smCE after the best offset")
+    logit_error_after_offset: float | None = Field(
+        description="root mean square by which logits are off after the best offset, less what chance adds"
+    )
     prior_shift_p_value: float | None = Field(description="of the hypothesis that all there is is a prior shift")
 
 
@@ -69,6 +80,10 @@ class ReportBody(Body):
     label_coverage: float | None = Field(description="n / predictions")
     measures: dict[str, MeasureBody] = Field(description="by name; empty where the data is insufficient")
     insufficient: str | None = Field(description="why there are no measures, or null")
+    omitted: dict[str, str] = Field(description="measures that were asked for and are not there: name, and why")
+    decomposition: dict[str, DecompositionBody] = Field(
+        description="proper scores in parts: brier and log_loss, where they are finite"
+    )
     diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
 
 

@@ -48,7 +48,8 @@ class Minimum:
             return f"only {n:g} of at least {self.events} predictions have an outcome"
         for name, value, least in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
             if value < least:
-                return f"{f'only {value:g}' if value else 'no'} {name}: at least {least} are needed"
+                counted = f"only {value:g} {name}" if value else f"no {name}"
+                return f"{counted.removesuffix('s') if value == 1 else counted}: at least {least} are needed"
         return None
 
 
@@ -59,10 +60,11 @@ stands beside its interval and its level under calibration. One event alone has 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a table says of calibration: measures by name, or why there are none."""
+    """What a table says of calibration: measures by name, or why there are none, and why some are left out."""
 
     measures: Mapping[str, MeasureResult] = field(default_factory=dict)
     insufficient: str | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
 
 def assess(
@@ -84,7 +86,7 @@ def assess(
         m rows.
     measures
         Those wanted, by name. One that is not defined on this table (TCE on weights, or a value that is not finite)
-        is left out of the result.
+        is left out of the result, which says why.
     minimum
         How much must be known; ``Minimum()`` if left out.
     draws
@@ -113,21 +115,22 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
     if shortfall is not None:
         return Assessment(insufficient=shortfall)
     results: dict[str, MeasureResult] = {}
-    reasons: list[str] = []
+    omitted: dict[str, str] = {}
     for name, measure in measures.items():
         if measure.needs_whole_counts and table.weighted:
-            reasons.append(f"{name} needs whole counts, not weights")
+            omitted[name] = "needs whole counts, not weights"
             continue
         try:
             value = measure.value(table)
         except NotEnoughData as error:
-            reasons.append(str(error))
+            omitted[name] = str(error)
             continue
         if not isfinite(value):
-            reasons.append(f"{name} is not finite on these predictions")
+            omitted[name] = "not finite on these data"
             continue
         results[name] = MeasureResult(value, measure.unit)
-    return Assessment(results, None if results else "; ".join(reasons) or "no measure is asked for")
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
+    return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
 
 
 def with_uncertainty(assessment: Assessment, found: Mapping[str, Uncertainty]) -> Assessment:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.evaluation.assess import GIVEN, Minimum, assess
+from monitor.evaluation.diagnosis import diagnosed
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
@@ -95,7 +96,7 @@ def evaluate(
     table = ScoreTable.from_events(prediction[known], outcome[known], None if weights is None else weights[known])
     assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed, progress=progress)
     n = int(np.count_nonzero(known))
-    return Report(
+    report = Report(
         model=model,
         version=version,
         segment=segment,
@@ -109,7 +110,9 @@ def evaluate(
         mean_prediction=table.mean_prediction if table.rows else None,
         measures=assessment.measures,
         insufficient=assessment.insufficient if prediction.size else "there are no predictions",
+        omitted=assessment.omitted,
     )
+    return diagnosed(report, table, draws=draws, seed=seed)
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[np.float64]:

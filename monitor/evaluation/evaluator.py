@@ -12,6 +12,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
 from monitor.evaluation.assess import Assessment, Minimum, assess, point_values, with_uncertainty
 from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of
+from monitor.evaluation.diagnosis import diagnosed
 from monitor.evaluation.lookup import current_version, find_series, listed
 from monitor.evaluation.report import Report, ReportKey, Snapshot
 from monitor.evaluation.uncertainty import WINDOW_DRAWS, Uncertainty, uncertainty
@@ -296,7 +297,7 @@ class Evaluator:
         values = {name: result.value for name, result in entry.report.measures.items()}
         entry.uncertainty = uncertainty(entry.table, chosen, values, draws=self._draws)
         renewed = with_uncertainty(Assessment(entry.report.measures), entry.uncertainty)
-        entry.report = replace(entry.report, measures=renewed.measures)
+        entry.report = diagnosed(replace(entry.report, measures=renewed.measures), entry.table, draws=self._draws)
 
     def _evaluated(self, key: ReportKey, window: Window, watermark_ms: int, number: int) -> _Entry:
         """The entry of a report, taken over where its panes are those of the last evaluation, of the same time."""
@@ -321,13 +322,18 @@ class Evaluator:
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
         report = _report(key, found, table, with_uncertainty(assessment, carried))
+        if not report.measures:
+            report = diagnosed(report, table, draws=self._draws)
+        elif before is not None and before.report.measures:
+            # What was said up to now stands until it is renewed, as intervals and levels do.
+            report = replace(report, diagnosis=before.report.diagnosis, decomposition=before.report.decomposition)
         since = before.stale_since if before is not None and before.table is not None else number
         return _Entry(revision, fingerprint, report, carried, table if report.measures else None, since)
 
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()
         assessment = assess(table, measures=self._measures, minimum=self._minimum, draws=self._draws)
-        return _report(key, found, table, assessment)
+        return diagnosed(_report(key, found, table, assessment), table, draws=self._draws)
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
         whole_models_first = sorted(series, key=lambda each: (each.segment != ALL, each))
@@ -369,6 +375,7 @@ def _report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assess
         mean_prediction=table.mean_prediction if n else None,
         measures=assessment.measures,
         insufficient=assessment.insufficient,
+        omitted=assessment.omitted,
     )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
 from monitor.events.model import SeriesKey
+from monitor.measures import Decomposition
 from monitor.measures.base import Unit
 
 
@@ -42,7 +44,7 @@ class MeasureResult:
 
 
 class Verdict(StrEnum):
-    """What is wrong with a model, if anything."""
+    """What is wrong with a model, if anything: the one set of words of the command line, REST, pages and Prometheus."""
 
     CALIBRATED = "calibrated"
     PRIOR_SHIFT = "prior_shift"
@@ -50,10 +52,18 @@ class Verdict(StrEnum):
     BOTH = "both"
     INSUFFICIENT = "insufficient_data"
 
+    @property
+    def words(self) -> str:
+        """As people read it: ``prior shift``."""
+        return _WORDS.get(self.value, self.value.replace("_", " "))
+
+
+_WORDS: Final = {"both": "prior shift and shape miscalibration"}
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Is it the prior or the model? Logits are z = logit p.
+    """Is it the prior or the model? Logits are z = logit p. What is None could not be had from these data.
 
     Attributes
     ----------
@@ -66,9 +76,11 @@ class Diagnosis:
     offset, offset_error
         b of sigmoid(z + b), what has to be added to every logit, and its standard error.
     slope, slope_error
-        a of sigmoid(a z + b), below 1 where the model is too sure, and its standard error.
+        a of sigmoid(a z + c), below 1 where the model is too sure, and its standard error.
     error, error_after_offset
         smCE as it is, and of the predictions after the best offset alone.
+    logit_error_after_offset
+        Root mean square by which logits are off after the best offset, less what chance adds to it.
     prior_shift_p_value
         Of the hypothesis that all there is is a shift of the prior.
     """
@@ -82,6 +94,7 @@ class Diagnosis:
     slope_error: float | None = None
     error: float | None = None
     error_after_offset: float | None = None
+    logit_error_after_offset: float | None = None
     prior_shift_p_value: float | None = None
 
 
@@ -101,6 +114,10 @@ class Report:
         By name; empty when ``insufficient``.
     insufficient
         Why there are no measures, in words, or None.
+    omitted
+        Measures that were asked for and are not there: name -> why, in words.
+    decomposition
+        Proper scores in parts: ``brier`` and ``log_loss``, where they are finite.
     diagnosis
         Whether it is the prior or the model; None where it was not asked for or is not there yet.
     """
@@ -118,6 +135,8 @@ class Report:
     mean_prediction: float | None
     measures: Mapping[str, MeasureResult] = field(default_factory=dict)
     insufficient: str | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    decomposition: Mapping[str, Decomposition] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
 
     @property
@@ -154,11 +173,20 @@ class Report:
                     "null_mean": result.null_mean,
                     "null_q95": result.null_q95,
                     "p_value": result.p_value,
-                    "error_bound": result.error_bound,
+                    "error_bound": _finite(result.error_bound),
                 }
                 for name, result in self.measures.items()
             },
             "insufficient": self.insufficient,
+            "omitted": dict(self.omitted),
+            "decomposition": {
+                score: {
+                    "miscalibration": parts.miscalibration,
+                    "discrimination": parts.discrimination,
+                    "uncertainty": parts.uncertainty,
+                }
+                for score, parts in self.decomposition.items()
+            },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
         }
 
@@ -199,6 +227,11 @@ class Snapshot:
     current_versions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: a bound that bounds nothing is none."""
+    return value if value is not None and isfinite(value) else None
 
 
 def _rfc3339(milliseconds: int | None) -> str | None:

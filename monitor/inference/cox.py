@@ -197,7 +197,7 @@ class _Data:
     def information(self, eta: Floats) -> Floats:
         """What each row tells of its logit, shape (m,)."""
         q = expit(eta)
-        return (self.positives + self.negatives) * q * (1.0 - q)
+        return np.asarray((self.positives + self.negatives) * q * (1.0 - q))
 
     def covariance(self, eta: Floats, size: int) -> Floats:
         """Of the estimates of the constant and, for a size of 2, of the factor of z, where the logits are ``eta``.

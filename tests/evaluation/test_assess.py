@@ -127,7 +127,7 @@ def test_a_measure_that_is_not_defined_is_left_out() -> None:
     assert found.insufficient is None
     found = assess(raw, measures=undefined)
     assert found.measures == {}
-    assert found.insufficient == "kce wants more; smce is not finite on these predictions"
+    assert found.insufficient == "kce: kce wants more; smce: not finite on these data"
 
 
 def test_data_that_is_handed_over_is_measured_from_two_outcomes_on() -> None:

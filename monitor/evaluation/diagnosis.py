@@ -1,0 +1,206 @@
+"""Is it the prior or the model? The verdict on a table, with the evidence and the size of the fault together."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from monitor.evaluation.assess import Minimum
+from monitor.evaluation.report import Diagnosis, Report, Verdict
+from monitor.inference.combined import calibration_test
+from monitor.inference.cox import Cox, fit_cox
+from monitor.inference.prevalence import PriorShift, prior_shift
+from monitor.inference.resampling import resampled
+from monitor.measures import Decomposition, corp_decomposition
+from monitor.measures.corp import Score
+from monitor.scores import ScoreTable
+
+LEVEL: Final = 0.01
+"""A p-value up to this is evidence. Windows are looked at again and again, so it is stricter than the usual .05."""
+
+TOLERANCE: Final = 0.05
+"""Errors of the logits up to this are too small to matter, however certain they are: they change odds by 5%."""
+
+LEAST: Final = Minimum(events=50, positives=5, negatives=5)
+"""With less nothing is said: an offset is uncertain by some 0.9 logits with five positives, and the tests are not to be
+relied on. Of weights, as many events count as they are worth."""
+
+_SCORES: Final[tuple[Score, ...]] = ("brier", "log_loss")
+_INTERVAL: Final = 1.96
+"""Standard errors to either side in a 95% interval."""
+
+
+class _Found(NamedTuple):
+    fit: Cox
+    p_value: float
+    shift: PriorShift
+
+
+def diagnosed(report: Report, table: ScoreTable, *, draws: int, seed: int | None = None) -> Report:
+    """The report with its diagnosis and with its scores in parts.
+
+    Parameters
+    ----------
+    table
+        What the report is of; m rows.
+    draws
+        Resamples for the diagnosis; with 0 there is none, but where there is too little data for any.
+    seed
+        Of the resamples; the table's content if left out.
+    """
+    if report.insufficient is not None:
+        return replace(report, diagnosis=_insufficient(report.insufficient), decomposition={})
+    diagnosis = diagnose(table, draws=draws, seed=seed) if draws else None
+    return replace(report, diagnosis=diagnosis, decomposition=decompose(table))
+
+
+def decompose(table: ScoreTable) -> Mapping[str, Decomposition]:
+    """The proper scores in parts, those that are finite."""
+    parts = {score: corp_decomposition(table, score) for score in _SCORES}
+    return {score: each for score, each in parts.items() if math.isfinite(each.score)}
+
+
+def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagnosis:
+    """Tell a shift of the prior from a fault of shape.
+
+    There is a fault where the tests together say so (p <= .01) and the logits are off by more than .05, which is told
+    by two numbers: the best offset b, and what remains after it. Each counts if its own test says so too; if the tests
+    together are sure of a fault and neither alone is, the one counts that has the smaller p-value.
+
+    Parameters
+    ----------
+    table
+        m rows. One of more rows than the grid has cells is put on the grid first.
+    draws
+        Resamples, at least 19.
+    seed
+        Of the resamples; the table's content if left out.
+    """
+    cells = resampled(table, "a diagnosis")
+    shortfall = LEAST.shortfall(_in_events(cells))
+    if shortfall is not None:
+        return _insufficient(shortfall)
+    fit = fit_cox(cells)
+    found = _Found(fit, calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value, prior_shift(cells, fit=fit))
+    shift = found.shift
+    verdict = _verdict(found)
+    return Diagnosis(
+        verdict=verdict,
+        sentence=_sentence(verdict, found),
+        p_value=found.p_value,
+        offset=fit.offset,
+        offset_error=fit.offset_error,
+        slope=_finite(fit.slope),
+        slope_error=_finite(fit.slope_error),
+        error=shift.error,
+        error_after_offset=shift.error_after_offset,
+        logit_error_after_offset=shift.logit_error_after_offset,
+        prior_shift_p_value=shift.p_value,
+    )
+
+
+def offset_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
+    """95% interval of the offset, if there is one."""
+    return _interval(diagnosis.offset, diagnosis.offset_error)
+
+
+def slope_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
+    """95% interval of the slope, if there is one."""
+    return _interval(diagnosis.slope, diagnosis.slope_error)
+
+
+def _verdict(found: _Found) -> Verdict:
+    if found.p_value > LEVEL:
+        return Verdict.CALIBRATED
+    fit, shift = found.fit, found.shift
+    # Evidence of each fault, where it is large enough to matter.
+    p_values = {}
+    if abs(fit.offset) > TOLERANCE:
+        p_values[Verdict.PRIOR_SHIFT] = fit.offset_p_value
+    if shift.logit_error_after_offset > TOLERANCE:
+        p_values[Verdict.SHAPE] = shift.p_value
+    if not p_values:
+        return Verdict.CALIBRATED
+    sure = [fault for fault, p_value in p_values.items() if p_value <= LEVEL]
+    if len(sure) > 1:
+        return Verdict.BOTH
+    return sure[0] if sure else min(p_values, key=p_values.__getitem__)
+
+
+def _sentence(verdict: Verdict, found: _Found) -> str:
+    fit, shift = found.fit, found.shift
+    if verdict is Verdict.CALIBRATED:
+        if found.p_value > LEVEL:
+            limit = abs(fit.offset) + _INTERVAL * fit.offset_error
+            return (
+                f"No miscalibration beyond chance (p = {_p(found.p_value)}): {_frequencies(shift)}; an offset of the "
+                f"logits is smaller than {limit:.2f}."
+            )
+        return (
+            f"Miscalibrated beyond chance (p = {_p(found.p_value)}), but too little to matter: the logits are off by "
+            f"{fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to {TOLERANCE} "
+            "is tolerated. Nothing is to be done."
+        )
+    direction = "low" if fit.offset > 0.0 else "high"
+    if verdict is Verdict.PRIOR_SHIFT:
+        return (
+            f"Predictions are too {direction}: {_frequencies(shift)}. Add {fit.offset:+.2f} (give or take "
+            f"{_INTERVAL * fit.offset_error:.2f}) to every logit, which multiplies the odds by "
+            f"{math.exp(fit.offset):.2f}; beyond that no fault is seen, and no refit is needed."
+        )
+    shape = _shape(found)
+    if verdict is Verdict.SHAPE:
+        return f"Predictions {shape}. An offset does not repair it: recalibrate on recent data, or refit the model."
+    return (
+        f"Predictions are too {direction} ({_frequencies(shift)}) and {shape}. An offset of {fit.offset:+.2f} to every "
+        f"logit repairs the first alone and takes smCE from {shift.error:.3g} to {shift.error_after_offset:.3g}: "
+        "recalibrate on recent data, or refit the model."
+    )
+
+
+def _shape(found: _Found) -> str:
+    """The fault of shape, to follow the word predictions."""
+    fit, size = found.fit, found.shift.logit_error_after_offset
+    off = f"off by {size:.2f} in logits after the best offset"
+    if fit.slope is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
+        return f"are too high in parts of their range and too low in others ({off})"
+    kind = "too sure of themselves" if fit.slope < 1.0 else "not sure enough of themselves"
+    if not math.isfinite(fit.slope):
+        return f"are {kind} (they part the outcomes perfectly; {off})"
+    within = _INTERVAL * (fit.slope_error or 0.0)
+    return f"are {kind} (slope of the logits {fit.slope:.2f}, give or take {within:.2f}, where 1 is right; {off})"
+
+
+def _frequencies(shift: PriorShift) -> str:
+    return f"{_share(shift.mean_prediction)} predicted, {_share(shift.prevalence)} came true"
+
+
+def _insufficient(reason: str) -> Diagnosis:
+    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.")
+
+
+def _in_events(table: ScoreTable) -> ScoreTable:
+    """A weighted table with as many events as its weights are worth."""
+    if not table.weighted:
+        return table
+    squares = table.positive_squares + table.negative_squares
+    worth = table.total / float(squares.sum())
+    return replace(table, positives=worth * table.positives, negatives=worth * table.negatives)
+
+
+def _interval(value: float | None, error: float | None) -> tuple[float, float] | None:
+    if value is None or error is None:
+        return None
+    return value - _INTERVAL * error, value + _INTERVAL * error
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _share(value: float) -> str:
+    return f"{100.0 * value:.3g}%"
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}"
