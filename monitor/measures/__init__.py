@@ -20,6 +20,7 @@ from monitor.measures.ece import ece
 from monitor.measures.ece_quantile import ece_quantile
 from monitor.measures.intce import intce, intce_partition
 from monitor.measures.kce import kce
+from monitor.measures.kce_estimates import KceJackknife, kce_by_frequencies, kce_by_random_bins, kce_jackknife
 from monitor.measures.kce_logit import kce_logit
 from monitor.measures.log_loss import log_loss
 from monitor.measures.mce import mce
@@ -36,6 +37,7 @@ __all__ = [
     "REPORT_MEASURES",
     "WINDOW_MEASURES",
     "Decomposition",
+    "KceJackknife",
     "Measure",
     "Norms",
     "TceBins",
@@ -49,6 +51,9 @@ __all__ = [
     "intce",
     "intce_partition",
     "kce",
+    "kce_by_frequencies",
+    "kce_by_random_bins",
+    "kce_jackknife",
     "kce_logit",
     "log_loss",
     "mce",

@@ -62,7 +62,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
 
 MEASURE = Measure(
     name="ece_quantile",
-    title="ECE, equal mass",
+    title="equal-mass ECE",
     help="Expected calibration error over ten bins that hold equally many predictions.",
     unit="ratio",
     value=ece_quantile,

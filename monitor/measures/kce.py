@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from monitor.errors import InputError
+from monitor.errors import NotEnoughData
 from monitor.kernels.laplace import laplace_quadratic_form, laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events, require_positive
@@ -34,8 +34,9 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
         ``probability``: x = p. ``logit``: x = logit p, which has far more power at low prevalence.
     unbiased
         Return the unbiased estimate of the *square* of the error instead (SKCE), the sum over i != j divided by
-        n (n - 1). It is below 0 about as often as above where the model is calibrated, so no root is taken. In a table
-        of the grid the events of a cell count as lying at the means of its positives and of its negatives.
+        n (n - 1), or with weights by the sum of w_i w_j. It is below 0 about as often as above where the model is
+        calibrated, so no root is taken. In a table of the grid the events of a cell count as lying at the means of its
+        positives and of its negatives.
 
     Returns
     -------
@@ -47,8 +48,7 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     NotEnoughData
         The table is empty, or ``unbiased`` is asked of a single event.
     InputError
-        An option is wrong, or ``unbiased`` is asked of a weighted table: the single events' weights, which it would
-        need, are no longer known there.
+        An option is wrong.
 
     Notes
     -----
@@ -64,13 +64,14 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     """
     require_positive("bandwidth", bandwidth)
     require_choice("scale", scale, ("probability", "logit"))
-    if unbiased and table.weighted:
-        raise InputError("unbiased must be False for a weighted table: it needs the weight of each event")
     require_events(table, "kCE", least=2 if unbiased else 1)
     square = float(laplace_quadratic_form(kernel_location(table, scale), table.residual, bandwidth))
     n = table.total
     if unbiased:
-        return (square - _squared_residuals(table)) / (n * (n - 1.0))
+        pairs = n**2 - float(table.positive_squares.sum() + table.negative_squares.sum())
+        if pairs <= 0.0:  # a single event that has a weight
+            raise NotEnoughData("kCE needs at least 2 events, got 1")
+        return (square - float(squared_residuals(table).sum())) / pairs
     return math.sqrt(max(0.0, square)) / n
 
 
@@ -114,13 +115,23 @@ def kernel_location(table: ScoreTable, scale: Scale) -> NDArray[np.float64]:
     return table.score if scale == "probability" else np.asarray(logit(table.score))
 
 
-def _squared_residuals(table: ScoreTable) -> float:
-    """Sum of (y - p)^2 over the events."""
-    misses = table.positives - table.positive_sum
-    of_positives = np.divide(misses**2, table.positives, out=np.zeros(table.rows), where=table.positives > 0.0)
-    hits = table.negative_sum
-    of_negatives = np.divide(hits**2, table.negatives, out=np.zeros(table.rows), where=table.negatives > 0.0)
-    return float(of_positives.sum() + of_negatives.sum())
+def mean_residuals(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean residual of the positives and of the negatives of each row, both (m,); 0 where there are none."""
+    return (
+        np.divide(
+            table.positives - table.positive_sum,
+            table.positives,
+            out=np.zeros(table.rows),
+            where=table.positives > 0.0,
+        ),
+        np.divide(-table.negative_sum, table.negatives, out=np.zeros(table.rows), where=table.negatives > 0.0),
+    )
+
+
+def squared_residuals(table: ScoreTable) -> NDArray[np.float64]:
+    """Sum of (w (y - p))^2 over the events of each row, shape (m,)."""
+    of_positive, of_negative = mean_residuals(table)
+    return table.positive_squares * of_positive**2 + table.negative_squares * of_negative**2
 
 
 MEASURE = Measure(

@@ -232,6 +232,17 @@ def test_rintce_of_an_empty_table_is_not_enough() -> None:
 def test_unbiased_kce_needs_two_events() -> None:
     with pytest.raises(NotEnoughData, match="kCE needs at least 2 events, got 1"):
         kce(ScoreTable.from_events([0.5], [1]), unbiased=True)
+    with pytest.raises(NotEnoughData, match="kCE needs at least 2 events, got 1"):
+        kce(ScoreTable.from_events([0.5], [1], [3.0]), unbiased=True)
+
+
+def test_unbiased_kce_of_weights_leaves_out_the_pairs_of_an_event_with_itself() -> None:
+    weight = np.array([0.5, 2.0, 1.0, 3.0, 0.25, 1.0, 0.0, 1.5])
+    p = np.round(P, 1)  # with ties
+    pairs = [(i, j) for i in range(p.size) for j in range(p.size) if i != j]
+    total = sum(weight[i] * weight[j] * (Y[i] - p[i]) * (Y[j] - p[j]) * np.exp(-abs(p[i] - p[j])) for i, j in pairs)
+    expected = total / sum(weight[i] * weight[j] for i, j in pairs)
+    assert kce(ScoreTable.from_events(p, Y, weight), unbiased=True) == pytest.approx(expected, rel=1e-12)
 
 
 def test_wrong_options_are_named() -> None:
@@ -241,8 +252,6 @@ def test_wrong_options_are_named() -> None:
         kce(VECTOR, bandwidth=math.inf)
     with pytest.raises(InputError, match="scale must be one of 'probability', 'logit', got 'log'"):
         kce(VECTOR, scale="log")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="unbiased must be False for a weighted table"):
-        kce(ScoreTable.from_events(P, Y, np.full(8, 0.5)), unbiased=True)
     with pytest.raises(InputError, match="width must be a finite number above 0, got -1"):
         rintce(VECTOR, -1)
     with pytest.raises(InputError, match="bins must be one of 'equal_width', 'quantile', got 'even'"):
