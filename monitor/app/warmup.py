@@ -26,19 +26,25 @@ _EVENTS: Final = 1500
 _BATCH: Final = 1000
 """More than a new table holds, so that growing is among what is compiled."""
 _MODEL: Final = "warm-up"
+_OF_CLASSES: Final = "warm-up-classes"
+_CLASSES: Final = 5
+_POLICIES: Final = {
+    _MODEL: ModelPolicy(horizon_ms=60_000, lateness_ms=1000),
+    _OF_CLASSES: ModelPolicy(horizon_ms=60_000, lateness_ms=1000, classes=tuple("abcde")),
+}
 _STEP_MS: Final = 500
 _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 
 
 def warm_up(seed: int = 0) -> None:
-    """Send some events of a made-up model all the way: to a state at rest, back, and to a report with its intervals."""
+    """Send some events of made-up models all the way: to a state at rest, back, and to a report with its intervals."""
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
-        policy=lambda _: ModelPolicy(horizon_ms=60_000, lateness_ms=1000),
+        policy=_POLICIES.get,
         pane_retention_ms={window.slide_ms: 2 * _LENGTH_MS},
     )
-    decoder = Decoder()
+    decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
     messages = _messages(np.random.default_rng(seed))
@@ -78,6 +84,8 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
             continue
         messages.append(encode_prediction(_MODEL, str(event), time_ms, prediction))
         messages.append(encode_outcome(_MODEL, str(event), time_ms, outcome))
+        messages.append(encode_prediction(_OF_CLASSES, str(event), time_ms, rng.dirichlet(np.ones(_CLASSES))))
+        messages.append(encode_outcome(_OF_CLASSES, str(event), time_ms, event % _CLASSES))
     # Times that are not epoch milliseconds, and an outcome before its prediction, have kernels of their own.
     messages.append(encode_prediction(_MODEL, "rfc3339", "2023-11-14T22:13:20.5Z", 0.5))
     messages.append(encode_outcome(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 1))

@@ -38,7 +38,7 @@ def pieces(rows: bytes) -> list[bytes]:
     start = 0
     while start < entry.size:
         end = min(start + LARGEST_BYTES // JOURNAL_ROW.itemsize, entry.size)
-        while end < entry.size and entry[end] == VECTOR:
+        while start + 1 < end < entry.size and entry[end] == VECTOR:
             end -= 1
         result.append(rows[start * JOURNAL_ROW.itemsize : end * JOURNAL_ROW.itemsize])
         start = end

@@ -6,13 +6,25 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from monitor.app.outside import dead_letter_sender, make_connection
-from monitor.app.parts import make_partition_settings, make_policy, make_topics, make_windows, pane_retention_ms
+from monitor.app.parts import (
+    make_decoder,
+    make_partition_settings,
+    make_policy,
+    make_topics,
+    make_windows,
+    pane_retention_ms,
+)
+from monitor.clock import ManualClock
 from monitor.evaluation.windows import Window
-from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason
+from monitor.events.encode import encode_outcome
+from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason, RecordBatch
+from monitor.events.strata import Strata
 from monitor.settings import Settings
 from monitor.sources.base import Message
+from monitor.sources.log_format import LogRecord
 
 HOUR_MS = 3_600_000
 
@@ -36,6 +48,36 @@ def test_a_declared_model_differs_in_what_it_names_alone() -> None:
     assert policy("churn") == ModelPolicy(720 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
     assert policy("fraud") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=False, segments=())
     assert policy("another") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
+
+
+def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None:
+    models = {"declared": {"digits": {"classes": 3}, "pets": {"classes": ["cat", "dog"], "segments": ["region"]}}}
+    policy = make_policy(settings(models=models).models)
+    assert policy("digits") == ModelPolicy(24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"))
+    assert policy("pets") == ModelPolicy(24 * HOUR_MS, HOUR_MS, segments=("region",), classes=("cat", "dog"))
+    assert policy("another") == ModelPolicy(24 * HOUR_MS, HOUR_MS)
+    decoder = make_decoder(settings(models=models), ManualClock(0))
+    values = [encode_outcome(model, "1", 1_790_000_000_000, 2) for model in ("digits", "pets", "another")]
+    records = [LogRecord(at, 1_790_000_000_000, None, value, ()) for at, value in enumerate(values)]
+    decoded = decoder.decode(RecordBatch("events", 0, records, 3), Strata(policy), None)
+    assert [letter.offset for letter in decoded.dead_letters] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        (
+            {"declared": {"pets": {"classes": 2, "implied_negative": True}}},
+            "pets has classes, none of which is the neg",
+        ),
+        ({"defaults": {"implied_negative": True}, "declared": {"pets": {"classes": 2}}}, "set its implied_negative to"),
+        ({"declared": {"pets": {"classes": 2, "segments": ["class"]}}}, "it can have no segment key class"),
+        ({"defaults": {"segments": ["class"]}, "declared": {"pets": {"classes": 2}}}, "no segment key class"),
+    ],
+)
+def test_what_does_not_go_with_classes_is_refused(models: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        settings(models=models)
 
 
 def test_only_declared_models_may_be_all_there_are() -> None:

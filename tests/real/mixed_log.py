@@ -6,15 +6,16 @@ event, from the same log.
 """
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from monitor.events.model import Kind, ModelPolicy, SeriesKey, Stratum
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from tests.reference.naive_join import NaiveEvent, NaiveJoin
+from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 
 PREDICTIONS: Final = "predictions"
 OUTCOMES: Final = "outcomes"
@@ -23,10 +24,18 @@ SLIDE_MS: Final = 60_000
 START_MS: Final = 1_760_000_000_000
 SPAN_MS: Final = 7_200_000
 MODELS: Final = ("churn", "fraud", "credit")
+OF_CLASSES: Final = "triage"
+"""A model that tells classes apart; in a log that asks for it."""
+CLASSES: Final = ("green", "yellow", "orange", "red", "none")
 REGIONS: Final = ("eu", "us")
 GARBAGE: Final = (b"not json", b'{"type": "prediction"}', b'{"p": 7}', b"\xff\xfe", b"[]", b"")
 
 PaneId = tuple[int, SeriesKey]
+
+
+def policy_of(model: str) -> ModelPolicy:
+    """The policy of a model."""
+    return replace(POLICY, classes=CLASSES) if model == OF_CLASSES else POLICY
 
 
 @dataclass(frozen=True)
@@ -52,11 +61,14 @@ class MixedLog:
         How many partitions each topic has.
     seed
         Of everything random.
+    models
+        Whose events it holds.
     """
 
     size: int
     partitions: int = 4
     seed: int = 1
+    models: tuple[str, ...] = MODELS
     lines: list[LogLine] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,11 +81,18 @@ class MixedLog:
         delay = rng.exponential(200_000, predictions)
         draws = rng.random((predictions, 6))
         disorder = rng.exponential(3_000, (predictions, 2))
-        models = rng.integers(0, len(MODELS), predictions)
+        models = rng.integers(0, len(self.models), predictions)
         regions = rng.integers(0, len(REGIONS) + 1, predictions)
+        vectors = rng.dirichlet(np.ones(len(CLASSES)), predictions if OF_CLASSES in self.models else 0)
         versions = 1 + (np.arange(predictions) > predictions // 2)
         for at in range(predictions):
-            model, identifier = MODELS[models[at]], f"{self.seed:x}-{at:x}"
+            model, identifier = self.models[models[at]], f"{self.seed:x}-{at:x}"
+            vector: tuple[float, ...] = ()
+            truth, mistake = int(y[at]), 1 - int(y[at])
+            if model == OF_CLASSES:
+                # As printed: they add up to 1 only nearly.
+                vector = tuple(round(float(share), 4) for share in vectors[at])
+                truth, mistake = at % len(CLASSES), at // 7 % len(CLASSES)
             time_ms = int(made_ms[at])
             region = REGIONS[regions[at]] if regions[at] < len(REGIONS) else None
             event = NaiveEvent(
@@ -84,6 +103,7 @@ class MixedLog:
                 round(float(p[at]), 6),
                 version=str(versions[at]),
                 segments=() if region is None else (("region", region),),
+                vector=vector,
             )
             line = self._line(event)
             lost, twice, outcomes, corrected, held_up, garbage = draws[at].tolist()
@@ -94,16 +114,17 @@ class MixedLog:
                 written.append((arrives + 2e7 * twice, line))
             if outcomes < 0.9:
                 known_ms = time_ms + int(delay[at])
-                outcome = self._line(NaiveEvent(Kind.OUTCOME, model, identifier, known_ms, y=int(y[at])))
+                outcome = self._line(NaiveEvent(Kind.OUTCOME, model, identifier, known_ms, y=truth))
                 arrives_then = known_ms + float(disorder[at, 1])
                 written.append((arrives_then, outcome))
                 if corrected < 0.05:
-                    later = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms + 60_000, y=int(corrected < 0.03))
+                    right = mistake if vector else int(corrected < 0.03)
+                    later = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms + 60_000, y=right)
                     written.append((known_ms + 60_000, self._line(later)))
                 elif corrected < 0.08:
                     written.append((arrives_then + 5_000, outcome))
                 elif corrected < 0.09:
-                    older = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms - 10_000, y=1 - int(y[at]))
+                    older = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms - 10_000, y=mistake)
                     written.append((arrives_then + 5_000, self._line(older)))
             if garbage < 0.01:
                 bad = GARBAGE[at % len(GARBAGE)]
@@ -118,7 +139,7 @@ class MixedLog:
         if event.kind is Kind.OUTCOME:
             return LogLine(OUTCOMES, partition, event.id.encode(), f'{head},"y":{event.y}}}'.encode(), event)
         segments = "".join(f',"segments":{{"{key}":"{value}"}}' for key, value in event.segments)
-        body = f'{head},"p":{event.p!r},"version":"{event.version}"{segments}}}'
+        body = f'{head},"p":{list(event.vector) or event.p!r},"version":"{event.version}"{segments}}}'
         return LogLine(PREDICTIONS, partition, event.id.encode(), body.encode(), event)
 
     @cached_property
@@ -137,10 +158,10 @@ class MixedLog:
             for known in join.predictions.values():
                 event = known.event
                 start = event.time_ms - event.time_ms % SLIDE_MS
-                for series in Stratum(event.model, event.version, event.segments).series():
+                for series, score, label in binary_views(event, known.y, CLASSES):
                     scores, labels = grouped[start, series]
-                    scores.append(event.p)
-                    labels.append(known.y)
+                    scores.append(score)
+                    labels.append(label)
         panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
         return Expected(dict(counted), panes, sum(len(join.predictions) for join in joins))
 
@@ -152,6 +173,18 @@ class Expected:
     counters: dict[tuple[str, str], int]
     panes: dict[PaneId, GridTable]
     predictions: int
+
+
+def unjoined_as_one(counters: Mapping[tuple[str, str], int]) -> Counter[tuple[str, str]]:
+    """The counts, with the outcomes that have no prediction (any more) under one name.
+
+    Which name they have depends on when the last bucket was dropped: waiting or orphaned; and, for one that comes long
+    after its horizon, whether its prediction was still there to tell so.
+    """
+    merged = Counter(counters)
+    for fate in ("orphan", "after_horizon"):
+        merged["outcome", "early"] += merged.pop(("outcome", fate), 0)
+    return +merged
 
 
 def hash_of(text: str) -> int:

@@ -15,7 +15,7 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
-from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, SLIDE_MS
+from tests.real.mixed_log import CLASSES, OF_CLASSES, OUTCOMES, PREDICTIONS, SLIDE_MS, policy_of
 
 DAY_MS = 86_400_000
 
@@ -36,8 +36,8 @@ def pipeline(
     return Pipeline(
         source,
         store,
-        Decoder(),
-        partitions=PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={SLIDE_MS: DAY_MS}),
+        Decoder(classes={OF_CLASSES: len(CLASSES)}),
+        partitions=PartitionSettings(policy=policy_of, pane_retention_ms={SLIDE_MS: DAY_MS}),
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),
     )

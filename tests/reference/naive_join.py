@@ -28,11 +28,15 @@ def binary_views(event: NaiveEvent, y: int, classes: Sequence[str]) -> list[tupl
     stratum = Stratum(event.model, event.version, event.segments)
     if not event.vector:
         return [(series, event.p, y) for series in stratum.series()]
-    top = event.vector.index(max(event.vector))
-    views = [(series, event.vector[top], int(y == top) if y >= 0 else -1) for series in stratum.series()]
+    total = 0.0
+    for p in event.vector:
+        total += p
+    vector = [p / total for p in event.vector]
+    top = vector.index(max(vector))
+    views = [(series, vector[top], int(y == top) if y >= 0 else -1) for series in stratum.series()]
     for k, name in enumerate(classes):
         series = SeriesKey(event.model, event.version, f"class={name}")
-        views.append((series, event.vector[k], int(y == k) if y >= 0 else -1))
+        views.append((series, vector[k], int(y == k) if y >= 0 else -1))
     return views
 
 

@@ -1,12 +1,13 @@
-"""Durations and addresses as text."""
+"""Durations, addresses and classes as they are written."""
 
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from monitor.settings.values import format_duration, hide_password, parse_duration
+from monitor.settings.values import Classes, format_duration, hide_password, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,37 @@ def test_a_duration_is_shown_as_people_say_it(text: str, shown: str) -> None:
 )
 def test_a_password_in_an_address_is_hidden(address: str, shown: str) -> None:
     assert hide_password(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("written", "classes"),
+    [
+        (3, ("0", "1", "2")),
+        ([0, 1], ("0", "1")),
+        (["cat", "dog"], ("cat", "dog")),
+        ("cat, dog", ("cat", "dog")),
+        (1000, tuple(map(str, range(1000)))),
+    ],
+)
+def test_classes_are_names_or_a_number(written: object, classes: tuple[str, ...]) -> None:
+    assert TypeAdapter(Classes).validate_python(written) == classes
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        (1, "2 to 1000 classes, as their names or their number"),
+        (-3, "2 to 1000 classes"),
+        (10**12, "2 to 1000 classes"),
+        (["cat"], "2 to 1000 classes"),
+        (["cat", "dog", "cat"], "different classes, got 'cat' twice"),
+        (["cat", ""], "must not be empty"),
+        (["cat", "d\nog"], "control characters"),
+        (["cat", "d" * 129], "at most 128 characters"),
+        (True, "tuple"),
+        (2.0, "tuple"),
+    ],
+)
+def test_what_are_no_classes_is_refused(written: object, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        TypeAdapter(Classes).validate_python(written)

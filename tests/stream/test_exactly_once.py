@@ -10,8 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from monitor.stream.status import Phase
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import SLIDE_MS, SPAN_MS, START_MS, MixedLog
+from tests.real.mixed_log import MODELS, OF_CLASSES, SLIDE_MS, SPAN_MS, START_MS, MixedLog, unjoined_as_one
 from tests.real.produce import produce
 from tests.real.stream_worker import pipeline, topics
 
@@ -35,7 +34,7 @@ EVENTS = 1_000_000
 @pytest.fixture(scope="module")
 def log(kafka_broker: KafkaBroker) -> MixedLog:
     """The log, written to the broker."""
-    mixed = MixedLog(EVENTS)
+    mixed = MixedLog(EVENTS, models=(*MODELS, OF_CLASSES))
     for topic in topics(SUFFIX):
         kafka_broker.create_topic(topic, mixed.partitions)
     produce(kafka_broker.bootstrap, mixed.lines, SUFFIX)
@@ -62,18 +61,6 @@ def wait_for(log: MixedLog, instance: Pipeline, seconds: float = 120) -> None:
         assert instance.status.phase is not Phase.FAILED, instance.status.detail
         assert time.monotonic() < deadline, instance.status
         time.sleep(0.05)
-
-
-def unjoined_as_one(counters: Mapping[tuple[str, str], int]) -> Counter[tuple[str, str]]:
-    """The counts, with the outcomes that have no prediction (any more) under one name.
-
-    Which name they have depends on when the last bucket was dropped: waiting or orphaned; and, for one that comes long
-    after its horizon, whether its prediction was still there to tell so.
-    """
-    merged = Counter(counters)
-    for fate in ("orphan", "after_horizon"):
-        merged["outcome", "early"] += merged.pop(("outcome", fate), 0)
-    return +merged
 
 
 def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
