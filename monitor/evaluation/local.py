@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.evaluation.uncertainty import DRAWS
 from monitor.inference import NullLevel
 from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+
+DRAWS: Final = 199
+"""For the level under calibration, unless said otherwise: each draw costs as much as a tenth of the measures."""
 
 _EVIDENT: Final = 0.05
 """A p-value up to this is called more than chance."""
