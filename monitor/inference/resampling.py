@@ -21,8 +21,9 @@ LEAST_DRAWS: Final = 19
 CHUNK: Final = 200
 """Draws that are held at a time: of a whole grid of cells they take 8 MB, whatever the number asked for."""
 
-_PSEUDO_EVENTS: Final = 1.0
-"""Positives, and negatives, that the bootstrap adds where the model expects them."""
+_PSEUDO_EVENTS: Final = 2.0
+"""Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
+and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
 
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, in (0, 1]."""
@@ -152,9 +153,9 @@ def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Itera
     """Poisson bootstrap of the residuals: what v* - v_n is drawn as, times n; (chunk, m), chunk by chunk.
 
     Positives ~ Poisson(positives) and negatives ~ Poisson(negatives) a row, each with the mean residual of its kind. To
-    both, one event is added that is spread over the rows as the model expects it: where it expects few positives, and
-    fewer came, their number says too little of how much it varies, and none at all would say that it does not.
-    Weights vary as as many equal ones would.
+    both, two events are added that are spread over the rows as the model expects them: of five positives, say, the
+    number itself tells too little of how much it varies, and none at all would say that it does not. (Without them,
+    intervals of 500 events with 1% of positives cover .90 instead of .94.) Weights vary as as many equal ones would.
     """
     counts = table.counts
     weighed = []

@@ -10,7 +10,7 @@ from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
 from monitor.measures.smce import smce, smce_norms
-from monitor.measures.surrogate_intce import enclosing_means, surrogate_ends, surrogate_norms
+from monitor.measures.surrogate_intce import enclosing_floor, enclosing_means, surrogate_ends, surrogate_norms
 from monitor.scores import ScoreTable
 
 
@@ -102,8 +102,8 @@ def intce_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, f
     binned residuals plus the mean width over e.
     """
     _, upper = surrogate_ends(table, radius[1:])
-    width, mean = enclosing_means(table)
-    return max((smce(table) - radius[0]) / 2.0, float((width * (mean - radius[1:])).max())), upper
+    width, _ = enclosing_means(table)
+    return max((smce(table) - radius[0]) / 2.0, float((width * enclosing_floor(table, radius[1:])).max())), upper
 
 
 def error_bound(table: ScoreTable, value: float) -> float:

@@ -19,6 +19,11 @@ _ENCLOSING_WIDTHS: Final = 10
 """Widths that the interval knows of. Narrower ones are best for millions of events of a calibrated model alone, and
 there the interval's upper end is that of width 2^-9."""
 
+_CERTAIN_VARIANCE: Final = 10.0
+"""Variance of a bin's number of positives from which on the bootstrap tells how far its residual can be off. Of a bin
+with a single event it does not: a Poisson weight differs from 1 by .74 on average, and the residual from its mean by
+all of it."""
+
 
 def surrogate_intce(table: ScoreTable) -> float:
     r"""Surrogate interval calibration error.
@@ -99,15 +104,31 @@ def enclosing_means(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.
     return width, np.array([shifted_bins_mean(table.score, table.residual, each) for each in width]) / table.total
 
 
-def surrogate_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, float]:
-    """Ends of an interval of the surrogate, given how far RintCE of each width can be off, radius (10,).
+def enclosing_floor(table: ScoreTable, radius: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What RintCE of the law is at least, at each width, given how far that of the sample can be off; both (10,).
 
-    Whatever the law's best width is: RintCE of a narrower width is at least that of a wider one, so from below the
-    terms of narrower widths, and their limit, are at least the largest RintCE that is certain at wider ones.
+    RintCE of a narrower width is at least that of a wider one, so widths at which the radius is no measure of chance,
+    because the bins hold too little, take over from wider ones.
     """
     width, mean = enclosing_means(table)
-    at_least = np.maximum.accumulate(np.maximum(0.0, mean - radius))
-    lower = min(float((at_least + width).min()), float(at_least[-1]))
+    squares = table.positive_squares + table.negative_squares
+    typical = float(squares.sum()) / table.total
+    variance = squares * table.score * (1.0 - table.score) / typical**2
+    floor = np.zeros(width.size)
+    for place, each in enumerate(width):
+        of_bins = np.bincount((table.score / each).astype(np.int64), variance)
+        # Of the bin that the variance is in, on average.
+        if float(of_bins @ of_bins) >= _CERTAIN_VARIANCE * float(of_bins.sum()):
+            floor[place] = mean[place] - radius[place]
+    return np.maximum.accumulate(np.maximum(0.0, floor))
+
+
+def surrogate_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, float]:
+    """Ends of an interval of the surrogate, given how far RintCE of each width can be off, radius (10,)."""
+    width, mean = enclosing_means(table)
+    floor = enclosing_floor(table, radius)
+    # Whatever the law's best width is, a narrower one or none at all included.
+    lower = min(float((floor + width).min()), float(floor[-1]))
     return lower, float((mean + radius + width).min())
 
 
