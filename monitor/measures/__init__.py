@@ -5,16 +5,19 @@ report. Nothing else is to be edited when one is added; its report row, its seri
 declaration.
 """
 
+import difflib
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from monitor.errors import InputError
 from monitor.measures.base import Measure, Norms
 from monitor.measures.binned_ece_width import binned_ece_width
 from monitor.measures.brier import brier
 from monitor.measures.corp import Decomposition, corp_curve, corp_decomposition
+from monitor.measures.dce_lower import DistanceBracket, dce_lower, distance_bracket
 from monitor.measures.ecce import ecce
 from monitor.measures.ece import ece
 from monitor.measures.ece_quantile import ece_quantile
@@ -37,14 +40,18 @@ __all__ = [
     "REPORT_MEASURES",
     "WINDOW_MEASURES",
     "Decomposition",
+    "DistanceBracket",
     "KceJackknife",
     "Measure",
     "Norms",
     "TceBins",
     "binned_ece_width",
     "brier",
+    "choose_measures",
     "corp_curve",
     "corp_decomposition",
+    "dce_lower",
+    "distance_bracket",
     "ecce",
     "ece",
     "ece_quantile",
@@ -98,3 +105,22 @@ REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     {name: measure for name, measure in MEASURES.items() if measure.stands_in != "request"}
 )
 """Those of a report on a file, or on data that is handed over, unless others are named."""
+
+
+def choose_measures(names: Iterable[str]) -> Mapping[str, Measure]:
+    """The measures of these names, in the order of a report.
+
+    Raises
+    ------
+    InputError
+        There is no measure of a name, or no name at all. Names the nearest, or all there are.
+    """
+    wanted = list(names)
+    if not wanted:
+        raise InputError(f"at least one measure must be named; there are {', '.join(MEASURES)}")
+    for name in wanted:
+        if name not in MEASURES:
+            near = difflib.get_close_matches(name, MEASURES, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(MEASURES)}"
+            raise InputError(f"there is no measure {name!r}; {hint}")
+    return MappingProxyType({name: measure for name, measure in MEASURES.items() if name in wanted})

@@ -70,6 +70,26 @@ def mean_residual_displacement(table: ScoreTable) -> float:
     return float(residual_displacement(table).sum()) / table.total
 
 
+def mean_distance(table: ScoreTable, target: NDArray[np.float64]) -> float:
+    """Upper bound of E|p - t|, where the predictions of a row go to its t; exact for an exact table.
+
+    |p - t| is convex in p, so in a row its mean is at most its chord over [lo, hi] at the predictions' mean.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    target
+        float64, shape (m,): t. With the rows' scores, it is how far the predictions lie from them.
+    """
+    distance = np.abs(table.score - target)
+    wide = table.upper > table.lower
+    low, high, to = table.lower[wide], table.upper[wide], target[wide]
+    at = np.clip(table.score[wide], low, high)
+    distance[wide] = ((high - at) * np.abs(low - to) + (at - low) * np.abs(high - to)) / (high - low)
+    return float(table.counts @ distance) / table.total + rounding(table)
+
+
 def rounding(table: ScoreTable) -> float:
     """What whole units cost a measure that moves by at most the mean change of the residuals and places."""
     return 0.0 if table.exact else ROUNDING

@@ -190,8 +190,11 @@ def test_a_table_of_the_grid_is_within_its_error_bound(measure: Measure, slope: 
         cells = GridTable.from_events(p, y).to_scores()
         value = measure.value(cells)
         bound = measure.error_bound(cells, value)
-        assert abs(measure.value(raw) - value) <= bound + 1e-14, seed
-        assert measure.error_bound(raw, measure.value(raw)) == 0.0
+        of_raw = measure.value(raw)
+        bound_of_raw = measure.error_bound(raw, of_raw)
+        assert abs(of_raw - value) <= bound + bound_of_raw + 1e-14, seed
+        # What nobody asks for unasked may be approximate.
+        assert bound_of_raw == 0.0 or measure.stands_in == "request"
 
 
 @every_bounded_measure
@@ -279,7 +282,7 @@ def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> 
             rtol=1e-12,
             atol=1e-15,
         )
-    assert measure.norms is not None or measure.draws is not None
+    assert measure.norms is not None or measure.draws is not None or measure.stands_in == "request"
 
 
 # --- The measures together --------------------------------------------------------------------------------------------

@@ -166,3 +166,29 @@ def ecce_by_loops(p: Floats, y: Floats, kind: str) -> float:
             total = sum(y[i] - p[i] for i in range(p.size) if a < p[i] <= b)
             largest = max(largest, abs(total) / p.size)
     return float(largest)
+
+
+def set_partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Every way to put items into groups."""
+    if not items:
+        yield []
+        return
+    for smaller in set_partitions(items[1:]):
+        yield [[items[0]], *smaller]
+        for at, group in enumerate(smaller):
+            yield [*smaller[:at], [items[0], *group], *smaller[at + 1 :]]
+
+
+def distance_to_calibration_by_enumeration(p: Floats, y: Floats, groups: Sequence[Sequence[int]]) -> float:
+    """Least mean |p - g| over the calibrated g that tell no events of a group apart.
+
+    A calibrated predictor is a partition: what it says of a part is the part's frequency.
+    """
+    least = np.inf
+    for partition in set_partitions(range(len(groups))):
+        cost = 0.0
+        for part in partition:
+            events = [i for group in part for i in groups[group]]
+            cost += np.abs(p[events] - y[events].mean()).sum()
+        least = min(least, cost / p.size)
+    return float(least)
