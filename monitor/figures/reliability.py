@@ -66,7 +66,7 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, level
     caption = CAPTION
     if axis.logit:
         caption += " Both axes are stretched where predictions are."
-    grid = frame(figure, height, finding(bins, level), caption, rows=(4.2, 1.0), gap=0.16, above=0.45)
+    grid = frame(figure, height, finding(bins, level.p_value), caption, rows=(4.2, 1.0), gap=0.16, above=0.45)
     main = figure.add_subplot(grid[0, 0])
     density = figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
@@ -89,14 +89,14 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, level
     draw_density(density, cells, axis)
 
 
-def finding(bins: BinSums, level: NullLevel) -> str:
+def finding(bins: BinSums, p_value: float) -> str:
     """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
-    if level.p_value > 0.05:
+    if p_value > 0.05:
         return "Predictions come true about as often as they say:\nthe differences are within chance"
     worst = int(np.argmax(np.abs(bins.residual)))
-    predicted, happened = (float(sums[worst] / bins.counts[worst]) for sums in (bins.prediction_sum, bins.positives))
-    if predicted == happened:
+    if bins.residual[worst] == 0.0:
         return "Predictions come true as often as they say"
+    predicted, happened = (float(sums[worst] / bins.counts[worst]) for sums in (bins.prediction_sum, bins.positives))
     size = points(predicted - happened)
     direction = "high" if predicted > happened else "low"
     return (
@@ -121,7 +121,8 @@ def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     x = axis.place(cells.score)
     low, high = _consistency_band(cells)
     if x.size > 1:
-        axes.fill_between(x, axis.place(low), axis.place(high), color=CHANCE, lw=0.0)
+        corner = _corners(low, high)
+        axes.fill_between(x[corner], axis.place(low[corner]), axis.place(high[corner]), color=CHANCE, lw=0.0)
     else:
         axes.vlines(x, axis.place(low), axis.place(high), color=CHANCE, lw=14.0)
     ends = axis.place([axis.lower, axis.upper])
@@ -159,3 +160,10 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     curves = np.sort([corp_curve(with_outcomes(cells, positives)) for positives in drawn_positives], axis=0)
     aside = round(0.025 * (DRAWS + 1)) - 1
     return curves[aside], curves[-1 - aside]
+
+
+def _corners(*curves: Floats) -> NDArray[np.bool_]:
+    """Rows at which one of the curves bends, and the ends: between them all are level, and nothing need be drawn."""
+    corner = np.ones(curves[0].size, np.bool_)
+    corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)
+    return corner

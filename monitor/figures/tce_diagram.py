@@ -16,8 +16,7 @@ from monitor.figures.cells import drawn
 from monitor.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.figures.words import percent, short_count
 from monitor.inference import null_level
-from monitor.measures import MEASURES, tce
-from monitor.measures.tce import TceBins, tce_bins
+from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce_options import Bins
 from monitor.scores import ScoreTable
 

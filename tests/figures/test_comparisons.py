@@ -1,0 +1,89 @@
+"""Figures that compare: measures of one model, two models, places."""
+
+import numpy as np
+import pytest
+
+from monitor.classes import gce_family
+from monitor.classes.gce import FAMILY
+from monitor.errors import NotEnoughData
+from monitor.figures import DifferenceRow, comparison_figure, gce_figure, local_map_figure, to_png
+from monitor.local import LocalMap, local_error_map
+from monitor.scores import ClassTable
+from tests.figures.tables import check_layout, texts
+
+
+@pytest.fixture(scope="module")
+def classes() -> ClassTable:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(4, 0.5), 500)
+    return ClassTable.from_events(p, (p.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1))
+
+
+def test_every_member_has_a_field_with_its_value(classes: ClassTable) -> None:
+    family = gce_family(classes)
+    figure = gce_figure(family)
+    check_layout(figure)
+    written = texts(figure)
+    for member in FAMILY:
+        value = f"{family[member]:.4f}".lstrip("0")
+        assert any(each.endswith(value) for each in written), member
+    assert {each.split()[0] for each in written if each[0].isupper() and "." in each} >= {
+        "ECE",
+        "SCE",
+        "ACE",
+        "TACE",
+        "RMSCE",
+    }
+
+
+def test_members_that_are_missing_are_blank(classes: ClassTable) -> None:
+    family = {member: value for member, value in gce_family(classes).items() if member.threshold == 0.0}
+    assert sum(each.endswith("none above") for each in texts(gce_figure(family))) == 16
+    with pytest.raises(NotEnoughData):
+        gce_figure({})
+
+
+def test_a_perfect_model_has_a_map_as_well() -> None:
+    table = ClassTable.from_events([[1.0, 0.0], [0.0, 1.0]], [0, 1])
+    check_layout(gce_figure(gce_family(table)))
+
+
+ROWS = [
+    DifferenceRow("TCE", "percent", 61.2, 40.1, -30.0, -12.0),
+    DifferenceRow("smCE", "ratio", 0.0123, 0.0143, -0.001, 0.005),
+    DifferenceRow("log loss", "nats", 0.512, 0.533, 0.01, 0.03),
+    DifferenceRow("intCE", "ratio", 0.05, 0.05),
+]
+
+
+def test_the_title_of_a_comparison_names_what_is_sure() -> None:
+    figure = comparison_figure(ROWS, "May", "June")
+    check_layout(figure)
+    assert "June is better by TCE and worse by log loss than May" in texts(figure)
+    assert "May and June: no difference beyond chance" in texts(comparison_figure(ROWS[1:2], "May", "June"))
+    with pytest.raises(NotEnoughData):
+        comparison_figure([], "May", "June")
+
+
+def test_a_difference_is_sure_if_its_interval_leaves_out_0() -> None:
+    assert [row.sure for row in ROWS] == [True, False, True, False]
+
+
+def test_the_worst_place_of_a_map_is_named() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 2))
+    p = np.full(4000, 0.5)
+    y = rng.random(4000) < np.where(x[:, 0] > 0.7, 0.9, 0.5)
+    figure = local_map_figure(local_error_map(p, y, x, size=20), "age", "income")
+    check_layout(figure)
+    (title,) = (each for each in texts(figure) if each.startswith("Worst near age = "))
+    assert "too low" in title
+    assert float(title.split("age = ")[1].split(",")[0]) > 0.7
+    assert to_png(figure)
+
+
+def test_a_map_without_neighbours_says_so() -> None:
+    axis = np.arange(3.0)
+    lonely = LocalMap(axis, axis, np.full((3, 3), 0.5), np.full((3, 3), 2.0))
+    with pytest.raises(NotEnoughData, match="the most are 2: use a larger gamma"):
+        local_map_figure(lonely, "age", "income")

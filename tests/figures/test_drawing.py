@@ -1,0 +1,69 @@
+"""What holds for every figure on every kind of data: it draws, stays in its frame, and is the same each time."""
+
+import pytest
+
+from monitor.errors import NotEnoughData
+from monitor.figures import (
+    MeasureRow,
+    reliability_diagram,
+    report_figures,
+    report_sheet,
+    tce_diagram,
+    to_svg,
+    witness_figure,
+)
+from monitor.scores import ScoreTable
+from tests.figures.tables import TABLES, check_layout, every_table, texts
+
+EMPTY = ScoreTable.from_events([], [])
+
+ROWS = [
+    MeasureRow("TCE", 61.4, "percent", 50.1, 70.2, 7.0, 9.2, "MISCALIBRATED"),
+    MeasureRow("surrogate intCE", 0.0123, "ratio", 0.01, 0.02, 0.005, 0.011, "borderline"),
+    MeasureRow("kCE", 0.0023, "ratio", 0.0, 0.004, 0.005, 0.011, "within chance"),
+    MeasureRow("Spiegelhalter's z", 12.345, "sigma", None, None, 0.0, 0.0, "borderline"),
+    MeasureRow("log loss", 0.512, "nats"),
+]
+
+
+@every_table
+def test_the_pictures_of_a_report_draw_and_stay_in_their_frames(name: str) -> None:
+    table = TABLES[name]()
+    pictures = report_figures(table)
+    assert [picture.name for picture in pictures] == ["reliability", "where", *([] if table.weighted else ["test"])]
+    for picture in pictures:
+        check_layout(picture.figure)
+        assert picture.explanation
+        assert all(axes.get_xlabel() or axes.get_ylabel() or axes.texts for axes in picture.figure.axes)
+
+
+@every_table
+def test_the_sheet_draws_and_stays_in_its_frame(name: str) -> None:
+    sheet = report_sheet(TABLES[name](), ROWS, "churn, version 7", "12,345 predictions, 1 May to 3 May")
+    check_layout(sheet)
+
+
+@pytest.mark.parametrize("name", ["balanced", "rare", "tiny"])
+def test_the_same_table_gives_the_same_bytes(name: str) -> None:
+    first, second = ([to_svg(each.figure) for each in report_figures(TABLES[name]())] for _ in range(2))
+    assert first == second
+    assert first[0] != first[1]
+
+
+def test_the_sheet_holds_all_rows_and_what_they_say() -> None:
+    sheet = report_sheet(TABLES["balanced"](), ROWS, "churn", "a line\nand another")
+    written = texts(sheet)
+    for row in ROWS:
+        assert row.title in written
+    for each in ("churn", "a line and another", "61.4%", "50.1% to 70.2%", "up to 9.2%", ".0123", "MISCALIBRATED"):
+        assert each in written
+
+
+def test_an_empty_table_has_a_sheet_and_no_figures() -> None:
+    assert report_figures(EMPTY) == ()
+    sheet = report_sheet(EMPTY, [], "churn", "no predictions yet")
+    check_layout(sheet)
+    assert "There are no predictions with an outcome to draw." in texts(sheet)
+    for draw in (reliability_diagram, tce_diagram, witness_figure):
+        with pytest.raises(NotEnoughData):
+            draw(EMPTY)

@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from monitor.figures.cells import drawn
+from monitor.figures.witness import Place, centred_witness, places, witness_figure
+from monitor.measures import smce, smce_witness
+from monitor.scores import ScoreTable
+from tests.figures.tables import TABLES, every_table, texts
+
+
+def test_a_model_that_exaggerates_is_too_low_below_and_too_high_above() -> None:
+    low, high = places(drawn(TABLES["balanced"]()))
+    assert low.too_low
+    assert not high.too_low
+    assert low.last < high.first
+    assert 0.3 < low.last < 0.7
+    assert low.share + high.share == pytest.approx(1.0)
+
+
+def test_a_model_that_is_too_high_everywhere_is_so_in_one_place() -> None:
+    (place,) = places(drawn(TABLES["rare"]()))
+    table = TABLES["rare"]()
+    assert not place.too_low
+    assert (place.first, place.last) == pytest.approx((table.score[0], table.score[-1]))
+    assert place.happened == pytest.approx(table.prevalence)
+    assert place.predicted == pytest.approx(table.mean_prediction)
+
+
+def test_a_perfect_table_has_no_place() -> None:
+    assert places(ScoreTable.from_events([0.5, 0.5, 0.0, 1.0], [0, 1, 0, 1])) == ()
+
+
+@every_table
+def test_a_centred_witness_is_the_witness_but_for_a_constant(name: str) -> None:
+    cells = drawn(TABLES[name]())
+    difference = smce_witness(cells) - centred_witness(cells)
+    assert np.ptp(difference) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_witness_without_freedom_stays_as_it_is() -> None:
+    cells = drawn(TABLES["rare"]())
+    witness = centred_witness(cells)
+    assert float(witness @ cells.residual) / cells.total == pytest.approx(smce(cells))
+
+
+def test_a_place_in_words() -> None:
+    assert str(Place(0.01, 0.53, 0.24, 0.32, 1.0)) == "From 1% to 53%: too low (24% predicted, 32% came true)"
+    assert str(Place(0.3, 0.3, 0.3, 0.2, 1.0)) == "At 30%: too high (30% predicted, 20% came true)"
+
+
+def test_the_title_says_where_or_that_there_is_nothing() -> None:
+    assert any("too low" in each and "too high" in each for each in texts(witness_figure(TABLES["balanced"]())))
+    assert any("beyond chance" in each for each in texts(witness_figure(TABLES["calibrated"]())))
+
+
+def test_the_bars_add_up_to_the_mean_residual() -> None:
+    table = TABLES["balanced"]()
+    bars = witness_figure(table).axes[1].containers[0]
+    assert sum(bar.get_height() for bar in bars) == pytest.approx(1000.0 * table.residual.sum() / table.total)
