@@ -1,11 +1,12 @@
 """Real reports, snapshots and statuses in memory, for whatever reads them."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from monitor.evaluation.report import MeasureResult, Report, Snapshot
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Snapshot, Verdict
 from monitor.events.model import ALL
+from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.stream.status import PipelineStatus
 
@@ -73,6 +74,26 @@ def report(
             each.name: result(each.unit, draw.random() * (100 if each.unit == "percent" else 1)) for each in measures
         },
         insufficient=insufficient,
+        diagnosis=Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {insufficient}.")
+        if insufficient
+        else diagnosis(draw.random()),
+    )
+
+
+def diagnosis(offset: float = 0.3) -> Diagnosis:
+    """A prior shift by this much."""
+    return Diagnosis(
+        verdict=Verdict.PRIOR_SHIFT,
+        sentence=f"Predictions are too low. Add {offset:+.2f} to every logit.",
+        p_value=offset / 1e6,
+        offset=offset,
+        offset_error=offset / 4,
+        slope=1.0 + offset / 100,
+        slope_error=offset / 10,
+        error=offset / 8,
+        error_after_offset=offset / 80,
+        logit_error_after_offset=offset / 50,
+        prior_shift_p_value=0.4,
     )
 
 
@@ -116,6 +137,7 @@ class Evaluations:
     failures_total: int = 0
     series_dropped: int = 0
     staleness: int = 0
+    measures: Mapping[str, Measure] = field(default_factory=lambda: WINDOW_MEASURES)
 
     def show(self, snapshot: Snapshot) -> None:
         self.latest = snapshot

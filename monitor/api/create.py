@@ -60,7 +60,7 @@ def create_api(parts: Parts) -> FastAPI:
         data_router(parts, computations),
         events_router(parts, writes),
         probes_router(parts.pipeline),
-        measures_router(MEASURES.values()),
+        measures_router(MEASURES.values(), parts.evaluator.measures),
         metrics_router(parts.metrics),
     ):
         app.include_router(router)

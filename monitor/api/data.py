@@ -10,6 +10,7 @@ from monitor.api.problems import Problem
 from monitor.api.requests import Computations, check_json, read_body
 from monitor.api.schemas import DataBody, ReportBody, ok, problems, reference
 from monitor.events.model import ALL, UNVERSIONED
+from monitor.measures import REPORT_MEASURES, choose_measures
 
 
 class Data(msgspec.Struct, forbid_unknown_fields=True):
@@ -18,6 +19,7 @@ class Data(msgspec.Struct, forbid_unknown_fields=True):
     p: list[float]
     y: list[bool | float | None]
     weight: list[float] | None = None
+    measures: list[str] | None = None
     model: str = "unnamed"
     version: str = UNVERSIONED
     segment: str = ALL
@@ -34,7 +36,13 @@ def data_router(parts: Parts, computations: Computations) -> APIRouter:
         data = _read(body)
         outcomes = [float("nan") if outcome is None else outcome for outcome in data.y]
         report = parts.evaluate(
-            data.p, outcomes, weight=data.weight, model=data.model, version=data.version, segment=data.segment
+            data.p,
+            outcomes,
+            weight=data.weight,
+            measures=REPORT_MEASURES if data.measures is None else choose_measures(data.measures),
+            model=data.model,
+            version=data.version,
+            segment=data.segment,
         )
         return encode_json(report.to_dict())
 

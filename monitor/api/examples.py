@@ -44,8 +44,8 @@ _REPORT: Final[dict[str, Any]] = {
     "decomposition": {"brier": {"miscalibration": 0.0021, "discrimination": 0.0312, "uncertainty": 0.1422}},
     "diagnosis": {
         "verdict": "prior_shift",
-        "sentence": "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to every "
-        "logit, which multiplies the odds by 0.77; beyond that no fault is seen, and no refit is needed.",
+        "sentence": "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to "
+        "every logit, which multiplies the odds by 0.77; beyond that no fault is seen, and no refit is needed.",
         "p_value": 2.1e-24,
         "offset": -0.2612,
         "offset_error": 0.0233,
@@ -105,6 +105,8 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "title": "TCE",
                 "help": "Percentage of predictions that an exact binomial test refutes.",
                 "unit": "percent",
+                "stands_in": "windows",
+                "in_windows": True,
             }
         ]
     },

@@ -1,6 +1,6 @@
 """What the API needs of the rest of the service. The one place where concrete parts meet hands it in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from monitor.evaluation.report import Report, Snapshot
 from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
+from monitor.measures.base import Measure
 from monitor.sources.base import Topics, Writer
 from monitor.stream.status import PipelineStatus
 
@@ -26,6 +27,11 @@ class Evaluator(Protocol):
     @property
     def windows(self) -> Sequence[Window]:
         """The windows of every series; the first is meant when nobody names one."""
+        ...
+
+    @property
+    def measures(self) -> Mapping[str, Measure]:
+        """The measures of every window, by name."""
         ...
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
@@ -56,7 +62,15 @@ class Evaluate(Protocol):
     """The report of data that somebody hands over."""
 
     def __call__(
-        self, p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None, model: str, version: str, segment: str
+        self,
+        p: ArrayLike,
+        y: ArrayLike,
+        *,
+        weight: ArrayLike | None,
+        measures: Mapping[str, Measure],
+        model: str,
+        version: str,
+        segment: str,
     ) -> Report:
         """Measure predictions ``p`` and outcomes ``y`` (nan where unknown), shape (n,).
 

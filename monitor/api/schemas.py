@@ -8,7 +8,7 @@ from pydantic.json_schema import models_json_schema
 from monitor.api.examples import EXAMPLES
 from monitor.api.problems import MEDIA_TYPE as PROBLEM_TYPE
 from monitor.evaluation.report import Verdict
-from monitor.measures.base import Unit
+from monitor.measures.base import StandsIn, Unit
 
 JSON: Final = "application/json"
 
@@ -160,6 +160,10 @@ class DataBody(Body):
     weight: list[Annotated[float, Field(ge=0)]] | None = Field(
         None, description="weights, as many; measures that need whole counts are left out then"
     )
+    measures: list[str] | None = Field(
+        None,
+        description="names of the measures wanted, of those that GET /v1/measures lists; the usual ones if left out",
+    )
     model: str = Field("unnamed", description="what the report says it is about")
     version: str = Field("unversioned", description="likewise")
     segment: str = Field("all", description="likewise")
@@ -188,10 +192,14 @@ class MeasureHelpBody(Body):
     title: str
     help: str
     unit: Unit
+    stands_in: StandsIn = Field(
+        description="windows: in every report; reports: in those of files and of data sent along; request: where named"
+    )
+    in_windows: bool = Field(description="whether the windows of this service are measured by it")
 
 
 class MeasuresBody(Body):
-    """The measures of a report."""
+    """All measures."""
 
     measures: list[MeasureHelpBody]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from monitor.app.parts import make_decoder, make_minimum, make_partition_settings, make_windows
+from monitor.app.parts import make_decoder, make_measures, make_minimum, make_partition_settings, make_windows
 from monitor.clock import Clock, ManualClock
 from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.report import Snapshot
@@ -65,6 +65,7 @@ def report_log(
         make_windows(settings),
         minimum=make_minimum(settings),
         draws=settings.evaluation.draws,
+        measures=make_measures(settings),
         max_series=settings.evaluation.max_series,
         # While this clock stands still there is time for every interval and level.
         clock=ManualClock(clock.now_ms()),

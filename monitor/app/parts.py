@@ -10,6 +10,8 @@ from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps
+from monitor.measures import WINDOW_MEASURES, choose_measures
+from monitor.measures.base import Measure
 from monitor.settings import Settings
 from monitor.settings.model import ModelsSettings
 from monitor.settings.values import to_ms
@@ -98,9 +100,16 @@ def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evalu
         interval_seconds=evaluation.interval.total_seconds(),
         minimum=make_minimum(settings),
         draws=evaluation.draws,
+        measures=make_measures(settings),
         max_series=evaluation.max_series,
         clock=clock,
     )
+
+
+def make_measures(settings: Settings) -> Mapping[str, Measure]:
+    """The measures of every window."""
+    named = settings.evaluation.measures
+    return WINDOW_MEASURES if named is None else choose_measures(named)
 
 
 def make_minimum(settings: Settings) -> Minimum:

@@ -30,7 +30,6 @@ from monitor.evaluation.data import evaluate
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
-from monitor.measures import MEASURES
 from monitor.settings import Settings
 from monitor.settings.values import hide_password
 from monitor.store.sql import SqlStore
@@ -82,7 +81,7 @@ class Service:
             self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
             self.evaluator = make_evaluator(settings, self.pipeline.panes, self._clock)
             exposition = Exposition(
-                [PipelineFamilies(self.pipeline), WindowFamilies(self.evaluator, MEASURES.values())]
+                [PipelineFamilies(self.pipeline), WindowFamilies(self.evaluator, self.evaluator.measures.values())]
             )
             self.server = ApiServer(
                 create_api(

@@ -128,6 +128,11 @@ class Evaluator:
         return list(self._windows.values())
 
     @property
+    def measures(self) -> Mapping[str, Measure]:
+        """The measures of every window, by name."""
+        return self._measures
+
+    @property
     def evaluations_total(self) -> int:
         """Evaluations made, also those that failed."""
         return self._evaluations

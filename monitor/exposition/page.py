@@ -3,14 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.exposition.series import EVALUATION, PIPELINE, PROCESS, WINDOWS, measure_series
+from monitor.exposition.catalogue import measure_series
+from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, WINDOWS
 from monitor.measures.base import Measure
 
 _INTRODUCTION: Final = """\
 # Prometheus series
 
 Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py` and the measures'
-declarations. A series about a window is absent, and never 0, where there is nothing to say.
+declarations. A series about a window is absent, and never 0, where there is nothing to say. Of the measures, those are
+exported that windows are measured by: `evaluation.measures` in the settings names them.
 """
 
 
@@ -19,6 +21,7 @@ def to_markdown(measures: Iterable[Measure]) -> str:
     parts = [_INTRODUCTION]
     sections = {
         "Measures": tuple(each.series for each in measure_series(measures)),
+        "Diagnosis": DIAGNOSIS,
         "Windows": WINDOWS,
         "Evaluation and exposition": EVALUATION,
         "Pipeline": PIPELINE,

@@ -1,13 +1,10 @@
 """Every Prometheus series of the service, with kind, labels, unit and meaning. docs/series.md is made of this file.
 
-A measure's series follow from its declaration: nothing here names one.
+A measure's series follow from its declaration, see catalogue.py: nothing here names one.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
-
-from monitor.measures.base import Measure
 
 REPORT_LABELS: Final = ("model", "version", "segment", "window")
 """The labels of whatever is said of one report."""
@@ -102,6 +99,71 @@ WATERMARK: Final = Series(
     ("model",),
     "seconds",
     "Newest event time seen of the model, seconds since the epoch.",
+)
+
+# Is it the prior or the model?
+VERDICT: Final = Series(
+    "calibration_verdict",
+    "gauge",
+    (*REPORT_LABELS, "verdict"),
+    "",
+    "1 for the verdict on the window, 0 for the others. All are absent while there is none.",
+)
+OFFSET: Final = Series(
+    "calibration_offset_logit",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "What has to be added to every logit so that the mean prediction is right: 0 is none, and it compares across "
+    "prevalences. Absent when the data is insufficient, as all of the diagnosis.",
+)
+OFFSET_LOWER: Final = Series(
+    "calibration_offset_logit_lower", "gauge", REPORT_LABELS, "", "Lower end of the offset's 95% confidence interval."
+)
+OFFSET_UPPER: Final = Series(
+    "calibration_offset_logit_upper", "gauge", REPORT_LABELS, "", "Upper end of the offset's 95% confidence interval."
+)
+SLOPE: Final = Series(
+    "calibration_slope",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "Slope of the true logits over the predicted ones: 1 is right, below 1 predictions are too sure of themselves. "
+    "Absent where it is not finite.",
+)
+SLOPE_LOWER: Final = Series(
+    "calibration_slope_lower", "gauge", REPORT_LABELS, "", "Lower end of the slope's 95% confidence interval."
+)
+SLOPE_UPPER: Final = Series(
+    "calibration_slope_upper", "gauge", REPORT_LABELS, "", "Upper end of the slope's 95% confidence interval."
+)
+P_VALUE: Final = Series(
+    "calibration_p_value",
+    "gauge",
+    REPORT_LABELS,
+    "ratio",
+    "Combined p-value of the hypothesis that the model is calibrated: of one window, and no guard against many looks.",
+)
+PRIOR_SHIFT_P_VALUE: Final = Series(
+    "calibration_prior_shift_p_value",
+    "gauge",
+    REPORT_LABELS,
+    "ratio",
+    "p-value of the hypothesis that a shift of the prior is all there is.",
+)
+ERROR_AFTER_OFFSET: Final = Series(
+    "calibration_error_after_offset",
+    "gauge",
+    REPORT_LABELS,
+    "ratio",
+    "smCE of the predictions after their best offset: what an update of the intercept leaves.",
+)
+LOGIT_ERROR_AFTER_OFFSET: Final = Series(
+    "calibration_logit_error_after_offset",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "Root mean square by which logits are off after their best offset, less what chance adds to it.",
 )
 
 # How the evaluation goes.
@@ -300,6 +362,19 @@ WINDOWS: Final = (
     WINDOW_END,
     WATERMARK,
 )
+DIAGNOSIS: Final = (
+    VERDICT,
+    OFFSET,
+    OFFSET_LOWER,
+    OFFSET_UPPER,
+    SLOPE,
+    SLOPE_LOWER,
+    SLOPE_UPPER,
+    P_VALUE,
+    PRIOR_SHIFT_P_VALUE,
+    ERROR_AFTER_OFFSET,
+    LOGIT_ERROR_AFTER_OFFSET,
+)
 EVALUATION: Final = (
     EVALUATIONS,
     EVALUATION_FAILURES,
@@ -338,60 +413,3 @@ PROCESS: Final = (
     Series("process_open_fds", "gauge", (), "", "Number of open file descriptors."),
     Series("process_max_fds", "gauge", (), "", "Maximum number of open file descriptors."),
 )
-
-STATISTICS: Final = {
-    "value": "",
-    "lower": "lower end of its 95% confidence interval",
-    "upper": "upper end of its 95% confidence interval",
-    "null_mean": "its mean if the model were perfectly calibrated on the same predictions",
-    "null_q95": "its 95% point if the model were perfectly calibrated on the same predictions",
-    "p_value": "share of perfectly calibrated resamples that are at least as far off",
-    "error_bound": "how far it can lie from that of the raw predictions, which are kept in cells",
-}
-"""Field of a measure's result -> what its series says."""
-
-_ESTIMATED_BOUND: Final = (
-    "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "
-    "have other bins"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureSeries:
-    """One statistic of one measure: which field of which result, and its series."""
-
-    measure: str
-    statistic: str
-    scale: float
-    """What the field is multiplied by, so that the series is a ratio."""
-    series: Series
-
-
-def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
-    """The series of the measures, as their declarations imply them: one a measure and statistic.
-
-    A measure in percent is exported as a ratio: ``tce`` becomes ``calibration_tce_ratio``.
-    """
-    found = []
-    for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
-        in_percent = measure.unit == "percent"
-        stem = f"calibration_{measure.name}" + ("_ratio" if in_percent else "")
-        for statistic, of_all in STATISTICS.items():
-            estimated = statistic == "error_bound" and not measure.error_bound_is_certain
-            says = _ESTIMATED_BOUND if estimated else of_all
-            series = Series(
-                stem if statistic == "value" else f"{stem}_{statistic}",
-                "gauge",
-                REPORT_LABELS,
-                "ratio",
-                f"{measure.title}: {says or measure.help}".rstrip(".") + ". Absent when the data is insufficient.",
-            )
-            # A p-value is a share of resamples whatever the measure's unit.
-            scale = 0.01 if in_percent and statistic != "p_value" else 1.0
-            found.append(MeasureSeries(measure.name, statistic, scale, series))
-    return tuple(found)
-
-
-def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
-    """Every series that the service exports, in the order in which it does."""
-    return (*(each.series for each in measure_series(measures)), *WINDOWS, *EVALUATION, *PIPELINE, *PROCESS)

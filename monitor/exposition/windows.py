@@ -1,17 +1,38 @@
 """What the latest snapshot says, as series."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final, Protocol
 
-from monitor.evaluation.report import Report, Snapshot
+from monitor.evaluation.diagnosis import offset_interval, slope_interval
+from monitor.evaluation.report import Diagnosis, Report, Snapshot, Verdict
 from monitor.events.model import ALL
 from monitor.exposition import series
+from monitor.exposition.catalogue import measure_series
 from monitor.exposition.family import Family, Labels
 from monitor.measures.base import Measure
 
 MAX_SERIES: Final = 100_000
 """Default cap on time series about windows: what a thousand windows with all measures need, with room to spare."""
+
+
+def _end(interval: tuple[float, float] | None, at: int) -> float | None:
+    return None if interval is None else interval[at]
+
+
+_NUMBERS: Final[tuple[tuple[series.Series, Callable[[Diagnosis], float | None]], ...]] = (
+    (series.OFFSET, lambda found: found.offset),
+    (series.OFFSET_LOWER, lambda found: _end(offset_interval(found), 0)),
+    (series.OFFSET_UPPER, lambda found: _end(offset_interval(found), 1)),
+    (series.SLOPE, lambda found: found.slope),
+    (series.SLOPE_LOWER, lambda found: _end(slope_interval(found), 0)),
+    (series.SLOPE_UPPER, lambda found: _end(slope_interval(found), 1)),
+    (series.P_VALUE, lambda found: found.p_value),
+    (series.PRIOR_SHIFT_P_VALUE, lambda found: found.prior_shift_p_value),
+    (series.ERROR_AFTER_OFFSET, lambda found: found.error_after_offset),
+    (series.LOGIT_ERROR_AFTER_OFFSET, lambda found: found.logit_error_after_offset),
+)
+"""The numbers of a diagnosis, each with its series."""
 
 
 class Evaluations(Protocol):
@@ -59,7 +80,7 @@ class WindowFamilies:
 
     def __init__(self, evaluations: Evaluations, measures: Iterable[Measure], *, max_series: int = MAX_SERIES) -> None:
         self._evaluations = evaluations
-        self._measures = series.measure_series(measures)
+        self._measures = measure_series(measures)
         self._max_series = max_series
         self._lock = Lock()
         self._dropped_total = 0
@@ -94,7 +115,7 @@ class WindowFamilies:
         if total > self._max_series:
             kept, exported = self._within_cap(kept, sizes)
         labels = [(report.model, report.version, report.segment, report.window) for report in kept]
-        families = [*self._of_measures(kept, labels), *_of_windows(kept, labels)]
+        families = [*self._of_measures(kept, labels), *_of_diagnoses(kept, labels), *_of_windows(kept, labels)]
         return families, exported, total - exported
 
     def _size(self, report: Report) -> int:
@@ -103,10 +124,17 @@ class WindowFamilies:
             value is not None
             for value in (report.prevalence, report.mean_prediction, report.label_coverage, report.to_ms)
         )
-        return of_window + sum(
-            getattr(report.measures[each.measure], each.statistic) is not None
-            for each in self._measures
-            if each.measure in report.measures
+        of_diagnosis = 0
+        if report.diagnosis is not None:
+            of_diagnosis = len(Verdict) + sum(of(report.diagnosis) is not None for _, of in _NUMBERS)
+        return (
+            of_window
+            + of_diagnosis
+            + sum(
+                getattr(report.measures[each.measure], each.statistic) is not None
+                for each in self._measures
+                if each.measure in report.measures
+            )
         )
 
     def _within_cap(self, reports: Sequence[Report], sizes: Sequence[int]) -> tuple[list[Report], int]:
@@ -141,6 +169,19 @@ class WindowFamilies:
                 self._dropped_in = number
                 self._dropped_total += dropped
             return self._dropped_total
+
+
+def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
+    pairs = [
+        (label, report.diagnosis) for label, report in zip(labels, reports, strict=True) if report.diagnosis is not None
+    ]
+    yield Family(
+        series.VERDICT,
+        [((*label, verdict.value), found.verdict is verdict) for label, found in pairs for verdict in Verdict],
+    )
+    for listed, of in _NUMBERS:
+        values = ((label, of(found)) for label, found in pairs)
+        yield Family(listed, [(label, value) for label, value in values if value is not None])
 
 
 def _of_windows(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
 
 from monitor.events.model import CLASS
-from monitor.settings.values import Address, Classes, Duration, Names, format_duration
+from monitor.settings.values import Address, Classes, Duration, MeasureNames, Names, format_duration
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
@@ -260,7 +260,11 @@ class EvaluationSettings(Section):
     minimum_negatives: Annotated[int, Field(ge=0)] = 5
     """Outcomes of 0 below which a window is `insufficient`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 199
-    """Resamples for confidence intervals and for the level of a perfectly calibrated model; 0 leaves both out."""
+    """Resamples for confidence intervals, for the level of a perfectly calibrated model and for the verdict; 0 leaves
+    all three out."""
+    measures: MeasureNames | None = None
+    """Measures of every window, such as [tce, smce, log_loss]; null: those that are quick enough for thousands of
+    windows. `GET /v1/measures` lists all there are, and which these are."""
     look_back: Duration = timedelta(hours=1)
     """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
     max_series: Positive = 1000

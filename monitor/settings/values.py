@@ -6,7 +6,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
+from monitor.errors import InputError
 from monitor.events.fields import MAX_CLASSES, wrong_name
+from monitor.measures import choose_measures
 
 _UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
@@ -71,6 +73,13 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(choose_measures(names))
+    except InputError as error:
+        raise ValueError(f"must name measures ({error})") from None
+
+
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A length of time, at a resolution of milliseconds."""
 
@@ -100,6 +109,9 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
 """Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
+
+MeasureNames = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_measures)]
+"""Names of measures, as `Names`; in the order of a report, whatever the order they are given in."""
 
 Address = Annotated[str, PlainSerializer(hide_password)]
 """A URL that may hold a password, which is hidden wherever it is shown."""

@@ -122,3 +122,40 @@ def test_a_body_of_undeclared_length_is_read_no_further_than_the_limit() -> None
     headers = {"content-type": "application/json"}
     assert_problem(service.client().post("/v1/reports", content=endless(), headers=headers), 413, "1000 bytes", "more")
     assert sent < 2000
+
+
+def test_the_measures_can_be_named() -> None:
+    data = {"p": [0.2, 0.4, 0.9], "y": [0, 1, 1]}
+    client = Service().client()
+    found = client.post("/v1/reports", json={**data, "measures": ["log_loss", "smce"]}).json()
+    assert list(found["measures"]) == ["smce", "log_loss"]
+    assert_problem(
+        client.post("/v1/reports", json={**data, "measures": ["smc"]}),
+        422,
+        "there is no measure 'smc'; did you mean smce?",
+    )
+    assert_problem(client.post("/v1/reports", json={**data, "measures": []}), 422, "at least one measure must be named")
+
+
+def test_what_is_left_out_is_said_and_nothing_is_no_number() -> None:
+    data = {"p": [0.0, 0.0, 1.0, 1.0, 0.5], "y": [0, 1, 0, 1, 1]}
+    answer = Service().client().post("/v1/reports", json=data)
+    report = answer.json()
+    assert report["omitted"] == {"log_loss": "not finite on these data", "spiegelhalter": "not finite on these data"}
+    assert set(report["decomposition"]) == {"brier"}
+    assert report["diagnosis"]["verdict"] == "insufficient_data"
+    assert report["diagnosis"]["sentence"] == (
+        "Too little data to tell: only 5 of at least 50 predictions have an outcome."
+    )
+    assert "NaN" not in answer.text
+    assert "Infinity" not in answer.text
+
+
+def test_a_diagnosis_comes_with_the_report() -> None:
+    p = [(at + 1) / 402 for at in range(400)]
+    y = [int(at % 7 < 2) for at in range(400)]
+    report = Service().client().post("/v1/reports", json={"p": p, "y": y, "measures": ["kce"]}).json()
+    assert report["diagnosis"]["verdict"] == "both"
+    assert report["diagnosis"]["slope"] < 0.5
+    assert report["diagnosis"]["offset"] < -0.5
+    assert set(report["decomposition"]["log_loss"]) == {"miscalibration", "discrimination", "uncertainty"}

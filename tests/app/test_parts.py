@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from monitor.app.outside import dead_letter_sender, make_connection
 from monitor.app.parts import (
     make_decoder,
+    make_measures,
     make_partition_settings,
     make_policy,
     make_topics,
@@ -22,6 +23,7 @@ from monitor.evaluation.windows import Window
 from monitor.events.encode import encode_outcome
 from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Strata
+from monitor.measures import WINDOW_MEASURES
 from monitor.settings import Settings
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
@@ -93,6 +95,12 @@ def test_windows_keep_their_order_and_names() -> None:
         Window("last-500", 7 * 24 * HOUR_MS, last=500),
         Window("1h-immature", HOUR_MS, mature=False),
     ]
+
+
+def test_windows_are_measured_by_the_measures_that_are_named() -> None:
+    assert make_measures(settings()) == WINDOW_MEASURES
+    named = settings(evaluation={"measures": "log_loss, smce"})
+    assert list(make_measures(named)) == list(named.evaluation.measures or ()) == ["smce", "log_loss"]
 
 
 @given(

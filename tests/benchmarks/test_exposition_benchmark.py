@@ -4,9 +4,9 @@ from time import perf_counter
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from monitor.exposition.catalogue import measure_series
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.pipeline import PipelineFamilies
-from monitor.exposition.series import measure_series
 from monitor.exposition.windows import WindowFamilies
 from tests.snapshots import Evaluations, Pipeline, many_reports, measure, snapshot
 

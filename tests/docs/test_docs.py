@@ -14,7 +14,7 @@ import yaml
 from monitor.cli.main import COMMANDS, app
 from monitor.events.model import Kind, Reason
 from monitor.events.schemas import event_schema
-from monitor.exposition.series import catalogue
+from monitor.exposition.catalogue import catalogue
 from monitor.measures import MEASURES
 from monitor.settings import Settings, load_settings
 from monitor.settings.fields import leaves

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import CollectorRegistry
 
+from monitor.evaluation.report import Verdict
 from monitor.events.model import Reason
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.family import Family, to_metric, write_families
@@ -21,7 +22,7 @@ from monitor.sources.base import TopicPartition
 from monitor.stream import fates
 from monitor.stream.status import Phase, PipelineStatus
 from tests.real.promtool import check_metrics
-from tests.snapshots import MEASURES, Evaluations, Pipeline, many_reports, report, snapshot
+from tests.snapshots import MEASURES, Evaluations, Pipeline, diagnosis, many_reports, report, snapshot
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
@@ -114,6 +115,45 @@ def test_insufficient_data_is_an_absent_series_and_never_zero(exposition: Exposi
     for name in ("tce_ratio", "kce", "kce_lower", "prevalence_ratio", "mean_prediction_ratio"):
         assert (f"calibration_{name}", of()) not in found
         assert (f"calibration_{name}", of(version="8")) in found
+
+
+def test_the_diagnosis_is_one_verdict_of_all_there_are_with_its_numbers(
+    exposition: Exposition, evaluations: Evaluations
+) -> None:
+    found = diagnosis(0.4)
+    evaluations.show(snapshot([replace(report(), diagnosis=found)]))
+    shown = samples(exposition)
+    verdicts = {verdict: shown["calibration_verdict", of() | {("verdict", verdict.value)}] for verdict in Verdict}
+    assert verdicts == {verdict: float(verdict is Verdict.PRIOR_SHIFT) for verdict in Verdict}
+    assert shown["calibration_offset_logit", of()] == 0.4
+    assert shown["calibration_offset_logit_lower", of()] == pytest.approx(0.4 - 1.96 * 0.1)
+    assert shown["calibration_offset_logit_upper", of()] == pytest.approx(0.4 + 1.96 * 0.1)
+    assert shown["calibration_slope", of()] == found.slope
+    assert shown["calibration_slope_lower", of()] < 1.004 < shown["calibration_slope_upper", of()]
+    assert shown["calibration_p_value", of()] == found.p_value
+    assert shown["calibration_prior_shift_p_value", of()] == 0.4
+    assert shown["calibration_error_after_offset", of()] == found.error_after_offset
+    assert shown["calibration_logit_error_after_offset", of()] == found.logit_error_after_offset
+
+
+def test_what_a_diagnosis_does_not_know_is_absent(exposition: Exposition, evaluations: Evaluations) -> None:
+    one_value = replace(diagnosis(), slope=None, slope_error=None)
+    evaluations.show(
+        snapshot(
+            [
+                replace(report(), diagnosis=one_value),
+                replace(report(version="8"), diagnosis=None),
+                report(version="9", insufficient="no positives"),
+            ]
+        )
+    )
+    shown = samples(exposition)
+    assert ("calibration_offset_logit", of()) in shown
+    assert not any(name.startswith("calibration_slope") for name, _ in shown)
+    for name in ("verdict", "p_value", "offset_logit"):
+        assert not any(sample == f"calibration_{name}" and ("version", "8") in labels for sample, labels in shown), name
+    assert shown["calibration_verdict", of(version="9") | {("verdict", "insufficient_data")}] == 1
+    assert ("calibration_offset_logit", of(version="9")) not in shown
 
 
 def test_an_interval_that_is_not_computed_yet_is_absent(exposition: Exposition, evaluations: Evaluations) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from monitor.evaluation.report import MeasureResult
+from monitor.evaluation.report import Diagnosis, MeasureResult
+from monitor.exposition.catalogue import STATISTICS, catalogue, measure_series
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.page import to_markdown
 from monitor.exposition.pipeline import PipelineFamilies
-from monitor.exposition.series import STATISTICS, catalogue, measure_series
+from monitor.exposition.series import DIAGNOSIS
 from monitor.exposition.windows import WindowFamilies
 from monitor.measures import MEASURES
 from monitor.sources.base import TopicPartition
@@ -47,6 +48,19 @@ def test_one_declaration_adds_a_measure_and_percent_becomes_a_ratio() -> None:
     assert found["calibration_xce_ratio"].scale == 0.01
     assert found["calibration_xce_ratio_lower"].scale == 0.01
     assert found["calibration_xce_ratio_p_value"].scale == 1.0
+
+
+def test_only_shares_have_the_unit_ratio() -> None:
+    units = {series.name: series.unit for series in catalogue(MEASURES.values())}
+    assert units["calibration_log_loss"] == units["calibration_spiegelhalter_null_q95"] == ""
+    assert units["calibration_brier"] == units["calibration_log_loss_p_value"] == "ratio"
+
+
+def test_every_number_of_a_diagnosis_has_a_series() -> None:
+    """But for smCE, which is a measure, and for standard errors, which intervals are made of."""
+    numbers = set(Diagnosis.__dataclass_fields__) - {"verdict", "sentence", "error", "offset_error", "slope_error"}
+    names = {series.name for series in DIAGNOSIS}
+    assert {f"calibration_{name}{'_logit' * (name == 'offset')}" for name in numbers} <= names
 
 
 def test_every_number_of_a_result_has_a_series() -> None:

@@ -38,6 +38,13 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
             "log: {zzz: 1}",
             "monitor.yaml:1: unknown setting log.zzz; log has level, format",
         ),
+        (
+            "evaluation: {measures: [smce, surogate_intce]}",
+            (
+                "monitor.yaml:1: evaluation.measures must name measures (there is no measure 'surogate_intce'; "
+                "did you mean surrogate_intce?), got ['smce', 'surogate_intce']"
+            ),
+        ),
         ("api: {port: 70000}", "monitor.yaml:1: api.port must be at most 65535, got 70000"),
         ("api: {port: web}", "monitor.yaml:1: api.port must be a whole number, got 'web'"),
         ("api: {host: ''}", "monitor.yaml:1: api.host must not be empty, got ''"),

@@ -1,0 +1,73 @@
+"""The series of the measures, as their declarations imply them, and with them the list of all series."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, REPORT_LABELS, WINDOWS, Series
+from monitor.measures.base import Measure
+
+STATISTICS: Final = {
+    "value": "",
+    "lower": "lower end of its 95% confidence interval",
+    "upper": "upper end of its 95% confidence interval",
+    "null_mean": "its mean if the model were perfectly calibrated on the same predictions",
+    "null_q95": "its 95% point if the model were perfectly calibrated on the same predictions",
+    "p_value": "share of perfectly calibrated resamples that are at least as far off",
+    "error_bound": "how far it can lie from that of the raw predictions, which are kept in cells",
+}
+"""Field of a measure's result -> what its series says."""
+
+_ESTIMATED_BOUND: Final = (
+    "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "
+    "have other bins"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSeries:
+    """One statistic of one measure: which field of which result, and its series."""
+
+    measure: str
+    statistic: str
+    scale: float
+    """What the field is multiplied by, so that the series is a ratio."""
+    series: Series
+
+
+def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
+    """The series of the measures, as their declarations imply them: one a measure and statistic.
+
+    A measure in percent is exported as a ratio: ``tce`` becomes ``calibration_tce_ratio``. Nats and standard deviations
+    have no unit in Prometheus.
+    """
+    found = []
+    for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
+        in_percent = measure.unit == "percent"
+        stem = f"calibration_{measure.name}" + ("_ratio" if in_percent else "")
+        for statistic, of_all in STATISTICS.items():
+            estimated = statistic == "error_bound" and not measure.error_bound_is_certain
+            says = _ESTIMATED_BOUND if estimated else of_all
+            series = Series(
+                stem if statistic == "value" else f"{stem}_{statistic}",
+                "gauge",
+                REPORT_LABELS,
+                "ratio" if statistic == "p_value" or measure.unit in {"percent", "ratio"} else "",
+                f"{measure.title}: {says or measure.help}".rstrip(".") + ". Absent when the data is insufficient.",
+            )
+            # A p-value is a share of resamples whatever the measure's unit.
+            scale = 0.01 if in_percent and statistic != "p_value" else 1.0
+            found.append(MeasureSeries(measure.name, statistic, scale, series))
+    return tuple(found)
+
+
+def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
+    """Every series that the service exports, in the order in which it does."""
+    return (
+        *(each.series for each in measure_series(measures)),
+        *DIAGNOSIS,
+        *WINDOWS,
+        *EVALUATION,
+        *PIPELINE,
+        *PROCESS,
+    )
