@@ -1,0 +1,464 @@
+"""Reports of models of many classes: as whole vectors, by top label, and each class against the rest."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.classes import CLASS_MEASURES, ClassMeasure
+from monitor.classes.base import Outcomes, Prepared
+from monitor.classes.hypothesis_tests import table_seed
+from monitor.errors import InputError, NotEnoughData
+from monitor.evaluation.assess import GIVEN, Minimum
+from monitor.evaluation.data import UNNAMED, evaluate
+from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.uncertainty import WINDOW_DRAWS
+from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference import NullLevel, Progress, coarsen
+from monitor.inference.null_level import of_outcomes
+from monitor.inference.resampling import percent_point_95, require_draws
+from monitor.kernels.class_bins import categorical_draws, hits_of_draws
+from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
+from monitor.measures.base import LARGEST, Measure
+from monitor.scores import ClassTable, ScoreTable, grid
+
+Floats = NDArray[np.float64]
+
+_HELD: Final = 4_000_000
+"""Drawn numbers that are held at a time: 32 MB."""
+
+_NULL, _BOOTSTRAP = 20, 21
+"""Streams of random numbers: what one thing draws must not depend on what else is drawn."""
+
+_PAIRS: Final = 2
+"""Draws of which the raw predictions are measured beside their cells, to tell what cells do to a measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMeasureResult(MeasureResult):
+    """One measure of whole vectors.
+
+    Attributes
+    ----------
+    method
+        How it was computed, in words, where that depends on the number of events.
+    """
+
+    method: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassReport:
+    """What is known of the calibration of a model of K classes.
+
+    Attributes
+    ----------
+    classes
+        K.
+    prevalence, mean_prediction
+        Share of each class among the outcomes, and mean of its probability; empty without outcomes.
+    top_label
+        The report of the largest probability of each event, and whether its class came true. It says what this report
+        is about, how many events there are and which times they cover; its prevalence is the accuracy.
+    each_class
+        The report of each class against the rest, from class 0 on.
+    measures
+        Measures of whole vectors, by name; empty when ``insufficient``.
+    classwise
+        Mean over the classes of their measures against the rest, by name. A class of too little data is left out of
+        it, as its own report says.
+    insufficient
+        Why there are no measures, in words, or None.
+    omitted
+        Measures of whole vectors that were asked for and are not there: name -> why, in words.
+    """
+
+    classes: int
+    prevalence: tuple[float, ...]
+    mean_prediction: tuple[float, ...]
+    top_label: Report
+    each_class: tuple[Report, ...] = ()
+    measures: Mapping[str, ClassMeasureResult] = field(default_factory=dict)
+    classwise: Mapping[str, MeasureResult] = field(default_factory=dict)
+    insufficient: str | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """Predictions whose outcome is known, which the measures are of."""
+        return self.top_label.n
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of the events whose most probable class came true; None without outcomes."""
+        return self.top_label.prevalence
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON shows it."""
+        top_label = self.top_label.to_dict()
+        shared = ("model", "version", "segment", "window", "from", "to", "n", "predictions", "label_coverage")
+        return {
+            **{key: top_label[key] for key in shared},
+            "classes": self.classes,
+            "accuracy": self.accuracy,
+            "prevalence": list(self.prevalence),
+            "mean_prediction": list(self.mean_prediction),
+            "measures": {name: asdict(result) for name, result in self.measures.items()},
+            "classwise": {name: asdict(result) for name, result in self.classwise.items()},
+            "insufficient": self.insufficient,
+            "omitted": dict(self.omitted),
+            "top_label": top_label,
+            "each_class": [report.to_dict() for report in self.each_class],
+        }
+
+
+def evaluate_classes(
+    p: ArrayLike,
+    y: ArrayLike,
+    *,
+    time_ms: ArrayLike | None = None,
+    class_measures: Mapping[str, ClassMeasure] = CLASS_MEASURES,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    each_class: Mapping[str, Measure] = WINDOW_MEASURES,
+    minimum: Minimum = GIVEN,
+    draws: int = WINDOW_DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    model: str = UNNAMED,
+    version: str = UNVERSIONED,
+    segment: str = ALL,
+) -> ClassReport:
+    """The whole report of predictions of many classes and their outcomes.
+
+    Parameters
+    ----------
+    p
+        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 1e-3.
+    y
+        The class that came true, shape (n,): whole numbers in [0, K), nan where it is not known.
+    time_ms
+        Times of the predictions, shape (n,), milliseconds since the epoch.
+    class_measures
+        Those wanted of whole vectors, by name.
+    measures
+        Binary measures wanted of the top label, by name.
+    each_class
+        Binary measures wanted of each class against the rest, and of which the mean over the classes is taken: fewer by
+        default, because there are K times as many. With none, there are no reports of single classes.
+    minimum
+        How much must be known before anything is said; of positives and negatives, in the binary reports.
+    draws
+        Resamples for intervals and levels under calibration, at least 19; 0 leaves both out, but for SKCE, whose level
+        and interval follow from theory.
+    seed
+        For the resamples; the data themselves if left out, so that the same data give the same report.
+    progress
+        Told the share of the work done, now and then.
+    model, version, segment
+        What the report says it is about.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or shapes do not fit. The message names the first such row.
+
+    Examples
+    --------
+    >>> report = evaluate_classes([[0.7, 0.2, 0.1]] * 100, [0] * 50 + [1] * 30 + [2] * 20)
+    >>> round(report.measures["top_label_ece"].value, 3), round(report.classwise["ece"].value, 3)
+    (0.2, 0.133)
+    """
+    if draws:
+        require_draws(draws)
+    every, known = _read(p, y)
+    table = _in_order(ClassTable(every.prediction[known], every.outcome[known]))
+    steps = every.classes + 2  # the top label, each class and whole vectors take about as long
+
+    def report(prediction: Floats, hit: NDArray[np.bool_], wanted: Mapping[str, Measure], step: int) -> Report:
+        return evaluate(
+            prediction,
+            np.where(known, hit, np.nan),
+            time_ms=time_ms,
+            measures=wanted,
+            minimum=minimum,
+            draws=draws,
+            seed=seed,
+            progress=_part(progress, step, steps),
+            model=model,
+            version=version,
+            segment=segment,
+        )
+
+    top = np.argmax(every.prediction, axis=1)
+    top_label = report(every.prediction[np.arange(every.rows), top], top == every.outcome, measures, 0)
+    labels = range(every.classes) if each_class else range(0)
+    reports = tuple(
+        report(every.prediction[:, label], every.outcome == label, each_class, 1 + label) for label in labels
+    )
+    found = _Found({}, {}, {})
+    shortfall = _shortfall(table, minimum) if every.rows else "there are no predictions"
+    if shortfall is None:
+        counted = [label for label, each in enumerate(reports) if each.insufficient is None]
+        own_seed = table_seed(table) if seed is None else seed
+        found = _measure(table, class_measures, each_class, counted, draws=draws, seed=own_seed)
+    if progress is not None:
+        progress(1.0)
+    return ClassReport(
+        classes=every.classes,
+        prevalence=tuple(
+            (np.bincount(table.outcome, minlength=table.classes) / table.rows).tolist() if table.rows else ()
+        ),
+        mean_prediction=tuple(table.prediction.mean(axis=0).tolist() if table.rows else ()),
+        top_label=top_label,
+        each_class=reports,
+        measures=found.measures,
+        classwise=_classwise([each for each in reports if each.insufficient is None], found.laws),
+        insufficient=shortfall,
+        omitted=found.omitted,
+    )
+
+
+class _Found(NamedTuple):
+    """What whole vectors say, and the law of each class-wise mean under calibration."""
+
+    measures: Mapping[str, ClassMeasureResult]
+    omitted: Mapping[str, str]
+    laws: Mapping[str, Floats]
+
+
+def _read(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
+    """Every prediction, with class 0 where the outcome is not known, and where it is."""
+    try:
+        outcome = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"outcome must be numbers: {error}") from error
+    known = ~np.isnan(outcome)
+    return ClassTable.from_events(p, np.where(known, outcome, 0.0)), known
+
+
+def _in_order(table: ClassTable) -> ClassTable:
+    """The events in the order of their content, so that what is drawn does not depend on how they came."""
+    order = np.lexsort((table.outcome, *table.prediction.T))
+    return ClassTable(table.prediction[order], table.outcome[order])
+
+
+def _shortfall(table: ClassTable, minimum: Minimum) -> str | None:
+    """What is missing, in words, or None."""
+    if table.rows >= minimum.events:
+        return None
+    if table.rows == 0:
+        return f"no prediction has an outcome: at least {minimum.events} are needed"
+    return f"only {table.rows} of at least {minimum.events} predictions have an outcome"
+
+
+def _measure(
+    table: ClassTable,
+    class_measures: Mapping[str, ClassMeasure],
+    each_class: Mapping[str, Measure],
+    counted: Sequence[int],
+    *,
+    draws: int,
+    seed: int,
+) -> _Found:
+    results: dict[str, ClassMeasureResult] = {}
+    omitted: dict[str, str] = {}
+    drawn: dict[str, Prepared] = {}
+    for name, measure in class_measures.items():
+        try:
+            if measure.findings is not None:
+                found = measure.findings(table)
+                results[name] = ClassMeasureResult(unit=measure.unit, **asdict(found))
+            else:
+                results[name] = ClassMeasureResult(measure.value(table), measure.unit, error_bound=0.0)
+                if draws and measure.prepare is not None:
+                    drawn[name] = measure.prepare(table)
+        except NotEnoughData as error:
+            omitted[name] = str(error)
+    if draws == 0:
+        return _Found(results, omitted, {})
+    laws, classwise_laws = _null_laws(table, drawn, each_class, counted, draws=draws, seed=seed)
+    radii = _radii(table, drawn, draws, seed)
+    for name, radius in radii.items():
+        point = results[name]
+        level = NullLevel.of(laws[name], point.value)
+        results[name] = replace(
+            point,
+            lower=max(0.0, point.value - radius),
+            upper=min(LARGEST[point.unit], point.value + radius),
+            null_mean=level.mean,
+            null_q95=level.q95,
+            p_value=level.p_value,
+        )
+    return _Found(results, omitted, classwise_laws)
+
+
+def _null_laws(
+    table: ClassTable,
+    measures: Mapping[str, Prepared],
+    each_class: Mapping[str, Measure],
+    counted: Sequence[int],
+    *,
+    draws: int,
+    seed: int,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Each measure of outcomes drawn from the predictions, and the mean over the classes of each binary one.
+
+    One set of outcomes serves all: what the classes have in common stays in the law of their mean.
+    """
+    rng = np.random.default_rng([seed, _NULL])
+    cumulative = np.cumsum(table.prediction, axis=1)
+    parts: dict[str, list[Floats]] = {name: [] for name in measures}
+    classes = _OneAgainstRest.of(table, counted)
+    means: dict[str, list[Floats]] = {name: [] for name in each_class} if counted else {}
+    effects: dict[str, float] = {}
+    done = 0
+    for size in _chunks(draws, max(table.rows, classes.size)):
+        outcomes = categorical_draws(rng, cumulative, size)
+        for name, measure in measures.items():
+            parts[name].append(measure.draws(outcomes))
+        positives = hits_of_draws(classes.rows, outcomes, classes.size)
+        for name, mean in means.items():
+            left = each_class[name].max_draws - done
+            if left > 0:
+                mean.append(classes.mean(each_class[name], positives[:left]))
+        if done == 0:
+            effects = classes.effects(table, {name: each_class[name] for name in means}, outcomes, means)
+        done += size
+    return (
+        {name: np.concatenate(each) for name, each in parts.items()},
+        {name: np.concatenate(each) + effects.get(name, 0.0) for name, each in means.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OneAgainstRest:
+    """The score tables of single classes as they are drawn on: on cells where they have more rows than the grid.
+
+    Attributes
+    ----------
+    labels
+        Which classes.
+    tables
+        Their tables.
+    rows
+        int32, shape (n, K): the row of each probability, counted through all tables; -1 for classes that are left out.
+    """
+
+    labels: tuple[int, ...]
+    tables: tuple[ScoreTable, ...]
+    rows: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, table: ClassTable, labels: Sequence[int]) -> "_OneAgainstRest":
+        rows: NDArray[np.int32] = np.full(table.prediction.shape, -1, np.int32)
+        tables = []
+        first = 0
+        for label in labels:
+            scores, prediction = table.one_against_rest(label), table.prediction[:, label]
+            if scores.rows > grid.cell_count():
+                place = np.unique(grid.locate(prediction), return_inverse=True)[1]
+                scores = coarsen(scores)
+            else:
+                place = np.searchsorted(scores.score, prediction)
+            rows[:, label] = first + place
+            first += scores.rows
+            tables.append(scores)
+        return cls(tuple(labels), tuple(tables), rows)
+
+    @property
+    def size(self) -> int:
+        """Rows of all tables together."""
+        return sum(table.rows for table in self.tables)
+
+    def mean(self, measure: Measure, positives: Floats) -> Floats:
+        """Mean over the classes of a measure of drawn positives, (draws, size) -> (draws,)."""
+        total = np.zeros(len(positives))
+        first = 0
+        for table in self.tables:
+            total += of_outcomes(table, measure, np.ascontiguousarray(positives[:, first : first + table.rows]))
+            first += table.rows
+        return total / len(self.tables)
+
+    def effects(
+        self, table: ClassTable, measures: Mapping[str, Measure], outcomes: Outcomes, means: Mapping[str, list[Floats]]
+    ) -> dict[str, float]:
+        """By how much the mean of raw predictions lies above that of their cells, from a few of the draws.
+
+        A semi-norm or a mean of losses moves by far less than it varies.
+        """
+        if all(scores.exact for scores in self.tables):
+            return {}
+        found = {}
+        for name, measure in measures.items():
+            if measure.norms is None and measure.losses is None:
+                found[name] = float(
+                    np.mean(
+                        [
+                            np.mean([measure.value(self._raw(table, label, drawn)) for label in self.labels]) - on_cells
+                            for drawn, on_cells in zip(outcomes[:_PAIRS], means[name][0], strict=False)
+                        ]
+                    )
+                )
+        return found
+
+    @staticmethod
+    def _raw(table: ClassTable, label: int, outcome: NDArray[np.int32]) -> ScoreTable:
+        return ScoreTable.from_events(table.prediction[:, label], outcome == label)
+
+
+def _radii(table: ClassTable, measures: Mapping[str, Prepared], draws: int, seed: int) -> dict[str, float]:
+    """95% point of N(v* - v) of each semi-norm N, v* a Poisson bootstrap of the events."""
+    rng = np.random.default_rng([seed, _BOOTSTRAP])
+    parts: dict[str, list[Floats]] = {name: [] for name in measures}
+    for size in _chunks(draws, table.rows):
+        weight = rng.poisson(1.0, (size, table.rows)).astype(np.float64) - 1.0
+        for name, measure in measures.items():
+            parts[name].append(measure.norms(weight))
+    return {name: percent_point_95(np.concatenate(each)) for name, each in parts.items()}
+
+
+def _classwise(reports: Sequence[Report], laws: Mapping[str, Floats]) -> dict[str, MeasureResult]:
+    """Means over the classes of what their reports say, with the law of the mean under calibration.
+
+    The mean of the intervals' ends is an interval of the mean, and no narrower than need be: a mean varies less than
+    what it is of, unless that moves together.
+    """
+    result: dict[str, MeasureResult] = {}
+    for name in reports[0].measures if reports else ():
+        each = [report.measures[name] for report in reports if name in report.measures]
+        if len(each) < len(reports):
+            continue
+        value = float(np.mean([one.value for one in each]))
+        level = NullLevel.of(laws[name], value) if name in laws else None
+        result[name] = MeasureResult(
+            value,
+            each[0].unit,
+            lower=_mean([one.lower for one in each]),
+            upper=_mean([one.upper for one in each]),
+            null_mean=None if level is None else level.mean,
+            null_q95=None if level is None else level.q95,
+            p_value=None if level is None else level.p_value,
+            error_bound=_mean([one.error_bound for one in each]),
+        )
+    return result
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return float(np.mean(there)) if len(there) == len(values) else None
+
+
+def _chunks(draws: int, numbers: int) -> Iterator[int]:
+    """Sizes of the parts in which draws of so many numbers each are made."""
+    at_once = max(1, min(draws, _HELD // max(1, numbers)))
+    for start in range(0, draws, at_once):
+        yield min(at_once, draws - start)
+
+
+def _part(progress: Progress | None, step: int, steps: int) -> Progress | None:
+    """Progress of one step of several."""
+    if progress is None:
+        return None
+    return lambda share: progress((step + share) / steps)
