@@ -1,10 +1,12 @@
 """The test-based calibration error of many classes: that of each class against the rest."""
 
+from functools import partial
 from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.classes.reductions import classwise, of_each_class
 from monitor.measures import tce
 from monitor.measures.tce_options import TceKeywords
 from monitor.scores import ClassTable
@@ -44,7 +46,7 @@ def classwise_tce(table: ClassTable, **options: Unpack[TceKeywords]) -> float:
     >>> classwise_tce(table)
     0.0
     """
-    return float(tce_of_each_class(table, **options).mean())
+    return classwise(table, partial(tce, **options))
 
 
 def tce_of_each_class(table: ClassTable, **options: Unpack[TceKeywords]) -> NDArray[np.float64]:
@@ -58,4 +60,4 @@ def tce_of_each_class(table: ClassTable, **options: Unpack[TceKeywords]) -> NDAr
     >>> tce_of_each_class(table)
     array([  0., 100., 100.])
     """
-    return np.array([tce(table.one_against_rest(label), **options) for label in range(table.classes)])
+    return of_each_class(table, partial(tce, **options))

@@ -16,7 +16,7 @@ from monitor.measures import ece
 from monitor.scores import ScoreTable
 
 DRAWS: Final = 199
-"""For the level under calibration, unless said otherwise: each draw costs as much as a tenth of the measures."""
+"""For the level under calibration, unless said otherwise: together they take half as long as the measures."""
 
 _EVIDENT: Final = 0.05
 """A p-value up to this is called more than chance."""
