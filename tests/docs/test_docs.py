@@ -91,8 +91,9 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
-def test_the_examples_of_the_measures_print_what_they_say() -> None:
-    page = DOCS / "measures.md"
+@pytest.mark.parametrize("name", ["measures.md", "which-measure.md"])
+def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
+    page = DOCS / name
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
     assert len(examples.examples) > 10
     said: list[str] = []
