@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test check format bench kernels clean
+.PHONY: help demo test check format bench simulate kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ test: $(DEV_STAMP) ## every test, against real parts
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, every measure by scenario; an hour
+	$(BIN)/python -m tests.simulations.simulate
 
 format: $(DEV_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.optimize import brentq
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference import coarsen, interval
+from monitor.inference import coarsen, interval, intervals
 from monitor.measures import MEASURES, kce
 from monitor.scores import ScoreTable
 
@@ -75,6 +77,114 @@ def test_the_interval_of_a_large_table_is_drawn_on_the_grid_around_the_exact_val
     of_cells = interval(coarsen(raw), MEASURES["kce"], seed=3)
     assert of_raw.upper - of_raw.lower == pytest.approx(of_cells.upper - of_cells.lower, rel=1e-12)
     assert (of_raw.upper + of_raw.lower) / 2 == pytest.approx(kce(raw), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("slope", [0.4, 1.0])
+def test_every_measure_has_one_around_its_value_and_within_its_range(name: str, slope: float) -> None:
+    measure = MEASURES[name]
+    for table in (
+        drawn(np.random.default_rng(35), 300, slope)[0],
+        ScoreTable.from_events([0.2, 0.9], [1, 0]),
+        ScoreTable.from_events([0.01] * 200, [0] * 200),
+    ):
+        found = interval(table, measure, draws=19)
+        assert 0.0 <= found.lower <= measure.value(table) <= found.upper <= measure.largest
+        assert (found.debiased is None) == (measure.norms is None)
+        assert found == interval(table, measure, draws=19)
+
+
+def test_no_positives_at_all_leave_the_rate_open() -> None:
+    found = interval(ScoreTable.from_events([0.01] * 200, [0] * 200), MEASURES["kce"])
+    # Up to four positives of 200 could well have stayed away: the rule of three says 1.5%.
+    assert found.lower == 0.0
+    assert 0.015 < found.upper < 0.04
+
+
+@pytest.mark.parametrize("name", ["brier", "log_loss"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_interval_of_a_mean_loss_is_halls(name: str, weighted: bool) -> None:
+    """Event by event, as the formula stands in the paper; the transformation is inverted numerically."""
+    rng = np.random.default_rng(36)
+    p = rng.beta(1.0, 6.0, 150)
+    y = (rng.random(150) < p).astype(np.float64)
+    weight = rng.exponential(1.0, 150) if weighted else np.ones(150)
+    loss = (y - p) ** 2 if name == "brier" else -np.log(np.where(y == 1.0, p, 1.0 - p))
+    mean = (weight * loss).sum() / weight.sum()
+    spread = np.sqrt((weight**2 * (loss - mean) ** 2).sum())
+    skewness = (weight**3 * (loss - mean) ** 3).sum() / spread**3
+
+    def transformed(t: float) -> float:
+        return float(t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6)
+
+    ends = [
+        mean - spread / weight.sum() * brentq(lambda t, at=at: transformed(t) - at, -50.0, 50.0)
+        for at in (stats.norm.ppf(0.975), stats.norm.ppf(0.025))
+    ]
+    found = interval(ScoreTable.from_events(p, y, weight if weighted else None), MEASURES[name])
+    assert (found.lower, found.upper) == pytest.approx(ends, rel=1e-9)
+
+
+def test_a_loss_that_no_event_had_is_none() -> None:
+    table = ScoreTable.from_events([0.0] * 20 + [0.5] * 20 + [1.0] * 20, [0] * 30 + [1] * 30)
+    found = interval(table, MEASURES["log_loss"])
+    assert found.lower < MEASURES["log_loss"].value(table) < found.upper < np.inf
+    certain = interval(ScoreTable.from_events([0.0, 1.0], [0, 1]), MEASURES["log_loss"])
+    assert (certain.lower, certain.upper) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["intce", "surrogate_intce"])
+@pytest.mark.parametrize("slope", [0.5, 1.0])
+def test_the_interval_of_what_is_enclosed_covers_the_law(name: str, slope: float) -> None:
+    rng = np.random.default_rng(37)
+    measure = MEASURES[name]
+    covered = []
+    for _ in range(60):
+        table, rate = drawn(rng, 500, slope)
+        each = table.total / table.rows
+        law = replace(
+            table,
+            positives=each * rate,
+            negatives=each * (1.0 - rate),
+            positive_sum=each * rate * SCORES,
+            negative_sum=each * (1.0 - rate) * SCORES,
+        )
+        found = interval(table, measure, draws=99)
+        covered.append(found.lower <= measure.value(law) <= found.upper)
+    assert np.mean(covered) >= 0.89
+
+
+@pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if not measure.needs_whole_counts])
+def test_only_ratios_of_weights_matter(name: str) -> None:
+    rng = np.random.default_rng(38)
+    p = rng.integers(1, 20, 300) / 20
+    y = rng.random(300) < p
+    plain = interval(ScoreTable.from_events(p, y), MEASURES[name], draws=19, seed=1)
+    weighted = interval(ScoreTable.from_events(p, y, np.full(300, 0.25)), MEASURES[name], draws=19, seed=1)
+    assert (weighted.lower, weighted.upper) == pytest.approx((plain.lower, plain.upper), rel=1e-6, abs=1e-12)
+
+
+def test_unequal_weights_widen_the_interval() -> None:
+    rng = np.random.default_rng(39)
+    p = rng.random(2000)
+    y = rng.random(2000) < p
+    weight = rng.exponential(1.0, 2000)
+    plain, weighted = (
+        interval(ScoreTable.from_events(p, y, each), MEASURES["smce"], draws=499) for each in (None, weight)
+    )
+    value = [MEASURES["smce"].value(ScoreTable.from_events(p, y, each)) for each in (None, weight)]
+    # Exponential weights have a mean square of 2.
+    assert (weighted.upper - value[1]) / (plain.upper - value[0]) == pytest.approx(np.sqrt(2.0), rel=0.15)
+
+
+def test_progress_is_told() -> None:
+    seen: list[float] = []
+    table, _ = drawn(np.random.default_rng(40), 300, 1.0)
+    chosen = [MEASURES[name] for name in ("tce", "smce", "brier", "intce")]
+    intervals(table, chosen, draws=450, progress=seen.append)
+    assert seen == sorted(seen)
+    assert 0.0 < seen[0] < 0.5
+    assert seen[-1] == 1.0
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:

@@ -1,0 +1,41 @@
+"""The short form of the simulations: seeded, so that what holds once holds always. The long one: ``make simulate``."""
+
+import pytest
+
+from monitor.measures import REPORT_MEASURES
+from tests.simulations.scenarios import SCENARIOS, Form, Scenario
+from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_value, main, simulate
+
+pytestmark = pytest.mark.simulation
+
+REPEATS = 80
+DRAWS = 39
+CASES: list[tuple[Scenario, Form]] = [
+    *((scenario, "raw") for scenario in SCENARIOS),
+    (SCENARIOS[0], "grid"),
+    *((scenario, "weighted") for scenario in SCENARIOS[::3]),
+]
+
+
+@pytest.mark.parametrize(("scenario", "form"), CASES, ids=lambda each: getattr(each, "name", each))
+def test_intervals_cover_and_tests_keep_their_level(scenario: Scenario, form: Form) -> None:
+    found = simulate(Setting(scenario, 500, form, REPEATS, DRAWS))
+    assert set(found) == {
+        name for name, measure in REPORT_MEASURES.items() if not (form == "weighted" and measure.needs_whole_counts)
+    }
+    for name, outcome in found.items():
+        # Three standard errors; from above coverage has no bound, where only inequalities are known.
+        chance = 3.0 * outcome.error(LEVEL)
+        assert outcome.coverage >= 1.0 - LEVEL - TOLERANCE - chance, name
+        if scenario.calibrated:
+            assert outcome.rejection <= LEVEL + TOLERANCE + chance, name
+        elif scenario.slope != 1.0 and has_a_law_value(REPORT_MEASURES[name]):
+            assert outcome.rejection > 2 * LEVEL, name
+
+
+def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--repeats", "4", "--draws", "19", "--sizes", "60", "--forms", "grid", "--workers", "1"])
+    printed = capsys.readouterr().out
+    for scenario in SCENARIOS:
+        assert f"{scenario.name}, n = 60, grid, 4 samples" in printed
+    assert printed.count("\n  smce ") == len(SCENARIOS)
