@@ -107,18 +107,15 @@ def test_groups_of_opposite_errors() -> None:
     assert found.mean_lce_excess > 0.15
 
 
-def test_a_calibrated_model_is_at_its_level() -> None:
-    """At most some of twenty p-values are small, and the excess is around 0 although the errors themselves are not."""
-    p_values, excess, raw = [], [], []
+def test_the_excess_of_a_calibrated_model_is_around_0_although_its_errors_are_not() -> None:
+    excess, raw = [], []
     for seed in range(20):
         p, y, x = opposite_errors(800, 0.0, seed)
         found = local_calibration_error(p, y, x, draws=39, least_neighbours=20.0)
-        assert found.level is not None
-        p_values.append([found.level.mlce.p_value, found.level.mean_lce.p_value])
         excess.append([found.mlce_excess, found.mean_lce_excess])
         raw.append([found.mlce, found.mean_lce])
-    assert (np.mean(np.array(p_values) <= 0.05, axis=0) <= 0.15).all()
-    assert np.abs(np.mean(np.array(excess, np.float64), axis=0) / np.mean(raw, axis=0)).max() < 0.2
+    assert np.mean(raw, axis=0).min() > 0.03
+    assert (np.abs(np.mean(np.array(excess, np.float64), axis=0)) < 0.2 * np.mean(raw, axis=0)).all()
 
 
 def test_lonely_points_do_not_count() -> None:
