@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures import ece, intce, intce_partition, kce, rintce, smce, smce_witness, surrogate_intce
+from monitor.measures import (
+    binned_ece_width,
+    dce_lower,
+    ecce,
+    ece,
+    intce,
+    intce_partition,
+    kce,
+    kce_logit,
+    rintce,
+    smce,
+    smce_witness,
+    surrogate_intce,
+)
 from monitor.scores import ScoreTable
 from tests.reference import naive_measures as naive
 
@@ -42,6 +55,25 @@ def test_the_published_vectors() -> None:
     assert [rintce(VECTOR, width) for width in (1.0, 0.5, 0.25)] == pytest.approx(
         [0.12275, 0.15605, 0.19485], rel=1e-13
     )
+
+
+def test_code_that_stops_halving_at_a_512th_has_a_larger_surrogate() -> None:
+    stopped = min(rintce(VECTOR, 2.0**-k) + 2.0**-k for k in range(10))
+    assert stopped == pytest.approx(0.285703125, rel=1e-13)
+    assert surrogate_intce(VECTOR) < stopped
+
+
+def test_the_temperatures_of_the_papers_second_figure() -> None:
+    """y ~ Bernoulli(q), q uniform, p = sigmoid(beta logit q): calibrated at beta = 1, where every measure is least."""
+    rng = np.random.default_rng(2)
+    q = rng.random(50_000)
+    y = rng.random(q.size) < q
+    betas = 2.0 ** np.arange(-3, 4)
+    tables = [ScoreTable.from_events(1.0 / (1.0 + ((1.0 - q) / q) ** beta), y) for beta in betas]
+    for measure in (kce, kce_logit, smce, rintce, intce, surrogate_intce, ece, binned_ece_width, ecce, dce_lower):
+        value = [measure(table) for table in tables]
+        assert np.argmin(value) == 3, measure.__name__
+        assert min(value[2], value[4]) > value[3] + 0.015, measure.__name__
 
 
 def test_a_prediction_of_1_is_in_the_last_bin() -> None:
