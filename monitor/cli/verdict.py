@@ -1,51 +1,40 @@
-"""One word for a measure, and for a report: whether it is more than chance."""
+"""What a terminal says of a report, and of one measure of it, in a word or two and a colour."""
 
-from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
-from monitor.evaluation.report import MeasureResult, Report
-
-CLEAR: Final = 1.5
-"""How many times the 95% point under calibration is more than a borderline case."""
+from monitor.evaluation.report import MeasureResult, Report, Verdict
 
 
-class Verdict(StrEnum):
-    """What is said, mildest first."""
+class Word(NamedTuple):
+    """What is said, and how a terminal shows it."""
 
-    INSUFFICIENT = "too little data"
-    UNKNOWN = "being measured"
-    WITHIN_CHANCE = "within chance"
-    BORDERLINE = "borderline"
-    MISCALIBRATED = "MISCALIBRATED"
+    value: str
+    style: str
 
-    @property
-    def style(self) -> str:
-        """How a terminal shows it."""
-        return _STYLES[self]
 
+PENDING: Final = Word("being measured", "dim")
+WITHIN_CHANCE: Final = Word("within chance", "green")
+BEYOND_CHANCE: Final = Word("beyond chance", "yellow")
 
 _STYLES: Final = {
+    Verdict.CALIBRATED: "green",
+    Verdict.PRIOR_SHIFT: "yellow",
+    Verdict.SHAPE: "bold red",
+    Verdict.BOTH: "bold red",
     Verdict.INSUFFICIENT: "dim",
-    Verdict.UNKNOWN: "dim",
-    Verdict.WITHIN_CHANCE: "green",
-    Verdict.BORDERLINE: "yellow",
-    Verdict.MISCALIBRATED: "bold red",
 }
 
 
-def of_measure(result: MeasureResult) -> Verdict:
-    """Compare a value with the 95% point that a perfectly calibrated model would show on the same predictions."""
+def of_measure(result: MeasureResult) -> Word:
+    """Whether a value lies beyond what 95 in 100 perfectly calibrated models show on the same predictions."""
     if result.null_q95 is None:
-        return Verdict.UNKNOWN
-    if result.value <= result.null_q95:
-        return Verdict.WITHIN_CHANCE
-    # A level of 0 has no multiples: a little more than nothing is no clear case.
-    if result.null_q95 > 0.0 and result.value > CLEAR * result.null_q95:
-        return Verdict.MISCALIBRATED
-    return Verdict.BORDERLINE
+        return PENDING
+    return WITHIN_CHANCE if result.value <= result.null_q95 else BEYOND_CHANCE
 
 
-def of_report(report: Report) -> Verdict:
-    """The verdict of smCE, which has no bins to choose; of the first measure where it is missing."""
-    result = report.measures.get("smce") or next(iter(report.measures.values()), None)
-    return Verdict.INSUFFICIENT if result is None else of_measure(result)
+def of_report(report: Report) -> Word:
+    """The verdict of its diagnosis, in the words of REST and Prometheus."""
+    if report.diagnosis is None:
+        return PENDING
+    verdict = report.diagnosis.verdict
+    return Word(verdict.words, _STYLES[verdict])

@@ -58,7 +58,7 @@ class Verdict(StrEnum):
         return _WORDS.get(self.value, self.value.replace("_", " "))
 
 
-_WORDS: Final = {"both": "prior shift and shape miscalibration"}
+_WORDS: Final = {"both": "prior and shape"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,9 @@ class Report:
         Proper scores in parts: ``brier`` and ``log_loss``, where they are finite.
     diagnosis
         Whether it is the prior or the model; None where it was not asked for or is not there yet.
+    canonical
+        Measures of whole probability vectors, by name: ``skce`` of a window of a model of several classes whose panes
+        hold sketches. The other measures of the same report are of the top label.
     """
 
     model: str
@@ -138,6 +141,7 @@ class Report:
     omitted: Mapping[str, str] = field(default_factory=dict)
     decomposition: Mapping[str, Decomposition] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
+    canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
 
     @property
     def key(self) -> "ReportKey":
@@ -164,19 +168,8 @@ class Report:
             "mean_prediction": self.mean_prediction,
             "predictions": self.predictions,
             "label_coverage": self.label_coverage,
-            "measures": {
-                name: {
-                    "value": result.value,
-                    "unit": result.unit,
-                    "lower": result.lower,
-                    "upper": result.upper,
-                    "null_mean": result.null_mean,
-                    "null_q95": result.null_q95,
-                    "p_value": result.p_value,
-                    "error_bound": _finite(result.error_bound),
-                }
-                for name, result in self.measures.items()
-            },
+            "measures": _results(self.measures),
+            "canonical": _results(self.canonical),
             "insufficient": self.insufficient,
             "omitted": dict(self.omitted),
             "decomposition": {
@@ -189,6 +182,22 @@ class Report:
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
         }
+
+
+def _results(measures: Mapping[str, MeasureResult]) -> dict[str, Any]:
+    return {
+        name: {
+            "value": result.value,
+            "unit": result.unit,
+            "lower": result.lower,
+            "upper": result.upper,
+            "null_mean": result.null_mean,
+            "null_q95": result.null_q95,
+            "p_value": result.p_value,
+            "error_bound": _finite(result.error_bound),
+        }
+        for name, result in measures.items()
+    }
 
 
 class ReportKey(NamedTuple):

@@ -56,11 +56,11 @@ def test_the_text_says_the_same_in_words(tmp_path: Path, table: pa.Table) -> Non
     pa.csv.write_csv(table, tmp_path / "churn.csv")
     done = inside("report", "churn.csv", "--segment", "region", cwd=tmp_path)
     assert done.returncode == 0
-    for word in ("TCE", "smCE", "intCE", "95% interval", "if calibrated", "MISCALIBRATED", "segments, worst first"):
+    for word in ("TCE", "smCE", "intCE", "95% interval", "if calibrated", "beyond chance", "segments, worst first"):
         assert word in done.stdout
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "MISCALIBRATED" in rows["region=us"]
-    assert "within chance" in rows["region=eu"]
+    assert "shape miscalibration" in rows["region=us"]
+    assert " calibrated" in rows["region=eu"]
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -1,0 +1,229 @@
+"""Is it the prior or the model?"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from monitor.evaluation.data import evaluate
+from monitor.evaluation.diagnosis import LEVEL, TOLERANCE, diagnose, offset_interval, slope_interval
+from monitor.evaluation.report import Diagnosis, Report, Verdict
+from monitor.inference import coarsen
+from monitor.inference.combined import calibration_test
+from monitor.inference.cox import fit_cox
+from monitor.inference.prevalence import prior_shift
+from monitor.measures import MEASURES, corp_decomposition, smce
+from monitor.scores import GridTable, ScoreTable
+
+Floats = NDArray[np.float64]
+SMCE = {"smce": MEASURES["smce"]}
+
+
+def simulated(
+    seed: int, n: int, *, slope: float = 1.0, offset: float = 0.0, mean: float = 0.0
+) -> tuple[Floats, Floats]:
+    """Predictions p, and outcomes whose logits are slope * logit p + offset."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(mean, 1.2, n)
+    return expit(z), (rng.random(n) < expit(slope * z + offset)).astype(np.float64)
+
+
+def found(seed: int, n: int, **of: float) -> Diagnosis:
+    return diagnose(GridTable.from_events(*simulated(seed, n, **of)).to_scores(), draws=199)
+
+
+def with_bumps(seed: int, n: int, size: float) -> ScoreTable:
+    """Logits that are too low in some quarters of the predictions and too high in the others, with no slope."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.0, 1.2, n)
+    ranks = np.argsort(np.argsort(z)) / n
+    y = rng.random(n) < expit(z + size * np.sign(np.cos(4.0 * math.pi * ranks)))
+    return GridTable.from_events(expit(z), y).to_scores()
+
+
+@pytest.mark.parametrize(
+    ("of", "verdict"),
+    [
+        ({}, Verdict.CALIBRATED),
+        ({"mean": -4.0}, Verdict.CALIBRATED),
+        ({"offset": 0.5}, Verdict.PRIOR_SHIFT),
+        ({"offset": -0.7, "mean": -3.0}, Verdict.PRIOR_SHIFT),
+        ({"slope": 1.4}, Verdict.SHAPE),
+        ({"slope": 0.7}, Verdict.SHAPE),
+        ({"slope": 0.6, "offset": 0.6}, Verdict.BOTH),
+        ({"slope": 1.5, "mean": -2.0}, Verdict.BOTH),  # far from logit 0, a slope moves the mean too
+    ],
+)
+def test_each_fault_has_its_verdict(of: dict[str, float], verdict: Verdict) -> None:
+    verdicts = [found(seed, 8000, **of).verdict for seed in range(25)]
+    # By chance one in a hundred may be taken for another.
+    assert verdicts.count(verdict) >= 24
+
+
+def test_a_calibrated_model_is_seldom_called_anything_else() -> None:
+    """Each number of events and each prevalence; the level is .01."""
+    for n, mean in ((300, 0.0), (2000, -3.0)):
+        verdicts = [found(seed, n, mean=mean).verdict for seed in range(200)]
+        assert sum(verdict not in {Verdict.CALIBRATED, Verdict.INSUFFICIENT} for verdict in verdicts) / 200 <= 0.04
+
+
+def test_a_certain_error_too_small_to_matter_is_no_fault() -> None:
+    tiny = found(1, 2_000_000, offset=0.6 * TOLERANCE)
+    assert tiny.p_value is not None
+    assert tiny.p_value < 1e-9
+    assert tiny.verdict is Verdict.CALIBRATED
+    assert "too little to matter" in tiny.sentence
+    assert found(1, 2_000_000, offset=1.6 * TOLERANCE).verdict is Verdict.PRIOR_SHIFT
+    assert found(1, 2_000_000, slope=1.0 + 0.5 * TOLERANCE).verdict is Verdict.CALIBRATED
+    assert found(1, 2_000_000, slope=1.0 + 2.0 * TOLERANCE).verdict is Verdict.SHAPE
+
+
+def test_a_fault_with_neither_offset_nor_slope_is_one_of_shape() -> None:
+    bumps = diagnose(with_bumps(2, 8000, 0.5), draws=199)
+    assert bumps.verdict is Verdict.SHAPE
+    assert bumps.slope == pytest.approx(1.0, abs=0.1)
+    assert bumps.logit_error_after_offset == pytest.approx(0.45, abs=0.15)
+    assert "too high in parts of their range and too low in others" in bumps.sentence
+
+
+def test_the_numbers_are_those_of_the_tests() -> None:
+    table = GridTable.from_events(*simulated(3, 4000, slope=1.3, offset=0.4)).to_scores()
+    diagnosis = diagnose(table, draws=199)
+    fit, shift = fit_cox(table), prior_shift(table)
+    assert (diagnosis.offset, diagnosis.offset_error) == (fit.offset, fit.offset_error)
+    assert (diagnosis.slope, diagnosis.slope_error) == (fit.slope, fit.slope_error)
+    assert diagnosis.p_value == calibration_test(table).p_value
+    assert diagnosis.prior_shift_p_value == shift.p_value
+    assert diagnosis.error == smce(table)
+    assert diagnosis.error_after_offset == shift.error_after_offset
+    assert diagnosis.logit_error_after_offset == shift.logit_error_after_offset
+    assert offset_interval(diagnosis) == pytest.approx(
+        (fit.offset - 1.96 * fit.offset_error, fit.offset + 1.96 * fit.offset_error)
+    )
+    assert diagnosis == diagnose(table, draws=199)
+
+
+def test_of_many_predictions_it_is_that_of_their_cells() -> None:
+    table = ScoreTable.from_events(*simulated(4, 20_000, slope=0.9))
+    assert diagnose(table, draws=99) == diagnose(coarsen(table), draws=99)
+
+
+@pytest.mark.parametrize(
+    ("p", "y", "reason"),
+    [
+        ([0.5] * 49, [0, 1] * 24 + [0], "only 49 of at least 50 predictions have an outcome"),
+        ([0.5] * 200, [1] * 4 + [0] * 196, "only 4 positives: at least 5 are needed"),
+        ([0.5] * 200, [0] + [1] * 199, "only 1 negative: at least 5 are needed"),
+        ([0.5] * 200, [1] * 200, "no negatives: at least 5 are needed"),
+    ],
+)
+def test_too_little_is_said_and_values_remain(p: list[float], y: list[int], reason: str) -> None:
+    report = evaluate(p, y, measures=SMCE)
+    assert report.insufficient is None
+    assert set(report.measures) == {"smce"}
+    assert report.diagnosis == Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.")
+
+
+def test_too_little_for_any_measure_is_too_little_for_a_verdict() -> None:
+    for draws in (0, 19):
+        report = evaluate([0.3], [1], draws=draws)
+        assert report.insufficient is not None
+        assert report.diagnosis == Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {report.insufficient}.")
+        assert report.decomposition == {}
+
+
+def test_just_enough_is_judged() -> None:
+    p = np.linspace(0.05, 0.95, 50)
+    report = evaluate(p, (p > 0.9) | (np.arange(50) < 2), measures=SMCE)
+    assert report.positives == 5
+    assert report.diagnosis is not None
+    assert report.diagnosis.verdict is not Verdict.INSUFFICIENT
+
+
+def test_weights_count_by_what_they_are_worth() -> None:
+    p, y = simulated(5, 3000, offset=0.8)
+    rng = np.random.default_rng(6)
+    report = evaluate(p, y, weight=rng.exponential(1.0, p.size), measures=SMCE)
+    assert report.diagnosis is not None
+    assert report.diagnosis.verdict is Verdict.PRIOR_SHIFT
+    # A thousand times the weight is no more evidence, and one event that outweighs all others is hardly more than one.
+    once, often = (evaluate(p[:60], y[:60], weight=np.full(60, w), measures=SMCE).diagnosis for w in (1.0, 1000.0))
+    assert once is not None
+    assert often is not None
+    assert often.verdict is once.verdict
+    assert (often.offset_error, often.slope_error, often.logit_error_after_offset) == pytest.approx(
+        (once.offset_error, once.slope_error, once.logit_error_after_offset)
+    )
+    lopsided = evaluate(p, y, weight=np.where(np.arange(p.size) == 0, 1e6, 1.0), measures=SMCE)
+    assert lopsided.diagnosis is not None
+    assert lopsided.diagnosis.verdict is Verdict.INSUFFICIENT
+
+
+@pytest.mark.parametrize(
+    ("of", "said"),
+    [
+        ({"offset": -0.5, "mean": -2.0}, ["too high: ", "% predicted, ", "% came true", "Add -0.", "no refit"]),
+        ({"offset": 0.5}, ["too low: ", "Add +0.", "multiplies the odds by 1."]),
+        ({"slope": 0.7}, ["too sure of themselves", "slope of the logits 0.", "recalibrate on recent data"]),
+        ({"slope": 1.4}, ["not sure enough of themselves", "slope of the logits 1."]),
+        ({"slope": 0.6, "offset": 0.6}, ["too low (", "too sure", "takes smCE from 0.", "refit the model"]),
+        ({}, ["No miscalibration beyond chance (p = 0.", "an offset of the logits is smaller than 0."]),
+    ],
+)
+def test_the_sentence_says_what_by_how_much_and_what_to_do(of: dict[str, float], said: list[str]) -> None:
+    sentence = found(8, 6000, **of).sentence
+    for part in said:
+        assert part in sentence
+    assert sentence.endswith(".")
+    assert len(sentence) < 400
+
+
+def test_predictions_that_part_the_outcomes_are_not_sure_enough() -> None:
+    p = np.r_[np.linspace(0.3, 0.45, 100), np.linspace(0.55, 0.7, 100)]
+    diagnosis = diagnose(ScoreTable.from_events(p, p > 0.5), draws=99)
+    assert diagnosis.verdict is Verdict.SHAPE
+    assert diagnosis.slope is diagnosis.slope_error is slope_interval(diagnosis) is None
+    assert "they part the outcomes perfectly" in diagnosis.sentence
+
+
+def test_equal_predictions_have_no_shape() -> None:
+    diagnosis = diagnose(ScoreTable.from_events([0.2] * 500, [1] * 200 + [0] * 300), draws=99)
+    assert diagnosis.verdict is Verdict.PRIOR_SHIFT
+    assert diagnosis.slope is None
+    assert diagnosis.offset == pytest.approx(math.log(0.4 / 0.6) - math.log(0.2 / 0.8))
+
+
+def test_evidence_of_neither_alone_is_put_down_to_the_likelier() -> None:
+    """Some window whose tests together are sure, and neither of its parts."""
+    for seed in range(400):
+        table = GridTable.from_events(*simulated(seed, 400, slope=0.8, offset=0.15)).to_scores()
+        fit, shift, p_value = fit_cox(table), prior_shift(table), calibration_test(table).p_value
+        if p_value <= LEVEL < min(fit.offset_p_value, shift.p_value):
+            break
+    likelier = Verdict.PRIOR_SHIFT if fit.offset_p_value < shift.p_value else Verdict.SHAPE
+    assert p_value <= LEVEL < min(fit.offset_p_value, shift.p_value)
+    assert diagnose(table, draws=199).verdict is likelier
+
+
+def test_scores_come_in_parts_where_they_are_finite() -> None:
+    p, y = simulated(9, 2000)
+    report = evaluate(p, y, measures=SMCE, draws=0)
+    table = ScoreTable.from_events(p, y)
+    assert report.decomposition == {score: corp_decomposition(table, score) for score in ("brier", "log_loss")}
+    assert report.diagnosis is None
+    told = report.to_dict()["decomposition"]["brier"]
+    assert told == {
+        part: getattr(report.decomposition["brier"], part)
+        for part in ("miscalibration", "discrimination", "uncertainty")
+    }
+    assert set(evaluate([0.0, 0.5], [1, 1], draws=0).decomposition) == {"brier"}
+
+
+def test_an_error_bound_that_bounds_nothing_is_null_in_json() -> None:
+    report = evaluate(*simulated(1, 50), measures=SMCE, draws=0)
+    unbounded = {"smce": replace(report.measures["smce"], error_bound=math.inf)}
+    measures = Report.to_dict(replace(report, measures=unbounded))["measures"]
+    assert measures["smce"]["error_bound"] is None
