@@ -14,6 +14,7 @@ from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINT
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+from monitor.scores.table import check
 
 DRAWS: Final = 199
 """For the level under calibration, unless said otherwise: together they take half as long as the measures."""
@@ -247,9 +248,11 @@ def _named(features: ArrayLike | Mapping[str, ArrayLike]) -> tuple[tuple[str, ..
     if not features:
         raise InputError("features must name at least one, got none")
     each = {name: _numbers(f"feature {name}", values) for name, values in features.items()}
-    lengths = {name: values.shape for name, values in each.items()}
-    if len(set(lengths.values())) > 1:
-        raise InputError(f"features must be equally long, got shapes {lengths}")
+    shapes = {name: values.shape for name, values in each.items()}
+    if len(set(shapes.values())) > 1:
+        raise InputError(f"features must be equally long, got shapes {shapes}")
+    for name, values in each.items():
+        check(values, np.isfinite(values), f"feature {name} must be finite")
     return tuple(each), np.stack(list(each.values()), axis=-1)
 
 
