@@ -185,7 +185,8 @@ def test_predictions_that_part_the_outcomes_are_not_sure_enough() -> None:
     p = np.r_[np.linspace(0.3, 0.45, 100), np.linspace(0.55, 0.7, 100)]
     diagnosis = diagnose(ScoreTable.from_events(p, p > 0.5), draws=99)
     assert diagnosis.verdict is Verdict.SHAPE
-    assert diagnosis.slope is diagnosis.slope_error is slope_interval(diagnosis) is None
+    assert diagnosis.slope is diagnosis.slope_error is None
+    assert slope_interval(diagnosis) is None
     assert "they part the outcomes perfectly" in diagnosis.sentence
 
 
