@@ -52,19 +52,22 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text broken into lines that fit into ``width`` inches at ``size`` points; its own line breaks are kept."""
     font = FontProperties(size=size, weight="bold" if bold else "normal")
 
-    def fits(line: str) -> bool:
-        return text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] <= 72.0 * width
+    def points(word: str) -> float:
+        return float(text_to_path.get_text_width_height_descent(word, font, ismath=False)[0])
 
+    space, most = points(" "), 72.0 * width
     lines = []
     for paragraph in text.split("\n"):
-        line = ""
+        line: list[str] = []
+        used = 0.0
         for word in paragraph.split():
-            longer = f"{line} {word}" if line else word
-            if line and not fits(longer):
-                lines.append(line)
-                longer = word
-            line = longer
-        lines.append(line)
+            needed = points(word)
+            if line and used + space + needed > most:
+                lines.append(" ".join(line))
+                line, used = [], 0.0
+            used += needed + (space if line else 0.0)
+            line.append(word)
+        lines.append(" ".join(line))
     return "\n".join(lines)
 
 
@@ -76,7 +79,7 @@ def frame(
     *,
     rows: Sequence[float] = (1.0,),
     columns: Sequence[float] = (1.0,),
-    left: float = 0.95,
+    left: float = 1.05,
     right: float = 0.25,
     below: float = 0.55,
     above: float = 0.0,
@@ -149,7 +152,7 @@ def dress(axes: Axes, *, grid: str = "y") -> None:
     if grid:
         axes.grid(visible=True, axis="both" if grid == "both" else "y" if grid == "y" else "x", color="#E8EAED", lw=0.8)
     # Labels of axes that stand above each other are aligned.
-    axes.yaxis.set_label_coords(-0.55 / (axes.get_position().width * WIDTH), 0.5)
+    axes.yaxis.set_label_coords(-0.64 / (axes.get_position().width * WIDTH), 0.5)
     axes.xaxis.label.set(size=TEXT_SIZE, color=INK)
     axes.yaxis.label.set(size=TEXT_SIZE, color=INK)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
@@ -73,29 +73,25 @@ def tce_diagram(
     found = tce_bins(table, alpha=alpha, bins=bins, n_bins=n_bins, min_size=min_size, max_size=max_size)
     default = alpha == 0.05 and bins == "pava_bc" and min_size is None and max_size is None
     measure = MEASURES["tce"] if default else replace(MEASURES["tce"], value=measured, draws=None)
-    level = null_level(drawn(table), [measure], draws=_DRAWS)["tce"]
-    figure = new_figure(HEIGHT)
-    draw_tce_diagram(figure, HEIGHT, table, found, level.mean / 100.0)
-    return figure
-
-
-def draw_tce_diagram(figure: FigureBase, height: float, table: ScoreTable, bins: TceBins, chance: float) -> None:
-    """Draw it into a figure of that height, or a part of one; ``chance`` is the share refuted of a calibrated model."""
-    refuted = bins.value / 100.0
+    cells = drawn(table)
+    level = null_level(cells, [measure], draws=_DRAWS)["tce"]
+    refuted, chance = percent(found.value / 100.0), percent(level.mean / 100.0)
     title = (
-        f"{percent(refuted)} of the predictions disagree with what happened\n"
-        f"(TCE; a perfectly calibrated model would show about {percent(chance)})"
+        f"{refuted} of the predictions disagree with what happened\n"
+        f"(TCE; a perfectly calibrated model would show about {chance})"
     )
-    axis = ProbabilityAxis.of(drawn(table), bins.rate)
-    grid = frame(figure, height, title, CAPTION, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
+    figure = new_figure(HEIGHT)
+    grid = frame(figure, HEIGHT, title, CAPTION, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
     main = figure.add_subplot(grid[0, 0])
     sizes = figure.add_subplot(grid[1, 0], sharex=main)
     all_of_them = figure.add_subplot(grid[0, 1])
     for axes in (main, sizes, all_of_them):
         dress(axes)
-    _draw_violins(main, table, bins, axis)
-    _draw_sizes(sizes, bins)
-    _draw_all(all_of_them, drawn(table), axis)
+    axis = ProbabilityAxis.of(cells, found.rate)
+    _draw_violins(main, table, found, axis)
+    _draw_sizes(sizes, found)
+    _draw_all(all_of_them, cells, axis)
+    return figure
 
 
 def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: ProbabilityAxis) -> None:

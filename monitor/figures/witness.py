@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 HEIGHT: Final = 6.0
 TOO_LOW: Final = HAPPENED
 TOO_HIGH: Final = PREDICTED
+"""Colours of what is beyond chance; the rest is grey."""
 CAPTION: Final = (
     "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
     "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
@@ -31,6 +32,8 @@ _LEAST_SHARE: Final = 0.1
 """A place with a smaller part in all misses is not spoken of."""
 _MOST_PLACES: Final = 3
 _LEVELS: Final = 101
+_POINTS: Final = 600
+"""More of the line cannot be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def centred_witness(table: ScoreTable) -> Floats:
 
     Where the residuals add up to about 0, a constant more or less in the witness changes its value by nothing, and its
     sign says nothing. So of all levels the one is subtracted that has most residuals of the right sign on either side
-    of it; none, unless that tells a fifth more than the witness as it is.
+    of it; none, unless that tells a fifth more than the witness as it is, and more than chance does.
 
     Raises
     ------
@@ -124,7 +127,10 @@ def centred_witness(table: ScoreTable) -> Floats:
     levels = np.linspace(low, high, _LEVELS)
     values = [told(level) for level in levels.tolist()]
     best = int(np.argmax(values))
-    return witness if values[best] <= 1.2 * told(0.0) else witness - float(levels[best])
+    as_it_is = told(0.0)
+    noise = 3.0 * float(np.sqrt(table.counts @ (table.score * (1.0 - table.score))))
+    gained = values[best] - as_it_is > max(0.2 * as_it_is, noise)
+    return witness - float(levels[best]) if gained else witness
 
 
 def witness_figure(table: ScoreTable) -> Figure:
@@ -149,14 +155,16 @@ def witness_figure(table: ScoreTable) -> Figure:
 def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, level: NullLevel) -> None:
     """Draw it into a figure of that height, or a part of one; ``level`` is that of smCE and decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    found = places(cells) if level.p_value <= 0.05 else ()
+    sure = level.p_value <= 0.05
+    found = places(cells) if sure else ()
+    colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
     grid = frame(figure, height, _title(cells, found, level), CAPTION, rows=(1.2, 1.0), gap=0.2)
     line = figure.add_subplot(grid[0, 0])
     bars = figure.add_subplot(grid[1, 0])
     dress(line)
     dress(bars)
-    _draw_witness(line, cells, axis)
-    _draw_surplus(bars, cells, axis)
+    _draw_witness(line, cells, axis, colors)
+    _draw_surplus(bars, cells, axis, colors)
 
 
 def _title(cells: ScoreTable, found: tuple[Place, ...], level: NullLevel) -> str:
@@ -171,12 +179,14 @@ def _title(cells: ScoreTable, found: tuple[Place, ...], level: NullLevel) -> str
     )
 
 
-def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    witness = centred_witness(cells)
-    x = axis.place(cells.score)
+def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
+    x, witness = axis.place(cells.score), centred_witness(cells)
+    if x.size > _POINTS:
+        every = np.linspace(x[0], x[-1], _POINTS)
+        x, witness = every, np.interp(every, x, witness)
     if x.size == 1:
-        axes.vlines(x, 0.0, witness, color=TOO_LOW if witness[0] > 0.0 else TOO_HIGH, lw=8.0)
-    for side, color in ((witness > 0.0, TOO_LOW), (witness < 0.0, TOO_HIGH)):
+        axes.vlines(x, 0.0, witness, color=colors[0] if witness[0] > 0.0 else colors[1], lw=8.0)
+    for side, color in ((witness > 0.0, colors[0]), (witness < 0.0, colors[1])):
         axes.fill_between(x, witness, 0.0, where=side, interpolate=True, color=color, alpha=0.35, lw=0.0)
     axes.plot(x, witness, color=INK, lw=1.6)
     axes.axhline(0.0, color=GREY, lw=1.0)
@@ -199,12 +209,12 @@ def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     axis.on_x(axes, labels=False)
 
 
-def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
     first, last = axis.limits
     edges = np.linspace(first, last, _BINS + 1)
     surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
-    color = [TOO_LOW if each > 0.0 else TOO_HIGH for each in surplus]
+    color = [colors[0] if each > 0.0 else colors[1] for each in surplus]
     axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)
     axes.axhline(0.0, color=GREY, lw=1.0)
     axes.set_ylabel("came true beyond\nprediction, per 1,000")

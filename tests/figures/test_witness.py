@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 
 from monitor.figures.cells import drawn
-from monitor.figures.witness import Place, centred_witness, places, witness_figure
+from monitor.figures.style import GREY
+from monitor.figures.witness import TOO_HIGH, TOO_LOW, Place, centred_witness, places, witness_figure
 from monitor.measures import smce, smce_witness
 from monitor.scores import ScoreTable
 from tests.figures.tables import TABLES, every_table, texts
@@ -37,8 +39,9 @@ def test_a_centred_witness_is_the_witness_but_for_a_constant(name: str) -> None:
     assert np.ptp(difference) == pytest.approx(0.0, abs=1e-12)
 
 
-def test_a_witness_without_freedom_stays_as_it_is() -> None:
-    cells = drawn(TABLES["rare"]())
+@pytest.mark.parametrize("name", ["rare", "common"])
+def test_a_witness_without_freedom_stays_as_it_is(name: str) -> None:
+    cells = drawn(TABLES[name]())
     witness = centred_witness(cells)
     assert float(witness @ cells.residual) / cells.total == pytest.approx(smce(cells))
 
@@ -57,3 +60,9 @@ def test_the_bars_add_up_to_the_mean_residual() -> None:
     table = TABLES["balanced"]()
     bars = witness_figure(table).axes[1].containers[0]
     assert sum(bar.get_height() for bar in bars) == pytest.approx(1000.0 * table.residual.sum() / table.total)
+
+
+def test_what_is_within_chance_accuses_nobody() -> None:
+    for name, colors in (("balanced", {TOO_LOW, TOO_HIGH}), ("calibrated", {GREY})):
+        bars = witness_figure(TABLES[name]()).axes[1].containers[0]
+        assert {bar.get_facecolor()[:3] for bar in bars if bar.get_height()} == {to_rgba(each)[:3] for each in colors}
