@@ -27,7 +27,8 @@ def smce(table: ScoreTable) -> float:
     -------
     float
         Ratio in [0, 1]; smaller is better. Half of it bounds the distance to the nearest calibrated predictor from
-        below, twice it from above.
+        below. The lower distance to calibration lies between half of it and twice it; the distance itself can be
+        larger than that.
 
     Raises
     ------
@@ -88,7 +89,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
 MEASURE = Measure(
     name="smce",
     title="smCE",
-    help="Smooth calibration error: within a factor of two of the distance to the nearest calibrated predictor.",
+    help="Smooth calibration error: within a factor of two of the lower distance to calibration.",
     unit="ratio",
     value=smce,
     error_bound=error_bound,
