@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -28,6 +29,9 @@ Floats = NDArray[np.float64]
 
 _HELD: Final = 4_000_000
 """Drawn numbers that are held at a time: 32 MB."""
+
+MOST_CLASS_REPORTS: Final = 50
+"""Classes up to which each has a report of its own unless asked otherwise: more take minutes, and nobody reads them."""
 
 _NULL, _BOOTSTRAP = 20, 21
 """Streams of random numbers: what one thing draws must not depend on what else is drawn."""
@@ -105,8 +109,8 @@ class ClassReport:
             "accuracy": self.accuracy,
             "prevalence": list(self.prevalence),
             "mean_prediction": list(self.mean_prediction),
-            "measures": {name: asdict(result) for name, result in self.measures.items()},
-            "classwise": {name: asdict(result) for name, result in self.classwise.items()},
+            "measures": {name: _shown(result) for name, result in self.measures.items()},
+            "classwise": {name: _shown(result) for name, result in self.classwise.items()},
             "insufficient": self.insufficient,
             "omitted": dict(self.omitted),
             "top_label": top_label,
@@ -121,7 +125,7 @@ def evaluate_classes(
     time_ms: ArrayLike | None = None,
     class_measures: Mapping[str, ClassMeasure] = CLASS_MEASURES,
     measures: Mapping[str, Measure] = REPORT_MEASURES,
-    each_class: Mapping[str, Measure] = WINDOW_MEASURES,
+    each_class: Mapping[str, Measure] | None = None,
     minimum: Minimum = GIVEN,
     draws: int = WINDOW_DRAWS,
     seed: int | None = None,
@@ -145,8 +149,8 @@ def evaluate_classes(
     measures
         Binary measures wanted of the top label, by name.
     each_class
-        Binary measures wanted of each class against the rest, and of which the mean over the classes is taken: fewer by
-        default, because there are K times as many. With none, there are no reports of single classes.
+        Binary measures wanted of each class against the rest, and of which the mean over the classes is taken. With
+        none, there are no reports of single classes. If left out, those of windows up to 50 classes, and none beyond.
     minimum
         How much must be known before anything is said; of positives and negatives, in the binary reports.
     draws
@@ -173,8 +177,9 @@ def evaluate_classes(
     if draws:
         require_draws(draws)
     every, known = _read(p, y)
+    if each_class is None:
+        each_class = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}
     table = _in_order(ClassTable(every.prediction[known], every.outcome[known]))
-    steps = every.classes + 2  # the top label, each class and whole vectors take about as long
 
     def report(prediction: Floats, hit: NDArray[np.bool_], wanted: Mapping[str, Measure], step: int) -> Report:
         return evaluate(
@@ -191,9 +196,10 @@ def evaluate_classes(
             segment=segment,
         )
 
+    labels = range(every.classes if each_class else 0)
+    steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
     top = np.argmax(every.prediction, axis=1)
     top_label = report(every.prediction[np.arange(every.rows), top], top == every.outcome, measures, 0)
-    labels = range(every.classes) if each_class else range(0)
     reports = tuple(
         report(every.prediction[:, label], every.outcome == label, each_class, 1 + label) for label in labels
     )
@@ -218,6 +224,12 @@ def evaluate_classes(
         insufficient=shortfall,
         omitted=found.omitted,
     )
+
+
+def _shown(result: MeasureResult) -> dict[str, Any]:
+    """A result as JSON shows it, which has no infinite bounds."""
+    bound = result.error_bound
+    return {**asdict(result), "error_bound": bound if bound is not None and isfinite(bound) else None}
 
 
 class _Found(NamedTuple):

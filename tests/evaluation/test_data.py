@@ -8,6 +8,7 @@ import pytest
 import monitor
 from monitor.errors import InputError
 from monitor.evaluation.assess import Minimum
+from monitor.evaluation.data import evaluate
 from monitor.measures import REPORT_MEASURES
 from tests.evaluation.memory import calibrated
 
@@ -20,15 +21,15 @@ Y = [1, 0, 1, 1, 0, 1, 0, 0]
     [("smce", 0.10575), ("kce", 0.10627258027498664), ("intce", 0.17875), ("surrogate_intce", 0.28375)],
 )
 def test_the_small_exact_vectors(name: str, value: float) -> None:
-    assert monitor.evaluate(P, Y).measures[name].value == pytest.approx(value, abs=1e-12)
+    assert evaluate(P, Y).measures[name].value == pytest.approx(value, abs=1e-12)
 
 
 def test_one_falls_in_the_last_bin() -> None:
-    assert monitor.evaluate([0.95, 1.0], [1, 0]).measures["ece"].value == pytest.approx(0.475)
+    assert evaluate([0.95, 1.0], [1, 0]).measures["ece"].value == pytest.approx(0.475)
 
 
 def test_a_report_of_two_lists() -> None:
-    report = monitor.evaluate(P, Y, model="toy", version="3")
+    report = evaluate(P, Y, model="toy", version="3")
     assert (report.model, report.version, report.segment, report.window) == ("toy", "3", "all", "all")
     assert (report.n, report.positives, report.predictions) == (8, 4, 8)
     assert report.prevalence == 0.5
@@ -36,43 +37,43 @@ def test_a_report_of_two_lists() -> None:
     assert (report.from_ms, report.to_ms) == (None, None)
     assert list(report.measures) == list(REPORT_MEASURES)
     assert report.insufficient is None
-    assert report == monitor.evaluate(P, Y, model="toy", version="3")
+    assert report == evaluate(P, Y, model="toy", version="3")
 
 
 def test_the_order_of_the_events_does_not_matter() -> None:
     p, y = calibrated(2000, seed=4)
     p = np.round(p, 2)
     order = np.random.default_rng(0).permutation(2000)
-    assert monitor.evaluate(p, y) == monitor.evaluate(p[order], y[order])
+    assert evaluate(p, y) == evaluate(p[order], y[order])
 
 
 def test_an_outcome_that_is_not_known_counts_as_a_prediction_only() -> None:
-    report = monitor.evaluate([*P, 0.5], [*Y, float("nan")])
+    report = evaluate([*P, 0.5], [*Y, float("nan")])
     assert (report.n, report.predictions) == (8, 9)
     assert report.label_coverage == 8 / 9
-    assert report.measures == monitor.evaluate(P, Y).measures
+    assert report.measures == evaluate(P, Y).measures
     assert report.mean_prediction == pytest.approx(np.mean(P))
 
 
 def test_times_say_what_is_covered() -> None:
-    report = monitor.evaluate(P, Y, time_ms=np.arange(8) * 1000 + 5000)
+    report = evaluate(P, Y, time_ms=np.arange(8) * 1000 + 5000)
     assert (report.from_ms, report.to_ms) == (5000, 12_001)
 
 
 def test_nothing_is_insufficient() -> None:
-    report = monitor.evaluate([], [])
+    report = evaluate([], [])
     assert report.insufficient == "there are no predictions"
     assert (report.n, report.prevalence, report.mean_prediction, report.measures) == (0, None, None, {})
 
 
 def test_a_minimum_can_be_asked_for() -> None:
-    report = monitor.evaluate(P, Y, minimum=Minimum())
+    report = evaluate(P, Y, minimum=Minimum())
     assert report.insufficient == "only 8 of at least 100 predictions have an outcome"
 
 
 def test_weights_equal_repeated_events() -> None:
-    weighted = monitor.evaluate(P, Y, weight=[2.0] * 8)
-    repeated = monitor.evaluate(P * 2, Y * 2)
+    weighted = evaluate(P, Y, weight=[2.0] * 8)
+    repeated = evaluate(P * 2, Y * 2)
     assert weighted.n == 8
     assert weighted.prevalence == repeated.prevalence
     assert weighted.measures["smce"].value == pytest.approx(repeated.measures["smce"].value)
@@ -106,7 +107,7 @@ def test_weights_equal_repeated_events() -> None:
 )
 def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        monitor.evaluate(p, y, **more)
+        evaluate(p, y, **more)
     assert str(caught.value) == message
 
 
