@@ -1,5 +1,6 @@
 import re
 
+from monitor.evaluation.report import Verdict
 from tests.api.service import Service
 
 
@@ -22,3 +23,9 @@ def test_its_links_lead_somewhere() -> None:
 def test_it_writes_no_text_as_markup() -> None:
     """Names of models come from whoever writes events."""
     assert "innerHTML" not in Service().client().get("/").text
+
+
+def test_its_verdicts_are_in_the_one_set_of_words() -> None:
+    page = Service().client().get("/").text
+    said = dict(re.findall(r"^  ([a-z_]+): \[\"([a-z ]+)\", \"[a-z]+\"\],$", page, re.MULTILINE))
+    assert said == {verdict.value: verdict.words for verdict in Verdict}
