@@ -1,5 +1,6 @@
 """Two models, or two periods: by which measures they differ for certain."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -48,7 +49,7 @@ class DifferenceRow:
 
     @property
     def sure(self) -> bool:
-        """Whether the interval is known and 0 lies outside."""
+        """Whether the interval is known, and 0 lies outside."""
         return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
 
 
@@ -96,6 +97,9 @@ def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:
     axes.text(0.0, y, row.title, size=TEXT_SIZE, color=INK, va="center")
     for x, value in ((0.36, row.first), (0.49, row.second)):
         axes.text(x, y, amount(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
+    if not math.isfinite(row.difference):
+        axes.text(0.78, y, "no finite difference", size=SMALL_SIZE, color=GREY, ha="center", va="center")
+        return
     ends = [end for end in (row.lower, row.difference, row.upper) if end is not None]
     scale = 0.2 / (max(abs(end) for end in ends) or 1.0)
     if row.lower is not None and row.upper is not None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from monitor.figures.style import (
     BLUE,
@@ -33,7 +33,7 @@ from monitor.figures.words import amount, tick
 from monitor.inference import null_level
 from monitor.inference.cox import fit_cox
 from monitor.measures import MEASURES, ece, intce, kce, mce, smce, surrogate_intce, tce
-from monitor.scores import ScoreTable
+from monitor.scores import ClassTable, ScoreTable
 
 Floats = NDArray[np.float64]
 
@@ -264,6 +264,15 @@ def temperature_figure() -> Figure:
     axes.set_xticks(ticks, ["1/8", "1/4", "1/2", "1", "2", "4", "8"])
     axes.set_xticks([], minor=True)
     return figure
+
+
+def too_sure_classes(n: int = 3_000, seed: int = 0) -> ClassTable:
+    """Predictions over five classes whose logits are 1.4 times as large as the right ones."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(size=(n, 5))
+    likely = softmax(1.4 * true, axis=1)
+    outcome = (likely.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+    return ClassTable.from_events(softmax(2.0 * true, axis=1), outcome)
 
 
 def _lines(title: str, caption: str, x: Floats, series: Mapping[str, Sequence[float]], x_label: str) -> Figure:

@@ -6,8 +6,10 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
+from monitor.classes import gce_family
 from monitor.figures import counter_examples
 from monitor.figures.counter_examples import simulated
+from monitor.figures.gce_comparison import gce_figure
 from monitor.figures.reliability import reliability_diagram
 from monitor.figures.tce_diagram import tce_diagram
 from monitor.figures.witness import witness_figure
@@ -33,6 +35,7 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
         "discontinuity.svg": counter_examples.discontinuity_figure,
         "cancellation.svg": counter_examples.cancellation_figure,
         "prevalence.svg": counter_examples.prevalence_figure,
+        "gce.svg": lambda: gce_figure(gce_family(counter_examples.too_sure_classes())),
         "sample-size.svg": counter_examples.sample_size_figure,
         "temperature.svg": counter_examples.temperature_figure,
     }

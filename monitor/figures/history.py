@@ -1,5 +1,6 @@
 """The measures over time, each beside what chance gives, and prevalence beside the mean prediction."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,8 +108,8 @@ class _Times:
     source: NDArray[np.intp]
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value a moment, nan where there is none and in gaps; shape (places,)."""
-        filled = np.array([np.nan if value is None else value for value in values] + [np.nan])
+        """One value a moment, nan where there is none, or no finite one, and in gaps; shape (places,)."""
+        filled = np.array([np.nan if value is None or math.isinf(value) else value for value in values] + [np.nan])
         return np.asarray(filled[self.source])
 
 
@@ -163,7 +164,7 @@ def _draw_measure(axes: Axes, title: str, rows: Sequence[MeasureRow | None], tim
     beyond = value > chance
     axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5, color=INK)
     axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
-    axes.set_ylim(bottom=min(0.0, float(np.nanmin(value))))
+    axes.set_ylim(bottom=float(np.min(value, initial=0.0, where=np.isfinite(value))))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda each, _: f"{each:g}%" if unit == "percent" else f"{each:g}"))
     axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
     last = next(row for row in reversed(rows) if row is not None)

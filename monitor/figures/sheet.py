@@ -1,5 +1,6 @@
 """A report on one sheet: measures with their verdicts, the reliability diagram, and where the model is off."""
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,20 +16,21 @@ from monitor.figures.style import (
     GREY,
     HAPPENED,
     INK,
+    MARGIN,
     SMALL_SIZE,
     TEXT_SIZE,
     TITLE_SIZE,
     WIDTH,
+    height_of,
     new_figure,
     wrapped,
 )
 from monitor.figures.words import amount
 from monitor.scores import ScoreTable
 
-_MARGIN: Final = 0.22
+_HEAD_SIZE: Final = TITLE_SIZE + 3.0
 _ROW: Final = 0.27
 _HEADING: Final = 0.62
-_LINE: Final = 1.35 / 72.0
 _REACH: Final = 3.0
 """Multiples of what chance gives that the strip of a row shows; what is beyond stands at its end."""
 
@@ -53,14 +55,9 @@ def report_sheet(table: ScoreTable, rows: Sequence[MeasureRow], title: str, subt
     Figure
         8 inches wide, as high as it takes.
     """
-    heading = wrapped(title, WIDTH - 2 * _MARGIN, TITLE_SIZE + 3.0, bold=True)
-    below = wrapped(subtitle, WIDTH - 2 * _MARGIN, TEXT_SIZE)
-    head = (
-        _MARGIN
-        + 0.1
-        + len(heading.split("\n")) * (TITLE_SIZE + 3.0) * _LINE
-        + len(below.split("\n")) * TEXT_SIZE * _LINE
-    )
+    heading = wrapped(title, WIDTH - 2 * MARGIN, _HEAD_SIZE, bold=True)
+    below = wrapped(subtitle, WIDTH - 2 * MARGIN, TEXT_SIZE)
+    head = MARGIN + 0.1 + height_of(heading, _HEAD_SIZE) + height_of(below, TEXT_SIZE)
     measures = _HEADING + _ROW * len(rows) if rows else 0.0
     filled = bool(table.counts.any())
     drawings = [reliability.HEIGHT, witness.HEIGHT] if filled else [0.5]
@@ -77,20 +74,18 @@ def report_sheet(table: ScoreTable, rows: Sequence[MeasureRow], title: str, subt
         witness.draw_witness(next(parts), witness.HEIGHT, cells, level)
     else:
         next(parts).text(
-            _MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY
+            MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY
         )
     return figure
 
 
 def _draw_head(figure: FigureBase, height: float, heading: str, below: str) -> None:
-    figure.text(
-        _MARGIN / WIDTH, 1.0 - _MARGIN / height, heading, size=TITLE_SIZE + 3.0, weight="bold", color=INK, va="top"
-    )
-    figure.text(_MARGIN / WIDTH, 0.02, below, size=TEXT_SIZE, color=GREY, va="bottom", linespacing=1.3)
+    figure.text(MARGIN / WIDTH, 1.0 - MARGIN / height, heading, size=_HEAD_SIZE, weight="bold", color=INK, va="top")
+    figure.text(MARGIN / WIDTH, 0.02, below, size=TEXT_SIZE, color=GREY, va="bottom", linespacing=1.3)
 
 
 def _draw_rows(figure: FigureBase, height: float, rows: Sequence[MeasureRow]) -> None:
-    axes = figure.add_axes((_MARGIN / WIDTH, 0.0, 1.0 - 2.0 * _MARGIN / WIDTH, 1.0))
+    axes = figure.add_axes((MARGIN / WIDTH, 0.0, 1.0 - 2.0 * MARGIN / WIDTH, 1.0))
     axes.set_axis_off()
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(height, 0.0)
@@ -132,7 +127,7 @@ def _draw_row(axes: Axes, y: float, row: MeasureRow) -> None:
         va="center",
         weight="bold" if beyond else "normal",
     )
-    if row.null_q95 is not None and row.null_q95 > 0.0:
+    if row.null_q95 is not None and 0.0 < row.null_q95 < math.inf:
         _draw_strip(axes, y, row, row.null_q95, color)
 
 

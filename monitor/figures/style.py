@@ -39,8 +39,8 @@ TITLE_SIZE: Final = 14.0
 TEXT_SIZE: Final = 10.5
 SMALL_SIZE: Final = 9.5
 
-_LINE: Final = 1.35 / 72.0
-"""Height of a line of text, inches a point."""
+MARGIN: Final = 0.22
+"""Inches between a figure's edge and its text."""
 
 
 def new_figure(height: float) -> Figure:
@@ -69,6 +69,11 @@ def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:
             line.append(word)
         lines.append(" ".join(line))
     return "\n".join(lines)
+
+
+def height_of(text: str, size: float) -> float:
+    """Inches that the text's lines take at ``size`` points, with the space between them."""
+    return len(text.split("\n")) * size * 1.35 / 72.0
 
 
 def frame(
@@ -109,12 +114,11 @@ def frame(
     GridSpec
         For ``figure.add_subplot(grid[row, column])``.
     """
-    margin = 0.22
-    heading = wrapped(title, WIDTH - 2 * margin, TITLE_SIZE, bold=True)
-    footing = wrapped(caption, WIDTH - 2 * margin, SMALL_SIZE)
+    heading = wrapped(title, WIDTH - 2 * MARGIN, TITLE_SIZE, bold=True)
+    footing = wrapped(caption, WIDTH - 2 * MARGIN, SMALL_SIZE)
     figure.text(
-        margin / WIDTH,
-        1.0 - margin / height,
+        MARGIN / WIDTH,
+        1.0 - MARGIN / height,
         heading,
         size=TITLE_SIZE,
         weight="bold",
@@ -122,9 +126,9 @@ def frame(
         va="top",
         linespacing=1.2,
     )
-    figure.text(margin / WIDTH, 0.13 / height, footing, size=SMALL_SIZE, color=GREY, va="bottom", linespacing=1.25)
-    top = height - margin - 0.18 - above - len(heading.split("\n")) * TITLE_SIZE * _LINE
-    bottom = 0.13 + len(footing.split("\n")) * SMALL_SIZE * _LINE + below
+    figure.text(MARGIN / WIDTH, 0.13 / height, footing, size=SMALL_SIZE, color=GREY, va="bottom", linespacing=1.25)
+    top = height - MARGIN - 0.18 - above - height_of(heading, TITLE_SIZE)
+    bottom = 0.13 + height_of(footing, SMALL_SIZE) + below
     drawn_height, drawn_width = top - bottom, WIDTH - left - right
     return figure.add_gridspec(
         len(rows),

@@ -53,6 +53,8 @@ def short_count(number: float) -> str:
 
 def amount(value: float, unit: str) -> str:
     """A measure in its unit: ``61.4%`` of percent, ``.0123`` of a ratio, ``0.512`` of others."""
+    if math.isinf(value):
+        return "infinite"
     if unit == "percent":
         return f"{value:.1f}%"
     if unit == "ratio" and abs(value) < 0.99995:

@@ -65,6 +65,12 @@ def test_the_title_of_a_comparison_names_what_is_sure() -> None:
         comparison_figure([], "May", "June")
 
 
+def test_a_log_loss_may_be_infinite() -> None:
+    figure = comparison_figure([DifferenceRow("log loss", "nats", 0.5, float("inf"))], "May", "June")
+    check_layout(figure)
+    assert {"infinite", "no finite difference"} <= set(texts(figure))
+
+
 def test_a_difference_is_sure_if_its_interval_leaves_out_0() -> None:
     assert [row.sure for row in ROWS] == [True, False, True, False]
 

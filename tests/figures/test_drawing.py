@@ -23,6 +23,9 @@ ROWS = [
     MeasureRow("kCE", 0.0023, "ratio", 0.0, 0.004, 0.005, 0.011, "within chance"),
     MeasureRow("Spiegelhalter's z", 12.345, "sigma", None, None, 0.0, 0.0, "borderline"),
     MeasureRow("log loss", 0.512, "nats"),
+    MeasureRow(
+        "log loss of a sure model", float("inf"), "nats", None, None, float("inf"), float("inf"), "within chance"
+    ),
 ]
 
 

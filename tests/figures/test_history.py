@@ -62,6 +62,14 @@ def test_what_is_beyond_chance_is_marked_and_what_is_not_known_is_not() -> None:
     assert np.asarray(beyond.get_ydata()).tolist() == [0.03]
 
 
+def test_an_infinite_value_is_a_gap() -> None:
+    rows = [MeasureRow("log loss", value, "nats") for value in (0.5, float("inf"), 0.6)]
+    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    check_layout(figure)
+    line = next(each for each in figure.axes[1].lines if each.get_linestyle() == "-")
+    assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [False, True, False]
+
+
 def test_no_window_is_no_history() -> None:
     with pytest.raises(NotEnoughData, match="at least 1 window"):
         history_figure([])
