@@ -11,6 +11,7 @@ import pytest
 import typer
 import yaml
 
+from monitor.classes import CLASS_MEASURES
 from monitor.cli.main import COMMANDS, app
 from monitor.events.model import Kind, Reason
 from monitor.events.schemas import event_schema
@@ -91,7 +92,7 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
-@pytest.mark.parametrize("name", ["measures.md", "which-measure.md"])
+@pytest.mark.parametrize("name", ["measures.md", "which-measure.md", "classes.md"])
 def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
     page = DOCS / name
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
@@ -104,6 +105,12 @@ def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
 def test_every_measure_is_explained() -> None:
     headings = {heading.split(",")[0].lower() for heading in _HEADING.findall(prose(DOCS / "measures.md"))}
     assert {measure.title.lower() for measure in MEASURES.values()} <= headings
+
+
+def test_every_measure_of_many_classes_is_explained() -> None:
+    page = text_of(DOCS / "classes.md")
+    for measure in CLASS_MEASURES.values():
+        assert re.search(rf"^(## |\| ){re.escape(measure.title)}\b", page, re.MULTILINE | re.IGNORECASE), measure.title
 
 
 def test_settings_are_called_by_their_names() -> None:
