@@ -8,7 +8,7 @@ from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
 from monitor.api.requests import Computations, check_json, read_body
-from monitor.api.schemas import DataBody, ReportBody, ok, problems, reference
+from monitor.api.schemas import ClassReportBody, DataBody, ReportBody, ok, problems, reference
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.measures import REPORT_MEASURES, choose_measures
 
@@ -16,7 +16,7 @@ from monitor.measures import REPORT_MEASURES, choose_measures
 class Data(msgspec.Struct, forbid_unknown_fields=True):
     """Predictions with their outcomes."""
 
-    p: list[float]
+    p: list[float | list[float]]
     y: list[bool | float | None]
     weight: list[float] | None = None
     measures: list[str] | None = None
@@ -49,10 +49,11 @@ def data_router(parts: Parts, computations: Computations) -> APIRouter:
     @router.post(
         "/v1/reports",
         summary="The report of data that is sent along",
-        description="One report of all the data, the same as of a window. Too little data is no error: the report "
-        "says so in `insufficient`. Nothing of the data is kept.",
+        description="One report of all the data, the same as of a window; of class probabilities, p a list of lists, "
+        "a report of many classes. Too little data is no error: the report says so in `insufficient`. Nothing of the "
+        "data is kept.",
         response_class=Response,
-        responses=ok(ReportBody, "The report") | problems(400, 408, 413, 415, 422, 503),
+        responses=ok(ReportBody, "The report", other=ClassReportBody) | problems(400, 408, 413, 415, 422, 503),
         openapi_extra={
             "requestBody": {
                 "required": True,

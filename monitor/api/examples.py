@@ -39,6 +39,7 @@ _REPORT: Final[dict[str, Any]] = {
             "error_bound": 3.1e-6,
         },
     },
+    "canonical": {},
     "insufficient": None,
     "omitted": {},
     "decomposition": {"brier": {"miscalibration": 0.0021, "discrimination": 0.0312, "uncertainty": 0.1422}},
@@ -58,8 +59,48 @@ _REPORT: Final[dict[str, Any]] = {
     },
 }
 
+_CLASS_REPORT: Final[dict[str, Any]] = {
+    **{key: _REPORT[key] for key in ("segment", "window", "from", "to", "n", "predictions", "label_coverage")},
+    "model": "species",
+    "version": "2",
+    "classes": 3,
+    "accuracy": 0.742,
+    "prevalence": [0.51, 0.31, 0.18],
+    "mean_prediction": [0.53, 0.30, 0.17],
+    "measures": {
+        "skce": {
+            "value": 0.000193,
+            "unit": "ratio",
+            "lower": 0.000081,
+            "upper": 0.000412,
+            "null_mean": 0.0,
+            "null_q95": 0.000012,
+            "p_value": 3.1e-9,
+            "error_bound": None,
+            "method": "all events, 512 Fourier features of the kernel",
+        }
+    },
+    "classwise": {
+        "smce": {
+            "value": 0.0121,
+            "unit": "ratio",
+            "lower": 0.0084,
+            "upper": 0.0158,
+            "null_mean": 0.0024,
+            "null_q95": 0.0036,
+            "p_value": 0.005,
+            "error_bound": 0.0,
+        }
+    },
+    "insufficient": None,
+    "omitted": {},
+    "top_label": {**_REPORT, "model": "species", "version": "2"},
+    "each_class": [{**_REPORT, "model": "species", "version": "2"}] * 3,
+}
+
 EXAMPLES: Final[dict[str, Any]] = {
     "ReportBody": _REPORT,
+    "ClassReportBody": _CLASS_REPORT,
     "ReportsBody": {
         "evaluated_at": "2026-11-20T18:00:05.000Z",
         "evaluation": 1207,

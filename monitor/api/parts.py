@@ -7,6 +7,7 @@ from typing import Protocol
 from numpy.typing import ArrayLike
 
 from monitor.clock import Clock, SystemClock
+from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.report import Report, Snapshot
 from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
@@ -71,8 +72,8 @@ class Evaluate(Protocol):
         model: str,
         version: str,
         segment: str,
-    ) -> Report:
-        """Measure predictions ``p`` and outcomes ``y`` (nan where unknown), shape (n,).
+    ) -> Report | ClassReport:
+        """Measure predictions ``p``, shape (n,) or (n, K), and outcomes ``y`` (nan where unknown), shape (n,).
 
         Raises
         ------

@@ -79,12 +79,47 @@ class ReportBody(Body):
     predictions: int = Field(description="all predictions of the window, with or without an outcome")
     label_coverage: float | None = Field(description="n / predictions")
     measures: dict[str, MeasureBody] = Field(description="by name; empty where the data is insufficient")
+    canonical: dict[str, MeasureBody] = Field(
+        description="measures of whole probability vectors by name: skce, where a model of classes has sketches"
+    )
     insufficient: str | None = Field(description="why there are no measures, or null")
     omitted: dict[str, str] = Field(description="measures that were asked for and are not there: name, and why")
     decomposition: dict[str, DecompositionBody] = Field(
         description="proper scores in parts: brier and log_loss, where they are finite"
     )
     diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
+
+
+class ClassMeasureBody(MeasureBody):
+    """One measure of whole probability vectors."""
+
+    method: str | None = Field(description="how it was computed, where that depends on the number of events")
+
+
+class ClassReportBody(Body):
+    """What is known of the calibration of a model of many classes."""
+
+    model: str
+    version: str
+    segment: str
+    window: str
+    from_: str | None = Field(alias="from", description="prediction times covered, from, included; RFC 3339")
+    to: str | None = Field(description="prediction times covered, to, excluded; RFC 3339")
+    n: int = Field(description="predictions whose outcome is known, which the measures are of")
+    predictions: int = Field(description="all predictions, with or without an outcome")
+    label_coverage: float | None = Field(description="n / predictions")
+    classes: int
+    accuracy: float | None = Field(description="share of the predictions whose most probable class came true")
+    prevalence: list[float] = Field(description="of each class; empty without outcomes")
+    mean_prediction: list[float] = Field(description="of each class; empty without outcomes")
+    measures: dict[str, ClassMeasureBody] = Field(description="of whole vectors, by name")
+    classwise: dict[str, MeasureBody] = Field(
+        description="mean over the classes of their measures against the rest, by name"
+    )
+    insufficient: str | None = Field(description="why there are no measures, or null")
+    omitted: dict[str, str] = Field(description="measures of whole vectors that are not there: name to why")
+    top_label: ReportBody = Field(description="of the largest probability, and whether its class came true")
+    each_class: list[ReportBody] = Field(description="of each class against the rest, from class 0 on")
 
 
 class FailureBody(Body):
@@ -153,12 +188,16 @@ class ModelsBody(Body):
 class DataBody(Body):
     """Predictions with their outcomes, to be reported on."""
 
-    p: list[Annotated[float, Field(ge=0, le=1)]] = Field(description="predictions P(y = 1)")
-    y: list[Annotated[float, Field(json_schema_extra={"enum": [0, 1]})] | bool | None] = Field(
-        description="outcomes, as many: 0 or 1, true or false, or null where unknown"
+    p: list[Annotated[float, Field(ge=0, le=1)]] | list[list[Annotated[float, Field(ge=0, le=1)]]] = Field(
+        description="predictions P(y = 1), or of each event the probabilities of all classes"
+    )
+    y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = Field(
+        description="outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
+        "class that came true, from 0 on"
     )
     weight: list[Annotated[float, Field(ge=0)]] | None = Field(
-        None, description="weights, as many; measures that need whole counts are left out then"
+        None,
+        description="weights, as many; measures that need whole counts are left out then. Not with class probabilities",
     )
     measures: list[str] | None = Field(
         None,
@@ -230,6 +269,7 @@ class ProblemBody(BaseModel):
 
 BODIES: Final = (
     ReportBody,
+    ClassReportBody,
     ReportsBody,
     ModelsBody,
     DataBody,
@@ -254,9 +294,12 @@ _KINDS: Final = {
 }
 
 
-def ok(body: type[Body], description: str, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entry of a good answer. Its example stands with the body's schema."""
-    return {status: {"description": description, "content": {JSON: {"schema": reference(body)}}}}
+def ok(
+    body: type[Body], description: str, status: int = 200, *, other: type[Body] | None = None
+) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entry of a good answer, of one of two forms maybe. Examples stand with the bodies' schemas."""
+    schema = reference(body) if other is None else {"oneOf": [reference(body), reference(other)]}
+    return {status: {"description": description, "content": {JSON: {"schema": schema}}}}
 
 
 def text(media_type: str, description: str, example: str) -> dict[int | str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
-from monitor.evaluation.data import evaluate
+from monitor.evaluation.either import evaluate
 from monitor.evaluation.report import Report, ReportKey, Snapshot
 from monitor.evaluation.windows import Window
 from monitor.events.model import Kind, ModelPolicy, SeriesKey

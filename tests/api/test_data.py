@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from monitor.api.parts import Limits
+from monitor.evaluation.classes import evaluate_classes
 from monitor.evaluation.data import evaluate
 from tests.api.service import Service, assert_problem
 
@@ -31,6 +32,18 @@ def test_the_papers_small_vector() -> None:
     measures = Service().client().post("/v1/reports", json={"p": P, "y": Y}).json()["measures"]
     assert measures["smce"]["value"] == pytest.approx(0.10575, abs=1e-12)
     assert measures["kce"]["value"] == pytest.approx(0.10627258027498664, abs=1e-12)
+
+
+def test_class_probabilities_have_the_report_that_python_gives() -> None:
+    rng = random.Random(3)
+    shares = [[rng.random() + 0.1 for _ in range(3)] for _ in range(60)]
+    p = [[each / sum(row) for each in row] for row in shares]
+    y = [rng.randrange(3) for _ in range(59)]
+    answer = Service().client().post("/v1/reports", json={"p": p, "y": [*y, None], "model": "species"})
+    assert answer.status_code == 200
+    expected = evaluate_classes(p, [*y, float("nan")], model="species").to_dict()
+    assert answer.json() == json.loads(json.dumps(expected))
+    assert (answer.json()["classes"], answer.json()["n"], answer.json()["predictions"]) == (3, 59, 60)
 
 
 def test_it_is_named_as_asked() -> None:
@@ -74,6 +87,11 @@ def test_too_little_data_is_a_report_with_the_reason(p: list[float], y: list[int
         ('{"p": [0.5], "y": [1], "weight": [-1]}', ("weight", "-1")),
         ('{"p": [0.5], "y": [1], "weight": [1, 2]}', ("weight",)),
         ('{"p": ["a"], "y": [1]}', ("$.p[0]",)),
+        ('{"p": [[0.5, 0.6]], "y": [1]}', ("must add up to 1", "1.1", "row 0")),
+        ('{"p": [[0.5, 0.5]], "y": [2]}', ("class from 0 to 1", "2")),
+        ('{"p": [[0.5, 0.5]], "y": [1], "weight": [1]}', ("weight", "probability vectors")),
+        ('{"p": [[0.5, 0.5], [1.0]], "y": [1, 0]}', ("as many for each event",)),
+        ('{"p": [[0.5, 0.5], 0.5], "y": [1, 0]}', ("as many for each event",)),
         ('{"p": [NaN], "y": [1]}', ("JSON",)),
         ('{"p": [1e999], "y": [1]}', ()),
         ('{"p": [0.5]}', ("`y`",)),

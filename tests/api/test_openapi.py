@@ -39,8 +39,10 @@ def examples(document: dict[str, Any], content: dict[str, Any]) -> list[Any]:
         return [content["example"]]
     if "examples" in content:
         return [each["value"] for each in content["examples"].values()]
-    name = content["schema"]["$ref"].removeprefix("#/components/schemas/")
-    found: list[Any] = document["components"]["schemas"][name]["examples"]
+    found: list[Any] = []
+    for schema in content["schema"].get("oneOf", [content["schema"]]):
+        name = schema["$ref"].removeprefix("#/components/schemas/")
+        found += document["components"]["schemas"][name]["examples"]
     return found
 
 
@@ -112,6 +114,7 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         ("/v1/reports", "get", client.get("/v1/reports")),
         ("/v1/reports", "post", client.post("/v1/reports", json={"p": [0.5, 0.1, 0.9], "y": [1, 0, 1]})),
         ("/v1/reports", "post", client.post("/v1/reports", json={"p": [], "y": []})),
+        ("/v1/reports", "post", client.post("/v1/reports", json={"p": [[0.5, 0.3, 0.2]] * 9, "y": [0, 1, 2] * 3})),
         ("/v1/reports", "post", client.post("/v1/reports", content=b"x")),
         ("/v1/events", "post", client.post("/v1/events", json=[event, {}])),
         ("/v1/events", "post", client.post("/v1/events", json={})),
