@@ -34,7 +34,7 @@ _HEADING: Final = 0.62
 _REACH: Final = 3.0
 """Multiples of what chance gives that the strip of a row shows; what is beyond stands at its end."""
 
-_COLUMNS: Final = {"measure": 0.0, "value": 0.3, "interval": 0.325, "chance": 0.61, "strip": 0.635, "verdict": 0.805}
+_COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 0.61, "strip": 0.635, "verdict": 0.805}
 """Where columns begin, or end where they hold numbers, as shares of the width."""
 
 
