@@ -39,13 +39,16 @@ def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     declared = {}
     for name, model in models.declared.items():
         # Each key of a declaration is called as in the defaults, and None where it is left out.
-        own = defaults.model_copy(update={key: value for key, value in model if value is not None and key != "classes"})
+        of_classes = ("classes", "sketch_features")
+        told = {key: value for key, value in model if value is not None and key not in of_classes}
+        own = defaults.model_copy(update=told)
         declared[name] = ModelPolicy(
             horizon_ms=to_ms(own.horizon),
             lateness_ms=to_ms(own.allowed_lateness),
             implied_negative=own.implied_negative,
             segments=own.segments,
             classes=model.classes or (),
+            sketch_features=model.sketch_features or 0,
         )
     fallback = None if models.only_declared else usual
     return lambda name: declared.get(name, fallback)

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from monitor.classes.sketch import SkceSketch
 from monitor.errors import NoLongerKept
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import SeriesKey
@@ -15,6 +16,8 @@ class Cohort(NamedTuple):
     from_ms: int
     to_ms: int
     table: GridTable
+    sketch: SkceSketch | None = None
+    """Of the whole vectors of those that have an outcome, where the model has several classes and panes hold it."""
 
 
 def cohort(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: int) -> Cohort:
@@ -40,7 +43,8 @@ def cohort(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: i
                 from_ms = pane.start_ms
                 break
     table = panes.sum(series, window.slide_ms, from_ms, to_ms)
-    return Cohort(from_ms, to_ms, table.with_implied_negatives() if implied else table)
+    sketch = panes.sketch(series, window.slide_ms, from_ms, to_ms)
+    return Cohort(from_ms, to_ms, table.with_implied_negatives() if implied else table, sketch)
 
 
 def cohort_as_of(panes: PaneReader, series: SeriesKey, window: Window, as_of_ms: int) -> Cohort:

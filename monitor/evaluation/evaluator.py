@@ -11,6 +11,7 @@ import xxhash
 from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
 from monitor.evaluation.assess import Assessment, Minimum, assess, point_values, with_uncertainty
+from monitor.evaluation.canonical import canonical_measures
 from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of
 from monitor.evaluation.diagnosis import diagnosed
 from monitor.evaluation.lookup import current_version, find_series, listed
@@ -21,7 +22,7 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.inference.resampling import LEAST_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.scores import GridTable, ScoreTable
+from monitor.scores import ScoreTable
 
 _WAIT_SECONDS: Final = 0.05
 """A clock's sleep cannot be cut short, so waiting is cut into pieces: `stop` takes effect after at most one."""
@@ -317,7 +318,7 @@ class Evaluator:
 
     def _entry(self, key: ReportKey, found: Cohort, revision: Hashable, number: int) -> _Entry:
         before = self._entries.get(key)
-        fingerprint = _fingerprint(found.table)
+        fingerprint = _fingerprint(found)
         if before is not None and before.fingerprint == fingerprint:
             before.revision = revision
             if (before.report.from_ms, before.report.to_ms) != (found.from_ms, found.to_ms):
@@ -380,14 +381,17 @@ def _report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assess
         mean_prediction=table.mean_prediction if n else None,
         measures=assessment.measures,
         insufficient=assessment.insufficient,
+        canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
         omitted=assessment.omitted,
     )
 
 
-def _fingerprint(table: GridTable) -> int:
-    """128 bits that tell tables apart."""
-    digest = xxhash.xxh3_128(table.cell.tobytes())
-    digest.update(table.values.tobytes())
+def _fingerprint(found: Cohort) -> int:
+    """128 bits that tell apart what is known of predictions."""
+    digest = xxhash.xxh3_128(found.table.cell.tobytes())
+    digest.update(found.table.values.tobytes())
+    if found.sketch is not None:
+        digest.update(found.sketch.sums.tobytes())
     return digest.intdigest()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 
@@ -94,6 +95,10 @@ class PaneReader(Protocol):
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
+        ...
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        """Sketch of whole probability vectors in those panes; None where the series has none."""
         ...
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:

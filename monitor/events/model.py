@@ -150,6 +150,8 @@ class ModelPolicy:
         Keys of ``segments`` that become series of their own; other keys are ignored.
     classes
         Names of the classes that the model tells apart, by class; empty for a model of one probability, P(y = 1).
+    sketch_features
+        Fourier features of the sketch of its whole vectors that panes hold; 0 for none.
     """
 
     horizon_ms: int
@@ -157,6 +159,7 @@ class ModelPolicy:
     implied_negative: bool = False
     segments: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    sketch_features: int = 0
 
     @property
     def retention_ms(self) -> int:

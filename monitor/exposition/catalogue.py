@@ -61,10 +61,34 @@ def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
     return tuple(found)
 
 
+_OF_VECTORS: Final = (
+    "of whole probability vectors of a model of several classes. Absent when the data is insufficient, and where panes "
+    "hold no sketches."
+)
+
+CANONICAL: Final = tuple(
+    MeasureSeries(
+        "skce",
+        statistic,
+        1.0,
+        Series(
+            "calibration_skce" if statistic == "value" else f"calibration_skce_{statistic}",
+            "gauge",
+            REPORT_LABELS,
+            "ratio",
+            f"SKCE: {STATISTICS[statistic] or 'squared kernel calibration error'}, {_OF_VECTORS}",
+        ),
+    )
+    for statistic in ("value", "lower", "upper", "null_mean", "null_q95", "p_value")
+)
+"""The series of a report's canonical measures."""
+
+
 def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
     """Every series that the service exports, in the order in which it does."""
     return (
         *(each.series for each in measure_series(measures)),
+        *(each.series for each in CANONICAL),
         *DIAGNOSIS,
         *WINDOWS,
         *EVALUATION,

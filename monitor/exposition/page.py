@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.exposition.catalogue import measure_series
+from monitor.exposition.catalogue import CANONICAL, measure_series
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, WINDOWS
 from monitor.measures.base import Measure
 
@@ -21,6 +21,7 @@ def to_markdown(measures: Iterable[Measure]) -> str:
     parts = [_INTRODUCTION]
     sections = {
         "Measures": tuple(each.series for each in measure_series(measures)),
+        "Whole probability vectors": tuple(each.series for each in CANONICAL),
         "Diagnosis": DIAGNOSIS,
         "Windows": WINDOWS,
         "Evaluation and exposition": EVALUATION,

@@ -5,10 +5,10 @@ from threading import Lock
 from typing import Final, Protocol
 
 from monitor.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.evaluation.report import Diagnosis, Report, Snapshot, Verdict
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Snapshot, Verdict
 from monitor.events.model import ALL
 from monitor.exposition import series
-from monitor.exposition.catalogue import measure_series
+from monitor.exposition.catalogue import CANONICAL, MeasureSeries, measure_series
 from monitor.exposition.family import Family, Labels
 from monitor.measures.base import Measure
 
@@ -115,7 +115,12 @@ class WindowFamilies:
         if total > self._max_series:
             kept, exported = self._within_cap(kept, sizes)
         labels = [(report.model, report.version, report.segment, report.window) for report in kept]
-        families = [*self._of_measures(kept, labels), *_of_diagnoses(kept, labels), *_of_windows(kept, labels)]
+        families = [
+            *_of_measures(self._measures, labels, [report.measures for report in kept]),
+            *_of_measures(CANONICAL, labels, [report.canonical for report in kept]),
+            *_of_diagnoses(kept, labels),
+            *_of_windows(kept, labels),
+        ]
         return families, exported, total - exported
 
     def _size(self, report: Report) -> int:
@@ -131,9 +136,10 @@ class WindowFamilies:
             of_window
             + of_diagnosis
             + sum(
-                getattr(report.measures[each.measure], each.statistic) is not None
-                for each in self._measures
-                if each.measure in report.measures
+                getattr(found[each.measure], each.statistic) is not None
+                for of, found in ((self._measures, report.measures), (CANONICAL, report.canonical))
+                for each in of
+                if each.measure in found
             )
         )
 
@@ -148,20 +154,6 @@ class WindowFamilies:
             kept.append(reports[at])
         return kept, used
 
-    def _of_measures(self, reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
-        measured: Mapping[str, list[tuple[Labels, object]]] = {
-            name: [
-                (label, report.measures[name])
-                for label, report in zip(labels, reports, strict=True)
-                if name in report.measures
-            ]
-            for name in dict.fromkeys(each.measure for each in self._measures)
-        }
-        for each in self._measures:
-            statistic, scale = each.statistic, each.scale
-            values = ((label, getattr(result, statistic)) for label, result in measured[each.measure])
-            yield Family(each.series, [(label, value * scale) for label, value in values if value is not None])
-
     def _count_dropped(self, number: int, dropped: int) -> int:
         """Total of dropped series: each snapshot counts once, however often it is scraped."""
         with self._lock:
@@ -169,6 +161,18 @@ class WindowFamilies:
                 self._dropped_in = number
                 self._dropped_total += dropped
             return self._dropped_total
+
+
+def _of_measures(
+    series_of: Iterable[MeasureSeries], labels: Sequence[Labels], results: Sequence[Mapping[str, MeasureResult]]
+) -> Iterator[Family]:
+    measured: dict[str, list[tuple[Labels, MeasureResult]]] = {}
+    for label, found in zip(labels, results, strict=True):
+        for name, result in found.items():
+            measured.setdefault(name, []).append((label, result))
+    for each in series_of:
+        values = ((label, getattr(result, each.statistic)) for label, result in measured.get(each.measure, ()))
+        yield Family(each.series, [(label, value * each.scale) for label, value in values if value is not None])
 
 
 def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:

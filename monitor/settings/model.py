@@ -172,6 +172,9 @@ class DeclaredModel(Section):
     classes: Classes | None = None
     """Names of the classes that the model tells apart, by class, or their number; null is a model of one probability.
     Names may be added behind the last; in another order they would be other classes."""
+    sketch_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
+    """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
+    are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
 
 
 class ModelsSettings(Section):
@@ -187,6 +190,8 @@ class ModelsSettings(Section):
     def _classes_fit(self) -> "ModelsSettings":
         for name, model in self.declared.items():
             if model.classes is None:
+                if model.sketch_features is not None:
+                    raise ValueError(f"declared.{name} has sketch_features, which are of classes: name its classes")
                 continue
             implied = self.defaults.implied_negative if model.implied_negative is None else model.implied_negative
             if implied:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
+from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
 from monitor.scores import GridTable
 
@@ -82,6 +83,13 @@ class ClosedPane(NamedTuple):
     table: GridTable
 
 
+class ClosedSketch(NamedTuple):
+    """What a dropped bucket leaves behind in the sketch of one pane. Its closed part is the sum of these."""
+
+    key: PaneKey
+    sketch: SkceSketch
+
+
 class ModelState(NamedTuple):
     """What a partition knows of a model besides its events. Place in the sequence is the model's id."""
 
@@ -100,7 +108,7 @@ Counters = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of a partition as it was saved; the two iterators read it piece by piece, once.
+    """The state of a partition as it was saved; the iterators read it piece by piece, once.
 
     Attributes
     ----------
@@ -110,8 +118,8 @@ class PartitionState:
         By id.
     journal
         Batches in the order in which they were saved.
-    panes
-        The closed panes.
+    panes, sketches
+        The closed panes, and the sketches of those that have one.
     """
 
     offsets: Mapping[str, int]
@@ -120,6 +128,7 @@ class PartitionState:
     counters: Counters
     journal: Iterator[JournalBatch]
     panes: Iterator[ClosedPane]
+    sketches: Iterator[ClosedSketch] = field(default_factory=lambda: iter(()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +149,8 @@ class Checkpoint:
         Batches to append.
     dropped
         Buckets whose journal goes.
-    closed
-        What the dropped buckets add to the closed panes.
+    closed, closed_sketches
+        What the dropped buckets add to the closed panes, and to their sketches.
     expired_before_ms
         (model, slide) -> closed panes of it that start earlier are of no window any more, and go.
     counters
@@ -159,6 +168,7 @@ class Checkpoint:
     journal: Sequence[JournalBatch] = ()
     dropped: Sequence[Bucket] = ()
     closed: Sequence[ClosedPane] = ()
+    closed_sketches: Sequence[ClosedSketch] = ()
     expired_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()

@@ -1,87 +1,135 @@
-"""The closed panes in the database: each the sum of what dropped buckets left behind in it."""
+"""The closed panes in the database, and their sketches: each the sum of what dropped buckets left behind in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
 
 import sqlalchemy as sa
 
+from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import ClosedPane, PaneKey
+from monitor.store.base import PaneKey
 from monitor.store.database import Database
-from monitor.store.schema import CLOSED_PANES as PANES
+from monitor.store.schema import CLOSED_PANES, CLOSED_SKETCHES
+
+T = TypeVar("T")
 
 _KEY: Final = ("model", "slide_ms", "start_ms", "version", "segment")
 _KEYS_A_STATEMENT: Final = 500
 _PANES_A_FETCH: Final = 500
 
 
-def add(database: Database, connection: sa.Connection, partition: int, closed: Sequence[ClosedPane]) -> None:
-    """Add to the closed panes, of which some may stand there already."""
-    tables: dict[PaneKey, list[GridTable]] = {}
-    for key, table in closed:
-        tables.setdefault(key, []).append(table)
-    if not tables:
-        return
-    for key, stored in _stored(connection, partition, list(tables)):
-        tables[key].append(stored)
-    insert = database.insert(PANES)
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=["partition", *_KEY], set_={"grid_table": insert.excluded.grid_table}
-        ),
-        [
-            {
-                "partition": partition,
-                **dict(zip(_KEY, _columns(key), strict=True)),
-                "grid_table": (parts[0] if len(parts) == 1 else GridTable.sum(parts)).to_bytes(),
-            }
-            for key, parts in tables.items()
-        ],
-    )
+@dataclass(frozen=True, slots=True)
+class ClosedParts(Generic[T]):
+    """One kind of what closed panes hold, in a table of its own.
 
+    Attributes
+    ----------
+    table, column
+        Where it is kept.
+    to_bytes, from_bytes
+        How it is stored.
+    sum
+        Adds what was left behind in one pane, the newest first.
+    """
 
-def expire(connection: sa.Connection, partition: int, before_ms: Mapping[tuple[str, int], int]) -> None:
-    """Remove the panes of (model, slide) that start before."""
-    if before_ms:
+    table: sa.Table
+    column: str
+    to_bytes: Callable[[T], bytes]
+    from_bytes: Callable[[bytes], T]
+    sum: Callable[[Sequence[T]], T]
+
+    def add(
+        self, database: Database, connection: sa.Connection, partition: int, closed: Iterable[tuple[PaneKey, T]]
+    ) -> None:
+        """Add to what is stored, of which some may stand there already."""
+        parts: dict[PaneKey, list[T]] = {}
+        for key, part in closed:
+            parts.setdefault(key, []).append(part)
+        if not parts:
+            return
+        for key, stored in self._stored(connection, partition, list(parts)):
+            parts[key].append(stored)
+        insert = database.insert(self.table)
         connection.execute(
-            sa.delete(PANES).where(
-                PANES.c.partition == partition,
-                PANES.c.model == sa.bindparam("expired_model"),
-                PANES.c.slide_ms == sa.bindparam("expired_slide_ms"),
-                PANES.c.start_ms < sa.bindparam("before_ms"),
+            insert.on_conflict_do_update(
+                index_elements=["partition", *_KEY], set_={self.column: insert.excluded[self.column]}
             ),
             [
-                {"expired_model": model, "expired_slide_ms": slide_ms, "before_ms": start_ms}
-                for (model, slide_ms), start_ms in before_ms.items()
+                {
+                    "partition": partition,
+                    **dict(zip(_KEY, _columns(key), strict=True)),
+                    self.column: self.to_bytes(of_pane[0] if len(of_pane) == 1 else self.sum(of_pane)),
+                }
+                for key, of_pane in parts.items()
             ],
         )
 
-
-def read(database: Database, connection: sa.Connection, partition: int) -> Iterator[ClosedPane]:
-    """All closed panes, in the order of their keys."""
-    columns = [PANES.c[name] for name in _KEY]
-    statement = sa.select(*columns, PANES.c.grid_table).where(PANES.c.partition == partition).order_by(*columns)
-    with database.stream(connection, statement, _PANES_A_FETCH) as result:
-        yield from map(_pane, result)
-
-
-def _stored(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> Iterator[ClosedPane]:
-    columns = [PANES.c[name] for name in _KEY]
-    for at in range(0, len(keys), _KEYS_A_STATEMENT):
-        rows = connection.execute(
-            sa.select(*columns, PANES.c.grid_table).where(
-                PANES.c.partition == partition,
-                sa.tuple_(*columns).in_([_columns(key) for key in keys[at : at + _KEYS_A_STATEMENT]]),
+    def expire(self, connection: sa.Connection, partition: int, before_ms: Mapping[tuple[str, int], int]) -> None:
+        """Remove the panes of (model, slide) that start before."""
+        if before_ms:
+            connection.execute(
+                sa.delete(self.table).where(
+                    self.table.c.partition == partition,
+                    self.table.c.model == sa.bindparam("expired_model"),
+                    self.table.c.slide_ms == sa.bindparam("expired_slide_ms"),
+                    self.table.c.start_ms < sa.bindparam("before_ms"),
+                ),
+                [
+                    {"expired_model": model, "expired_slide_ms": slide_ms, "before_ms": start_ms}
+                    for (model, slide_ms), start_ms in before_ms.items()
+                ],
             )
-        )
-        yield from map(_pane, rows)
+
+    def read(self, database: Database, connection: sa.Connection, partition: int) -> Iterator[tuple[PaneKey, T]]:
+        """All that is stored, in the order of the keys."""
+        statement = self._select().where(self.table.c.partition == partition).order_by(*self._key_columns())
+        with database.stream(connection, statement, _PANES_A_FETCH) as result:
+            yield from map(self._part, result)
+
+    def _stored(
+        self, connection: sa.Connection, partition: int, keys: Sequence[PaneKey]
+    ) -> Iterator[tuple[PaneKey, T]]:
+        for at in range(0, len(keys), _KEYS_A_STATEMENT):
+            rows = connection.execute(
+                self._select().where(
+                    self.table.c.partition == partition,
+                    sa.tuple_(*self._key_columns()).in_([_columns(key) for key in keys[at : at + _KEYS_A_STATEMENT]]),
+                )
+            )
+            yield from map(self._part, rows)
+
+    def _select(self) -> sa.Select[Any]:
+        return sa.select(*self._key_columns(), self.table.c[self.column])
+
+    def _key_columns(self) -> list[sa.Column[Any]]:
+        return [self.table.c[name] for name in _KEY]
+
+    def _part(self, row: Any) -> tuple[PaneKey, T]:
+        *key, data = row
+        return _pane_key(*key), self.from_bytes(data)
 
 
 def _columns(key: PaneKey) -> tuple[str, int, int, str, str]:
     return (key.series.model, key.slide_ms, key.start_ms, key.series.version, key.series.segment)
 
 
-def _pane(row: Any) -> ClosedPane:
-    key = PaneKey(row.slide_ms, row.start_ms, SeriesKey(row.model, row.version, row.segment))
-    return ClosedPane(key, GridTable.from_bytes(row.grid_table))
+def _pane_key(model: str, slide_ms: int, start_ms: int, version: str, segment: str) -> PaneKey:
+    return PaneKey(slide_ms, start_ms, SeriesKey(model, version, segment))
+
+
+def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch:
+    """Those of the newest plan: where the declaration changed, older ones can be added to nothing any more."""
+    total = SkceSketch.zero(sketches[0].plan)
+    for sketch in sketches:
+        if sketch.plan == total.plan:
+            total += sketch
+    return total
+
+
+TABLES: Final = ClosedParts(CLOSED_PANES, "grid_table", GridTable.to_bytes, GridTable.from_bytes, GridTable.sum)
+"""The panes' score tables."""
+
+SKETCHES: Final = ClosedParts(CLOSED_SKETCHES, "sketch", SkceSketch.to_bytes, SkceSketch.from_bytes, _sum_of_newest)
+"""The sketches of those that have one."""

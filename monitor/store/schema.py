@@ -118,6 +118,18 @@ CLOSED_PANES: Final = Table(
     Column("grid_table", LargeBinary, nullable=False),
 )
 
+CLOSED_SKETCHES: Final = Table(
+    "closed_sketches",
+    METADATA,
+    _partition(),
+    Column("model", Name, primary_key=True),
+    Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", Name, primary_key=True),
+    Column("segment", Name, primary_key=True),
+    Column("sketch", LargeBinary, nullable=False),
+)
+
 COUNTERS: Final = Table(
     "counters",
     METADATA,

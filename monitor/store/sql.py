@@ -15,6 +15,7 @@ from monitor.store.address import connect
 from monitor.store.base import (
     Checkpoint,
     ClosedPane,
+    ClosedSketch,
     JournalBatch,
     ModelState,
     PartitionState,
@@ -124,7 +125,14 @@ class SqlStore:
                     strata=_strata(connection, partition),
                     counters=_counters(connection, partition),
                     journal=_Stream[JournalBatch](journal.read(self._database, connection, partition), snapshot),
-                    panes=_Stream[ClosedPane](panes.read(self._database, connection, partition), snapshot),
+                    panes=_Stream[ClosedPane](
+                        (ClosedPane(*pane) for pane in panes.TABLES.read(self._database, connection, partition)),
+                        snapshot,
+                    ),
+                    sketches=_Stream[ClosedSketch](
+                        (ClosedSketch(*pane) for pane in panes.SKETCHES.read(self._database, connection, partition)),
+                        snapshot,
+                    ),
                 )
         except BaseException:
             connection.close()
@@ -268,8 +276,10 @@ class SqlStore:
         journal.append(connection, partition, next_sequence - len(batches), batches)
         journal.drop(connection, partition, checkpoint.dropped)
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
-        panes.add(self._database, connection, partition, checkpoint.closed)
-        panes.expire(connection, partition, checkpoint.expired_before_ms)
+        panes.TABLES.add(self._database, connection, partition, checkpoint.closed)
+        panes.SKETCHES.add(self._database, connection, partition, checkpoint.closed_sketches)
+        for kind in (panes.TABLES, panes.SKETCHES):
+            kind.expire(connection, partition, checkpoint.expired_before_ms)
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 
@@ -294,11 +304,11 @@ class _InDoubt(NamedTuple):
 
 
 class _Snapshot:
-    """The connection under the two streams of a loaded state; closed with the second."""
+    """The connection under the streams of a loaded state; closed with the last of them."""
 
     def __init__(self, connection: sa.Connection) -> None:
         self._connection = connection
-        self._open_streams = 2
+        self._open_streams = 3
 
     def release(self) -> None:
         self._open_streams -= 1

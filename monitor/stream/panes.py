@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
 from monitor.events.strata import Strata
 from monitor.kernels import panes as kernel
@@ -16,8 +17,9 @@ from monitor.kernels.panes import Cells, FanOut, Grid, Panes
 from monitor.kernels.vectors import ClassFanOut, class_rows
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.store.base import JOURNAL_ROW, ClosedPane, PaneKey
+from monitor.store.base import JOURNAL_ROW, ClosedPane, ClosedSketch, PaneKey
 from monitor.stream.columns import GrowingTable
+from monitor.stream.sketches import SketchTable
 from monitor.stream.vectors import blocks_in
 
 _CHUNK: Final = 4096
@@ -71,6 +73,7 @@ class PaneTable:
             },
         )
         self._grid = Grid(grid.edges(), grid.anchors(), grid.UNITS)
+        self._sketches = SketchTable(strata, self._slides_ms.tolist())
         self._lock = threading.Lock()
         self._identity = next(_identities)
         self._changes = 0
@@ -79,7 +82,7 @@ class PaneTable:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables."""
-        return self._panes.nbytes + self._cells.nbytes
+        return self._panes.nbytes + self._cells.nbytes + self._sketches.nbytes
 
     @property
     def series(self) -> Mapping[SeriesKey, int]:
@@ -94,6 +97,10 @@ class PaneTable:
         if (rows["entry"] == VECTOR).any():
             for of_classes in self._class_rows(rows):
                 self._accumulate(of_classes, self._each_class)
+            for part in self._sketches.contributions(rows):
+                with self._lock:
+                    self._changes += 1
+                    self._sketches.add(part, self._changes)
 
     def add(self, panes: Iterable[ClosedPane]) -> None:
         """Add closed panes, as they were stored. Those of a width that is no longer kept are passed over."""
@@ -115,6 +122,22 @@ class PaneTable:
                     self._changes,
                 )
 
+    def add_sketches(self, sketches: Iterable[ClosedSketch]) -> None:
+        """Add closed sketches, as they were stored. Those that are no longer of use are passed over."""
+        self._refresh()
+        for closed in sketches:
+            with self._lock:
+                self._changes += 1
+                self._sketches.add_closed(closed, self._series, self._changes)
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        """The sketch of the panes that start in [from, to); None where the series has none."""
+        series_id = self._series.get(series)
+        if series_id is None:
+            return None
+        with self._lock:
+            return self._sketches.sum(series, series_id, slide_ms, _numbers(slide_ms, from_ms, to_ms))
+
     def sum_into(self, dense: NDArray[np.int64], series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> None:
         """Add the panes that start in [from, to) to ``dense``, int64, shape (cells, 6)."""
         with self._lock:
@@ -127,11 +150,15 @@ class PaneTable:
         series_id = self._series.get(series)
         if series_id is None or to_ms <= from_ms:
             return PanesRevision(self._identity, 0, 0)
-        level, first, last = self._numbers(slide_ms, from_ms, to_ms)
+        numbers = _numbers(slide_ms, from_ms, to_ms)
         with self._lock:
             # A pane that expires is one less, and one that comes back has changed.
-            found = kernel.last_change(self._panes.reserve(0), level, series_id, first, last)
-        return PanesRevision(self._identity, *found)
+            newest, panes = kernel.last_change(
+                self._panes.reserve(0), self._level(slide_ms), series_id, numbers.start, numbers.stop
+            )
+            # A correction from one class to another may change the sketch alone.
+            newest = max(newest, self._sketches.last_change(series_id, slide_ms, numbers))
+        return PanesRevision(self._identity, newest, panes)
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[tuple[int, int, int]]:
         """(start, predictions, labelled) of each pane that starts in [from, to), ascending; empty ones left out."""
@@ -144,6 +171,14 @@ class PaneTable:
     def expire(self, before_ms: NDArray[np.int64]) -> int:
         """Forget the panes that start before ``before_ms[level, series]``; levels ascend by width."""
         with self._lock:
+            slides = self._slides_ms.tolist()
+            self._sketches.expire(
+                {
+                    (series_id, slide): at_ms
+                    for slide, of_level in zip(slides, before_ms.tolist(), strict=True)
+                    for series_id, at_ms in enumerate(of_level)
+                }
+            )
             return int(kernel.expire(self._panes.reserve(0), self._cells.reserve(0), self._slides_ms, before_ms))
 
     def dump(self) -> list[ClosedPane]:
@@ -164,6 +199,11 @@ class PaneTable:
                 key = PaneKey(slide, number * slide, names[series])
                 result.append(ClosedPane(key, GridTable(cell[order], values[order])))
         return result
+
+    def dump_sketches(self) -> list[ClosedSketch]:
+        """All sketches, as they are stored."""
+        with self._lock:
+            return self._sketches.dump(self._series)
 
     def _class_rows(self, rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
         """Rows of predictions over several classes as binary ones, a chunk at a time: each class against the rest."""
@@ -193,14 +233,13 @@ class PaneTable:
         series_id = self._series.get(series)
         if series_id is None or to_ms <= from_ms:
             return np.zeros(0, np.int64), panes
-        level, first, last = self._numbers(slide_ms, from_ms, to_ms)
-        found = np.empty(last - first, np.int64)
-        return found[: kernel.pane_rows(panes, level, series_id, first, last, found)], panes
+        numbers = _numbers(slide_ms, from_ms, to_ms)
+        found = np.empty(len(numbers), np.int64)
+        count = kernel.pane_rows(panes, self._level(slide_ms), series_id, numbers.start, numbers.stop, found)
+        return found[:count], panes
 
-    def _numbers(self, slide_ms: int, from_ms: int, to_ms: int) -> tuple[int, int, int]:
-        """Level of the panes of this width, and the numbers [first, last) of those that start in [from, to)."""
-        level = int(np.searchsorted(self._slides_ms, slide_ms))
-        return level, -(-max(from_ms, 0) // slide_ms), -(-max(to_ms, 0) // slide_ms)
+    def _level(self, slide_ms: int) -> int:
+        return int(np.searchsorted(self._slides_ms, slide_ms))
 
     def _refresh(self) -> None:
         """Take up series that have appeared."""
@@ -211,4 +250,10 @@ class PaneTable:
         self._fan_out = FanOut(*self._strata.fan_out())
         self._classes = ClassFanOut(*self._strata.class_fan_out())
         self._each_class = FanOut(np.arange(self._classes.series.size + 1, dtype=np.int32), self._classes.series)
+        self._sketches.take_up_names()
         self._series = {name: at for at, name in enumerate(self._strata.series)}
+
+
+def _numbers(slide_ms: int, from_ms: int, to_ms: int) -> range:
+    """Numbers of the panes of this width that start in [from, to)."""
+    return range(-(-max(from_ms, 0) // slide_ms), -(-max(to_ms, 0) // slide_ms))

@@ -12,7 +12,7 @@ from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, PREDICTED, VECTOR, WAITING
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, JournalBatch, PartitionState
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, ClosedSketch, JournalBatch, PartitionState
 from monitor.stream import fates
 from monitor.stream.join import Join, Joined
 from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
@@ -179,7 +179,8 @@ class Partition:
         for batch, filed_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
             batches.append(batch)
             self._files.add(batch.bucket, filed_ms)
-        dropped, closed = self._evict(names, heard_ms)
+        dropped, left = self._evict(names, heard_ms)
+        closed, closed_sketches = self._close(left)
         expired = self._expire() if dropped else {}
         gone = set(dropped)
         strata = self._strata.strata
@@ -193,6 +194,7 @@ class Partition:
             journal=[batch for batch in batches if batch.bucket not in gone],
             dropped=dropped,
             closed=closed,
+            closed_sketches=closed_sketches,
             expired_before_ms=expired,
             counters=self.counters(),
             dead_letters=self._dead_letters,
@@ -204,7 +206,10 @@ class Partition:
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
 
-    def _evict(self, names: list[str], heard_ms: NDArray[np.int64] | None) -> tuple[list[Bucket], list[ClosedPane]]:
+    def _evict(
+        self, names: list[str], heard_ms: NDArray[np.int64] | None
+    ) -> tuple[list[Bucket], list[NDArray[np.void]]]:
+        """Let go of what can change no more, and of more where there is too much: buckets, and rows of predictions."""
         before_ms = np.full(len(names), -1, np.int64)
         dropped: list[Bucket] = []
         for model, due_ms in enumerate(self._join.due_before_ms(heard_ms).tolist()):
@@ -212,18 +217,20 @@ class Partition:
             if buckets:
                 dropped += buckets
                 before_ms[model] = cut
-        closed: list[ClosedPane] = []
+        left: list[NDArray[np.void]] = []
         if dropped:
-            closed += self._close(self._join.evict(before_ms), fates.EXPIRED)
+            left.append(self._join.evict(before_ms))
+            self._count_departed(left[-1], fates.EXPIRED)
         for bucket in dropped:
             self._files.remove(bucket)
         if self._join.room > self._settings.max_predictions:
-            more_dropped, more_closed = self._evict_before_time(names)
-            dropped += more_dropped
-            closed += more_closed
-        return dropped, closed
+            more, rows = self._evict_before_time(names)
+            self._count_departed(rows, fates.EVICTED)
+            dropped += more
+            left.append(rows)
+        return dropped, left
 
-    def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], list[ClosedPane]]:
+    def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], NDArray[np.void]]:
         excess = self._join.room - int(self._settings.max_predictions * _FILLED_AGAIN)
         cuts: dict[str, int] = {}
         for bucket, newest_ms, rows in self._files.oldest_first():
@@ -236,13 +243,21 @@ class Partition:
         for model, cut in cuts.items():
             buckets, before_ms[names.index(model)] = self._files.droppable(model, cut)
             dropped += buckets
-        closed = self._close(self._join.evict(before_ms, early=True), fates.EVICTED)
+        left = self._join.evict(before_ms, early=True)
         for bucket in dropped:
             self._files.remove(bucket)
-        return dropped, closed
+        return dropped, left
 
-    def _close(self, rows: NDArray[np.void], unanswered_fate: str) -> list[ClosedPane]:
+    def _close(self, left: list[NDArray[np.void]]) -> tuple[list[ClosedPane], list[ClosedSketch]]:
         """The panes of predictions that left the join: what their dropped buckets leave behind."""
+        if not left:
+            return [], []
+        scratch = PaneTable(self._strata, list(self._settings.pane_retention_ms))
+        for rows in left:
+            scratch.accumulate(rows)
+        return scratch.dump(), scratch.dump_sketches()
+
+    def _count_departed(self, rows: NDArray[np.void], unanswered_fate: str) -> None:
         policies = self._strata.policies
         models = self._strata.models_of_strata()
         of_predictions = rows["entry"] == PREDICTED
@@ -251,9 +266,6 @@ class Partition:
         for model, count in enumerate(np.bincount(models[unanswered], minlength=len(policies)).tolist()):
             implied = unanswered_fate == fates.EXPIRED and policies[model].implied_negative
             self._departed[fates.IMPLIED_NEGATIVE if implied else unanswered_fate] += count
-        scratch = PaneTable(self._strata, list(self._settings.pane_retention_ms))
-        scratch.accumulate(rows)
-        return scratch.dump()
 
     def _expire(self) -> dict[tuple[str, int], int]:
         """Forget panes that no window will ask for again; returns what the store may forget too."""
@@ -319,6 +331,7 @@ class Partition:
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
         self.panes.add(state.panes)
+        self.panes.add_sketches(state.sketches)
         self._note_clocks()
 
     def _damaged(self, what: str) -> DamagedStore:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
@@ -52,6 +53,15 @@ class PaneView:
         for partition in self._partitions.values():
             partition.panes.sum_into(dense, series, slide_ms, from_ms, to_ms)
         return GridTable.from_dense(dense)
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        """Sketch of whole probability vectors in the panes that start in [from, to); None where the series has none."""
+        total: SkceSketch | None = None
+        for partition in self._partitions.values():
+            part = partition.panes.sketch(series, slide_ms, from_ms, to_ms)
+            if part is not None:
+                total = part if total is None else total + part
+        return total
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
         """Equal to an earlier one only as long as the panes of width ``slide_ms`` that start in [from, to) are."""

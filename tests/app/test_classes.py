@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from monitor.app.offline import report_log
+from monitor.classes.skce import skce
+from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.clock import ManualClock
 from monitor.evaluation.report import ReportKey
 from monitor.events.encode import encode_outcome, encode_prediction
@@ -17,11 +19,12 @@ from monitor.settings import Settings
 
 START_MS = 1_790_000_000_000
 EVENTS = 4000
+FEATURES = 256
 CLASSES = ["cat", "dog", "bird"]
 TREE: dict[str, Any] = {
     "models": {
         "defaults": {"horizon": "10m", "allowed_lateness": "5m"},
-        "declared": {"pets": {"classes": CLASSES, "segments": ["region"]}},
+        "declared": {"pets": {"classes": CLASSES, "segments": ["region"], "sketch_features": FEATURES}},
     },
     "windows": [{"length": "2h"}],
     "evaluation": {"draws": 19},
@@ -67,3 +70,14 @@ def test_the_reports_of_a_log_are_those_of_its_table(tmp_path: Path, table: Clas
             assert value.error_bound is not None
             assert value.value == pytest.approx(expected, abs=value.error_bound + 1e-9)
             assert value.value > 0.01
+        if segment != "all":
+            assert report.canonical == {}
+    found_skce = reports[ReportKey(SeriesKey("pets", "unversioned", "all"), "2h")].canonical["skce"]
+    sketch = SkceSketch.of(table, SketchPlan(len(CLASSES), FEATURES))
+    assert found_skce.value == pytest.approx(sketch.value, rel=1e-6)
+    assert (found_skce.lower, found_skce.upper) == pytest.approx(sketch.interval(), rel=1e-6)
+    assert found_skce.null_q95 == pytest.approx(sketch.null_level().q95, rel=1e-6)
+    # Of all pairs of events, by no sketch.
+    assert found_skce.value == pytest.approx(skce(table), rel=0.1)
+    assert found_skce.p_value is not None
+    assert found_skce.p_value < 1e-6

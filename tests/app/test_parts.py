@@ -58,6 +58,10 @@ def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None
     assert policy("digits") == ModelPolicy(24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"))
     assert policy("pets") == ModelPolicy(24 * HOUR_MS, HOUR_MS, segments=("region",), classes=("cat", "dog"))
     assert policy("another") == ModelPolicy(24 * HOUR_MS, HOUR_MS)
+    sketched = settings(models={"declared": {"digits": {"classes": 3, "sketch_features": 8}}}).models
+    assert make_policy(sketched)("digits") == ModelPolicy(
+        24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"), sketch_features=8
+    )
     decoder = make_decoder(settings(models=models), ManualClock(0))
     values = [encode_outcome(model, "1", 1_790_000_000_000, 2) for model in ("digits", "pets", "another")]
     records = [LogRecord(at, 1_790_000_000_000, None, value, ()) for at, value in enumerate(values)]
@@ -74,6 +78,8 @@ def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None
         ),
         ({"defaults": {"implied_negative": True}, "declared": {"pets": {"classes": 2}}}, "set its implied_negative to"),
         ({"declared": {"pets": {"classes": 2, "segments": ["class"]}}}, "it can have no segment key class"),
+        ({"declared": {"pets": {"sketch_features": 8}}}, "pets has sketch_features, which are of classes: name its"),
+        ({"declared": {"pets": {"classes": 2, "sketch_features": 7}}}, "multiple of 2"),
         ({"defaults": {"segments": ["class"]}, "declared": {"pets": {"classes": 2}}}, "no segment key class"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from monitor.classes.sketch import SkceSketch
 from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.uncertainty import uncertainty
 from monitor.evaluation.windows import PaneCount, Window
@@ -66,6 +67,9 @@ class StreamPanes:
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         panes = self._panes(series, slide_ms)
         return GridTable.sum(panes[start] for start in range(from_ms, to_ms, slide_ms))
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        return None
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
         return self.turn

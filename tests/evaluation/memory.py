@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.classes.sketch import SkceSketch
 from monitor.evaluation.windows import PaneCount
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
@@ -65,6 +66,9 @@ class MemoryPanes:
         self.sums += 1
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
         return GridTable.from_events(events["p"], events["y"])
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        return None
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
         return self._changes.get(series, 0), self.kept_ms

@@ -1,12 +1,13 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from monitor.evaluation.report import Diagnosis, MeasureResult
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.exposition.catalogue import STATISTICS, catalogue, measure_series
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.page import to_markdown
@@ -16,9 +17,14 @@ from monitor.exposition.windows import WindowFamilies
 from monitor.measures import MEASURES
 from monitor.sources.base import TopicPartition
 from monitor.stream.status import Phase, PipelineStatus
-from tests.snapshots import Evaluations, Pipeline, measure, report, snapshot
+from tests.snapshots import Evaluations, Pipeline, measure, report, result, snapshot
 
 ROOT = Path(__file__).parents[2]
+
+
+def whole_report() -> Report:
+    """A report with everything that a report can hold."""
+    return replace(report(measures=MEASURES.values()), canonical={"skce": result("ratio", 0.25)})
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
@@ -69,7 +75,7 @@ def test_every_number_of_a_result_has_a_series() -> None:
 
 def test_every_exported_series_is_listed_and_vice_versa() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([report(measures=MEASURES.values())]))
+    evaluations.show(snapshot([whole_report()]))
     status = PipelineStatus(phase=Phase.RUNNING, lag={TopicPartition("events", 0): 3}, checkpoint_ms=1_800_000_000_000)
     registry = CollectorRegistry()
     registry.register(Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))]))
@@ -79,7 +85,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
 
 def test_labels_are_those_listed() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([report(measures=MEASURES.values())]))
+    evaluations.show(snapshot([whole_report()]))
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
     exposition = Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))])
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
