@@ -26,7 +26,7 @@ from monitor.app.tuning import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
-from monitor.evaluation.data import evaluate
+from monitor.evaluation.either import evaluate
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
