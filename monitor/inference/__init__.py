@@ -1,26 +1,36 @@
 """How sure a measure is: intervals, and levels under calibration, by resampling."""
 
+from monitor.inference.combined import CalibrationTest, calibration_test
 from monitor.inference.concentration import deviation_probability, deviation_radius
+from monitor.inference.cox import Cox, fit_cox
 from monitor.inference.interval import Interval, interval, intervals
 from monitor.inference.kce_test import KceMoments, kce_gamma_p_value, kce_null_moments
 from monitor.inference.named import NamedMeasure
 from monitor.inference.null_level import NullLevel, null_level
+from monitor.inference.prevalence import PriorShift, prior_shift, shifted
 from monitor.inference.resampling import Progress, coarsen
 from monitor.inference.smoothed import smoothed_rates
 
 __all__ = [
+    "CalibrationTest",
+    "Cox",
     "Interval",
     "KceMoments",
     "NamedMeasure",
     "NullLevel",
+    "PriorShift",
     "Progress",
+    "calibration_test",
     "coarsen",
     "deviation_probability",
     "deviation_radius",
+    "fit_cox",
     "interval",
     "intervals",
     "kce_gamma_p_value",
     "kce_null_moments",
     "null_level",
+    "prior_shift",
+    "shifted",
     "smoothed_rates",
 ]

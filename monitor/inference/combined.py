@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import gamma
 
 from monitor.inference.cox import Cox, fit_cox, logits
+from monitor.inference.kce_test import kce_gamma_p_value
 from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
 from monitor.kernels.laplace import laplace_quadratic_form
 from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
@@ -98,22 +99,22 @@ def cauchy_combination(p_values: list[float]) -> float:
     return math.atan(1.0 / mean) / math.pi if mean > 1.0 else 0.5 - math.atan(mean) / math.pi
 
 
-def kernel_p_value(table: ScoreTable, bandwidth: float = 1.0) -> float:
+def kernel_p_value(table: ScoreTable) -> float:
     r"""P-value of the kernel calibration error on logits, with no resampling.
 
-    The quadratic form :math:`T = \sum_{ij} R_i R_j k_{ij}` of the rows' residuals is compared with the Gamma law that
-    has its mean :math:`\sum v_i` and variance
-    :math:`2 \sum_{ij} v_i v_j k_{ij}^2 + \sum v_i (1 - 6 p_i (1 - p_i))`, :math:`v_i` being the variance of
-    :math:`R_i`, binomial if the model is calibrated. Under the Laplace kernel :math:`k^2` is :math:`k` of half the
-    bandwidth. Of weights the last term, which matters in rows of few events alone, is left out.
+    That of :func:`~monitor.inference.kce_test.kce_gamma_p_value`. Of weights, of whose single events nothing is known,
+    rows count as normal: the quadratic form of their residuals, of variances v, has the mean :math:`\sum v_i` and the
+    variance :math:`2 \sum_{ij} v_i v_j k_{ij}^2`.
     """
-    location, p = logits(table.score), table.score
-    square = float(laplace_quadratic_form(location, table.residual, bandwidth))
-    variance = (table.positive_squares + table.negative_squares) * p * (1.0 - p)
-    spread = 2.0 * float(laplace_quadratic_form(location, variance, bandwidth / 2.0))
     if not table.weighted:
-        spread += float(variance @ (1.0 - 6.0 * p * (1.0 - p)))
-    return gamma_p_value(square, float(variance.sum()), spread)
+        return kce_gamma_p_value(table, scale="logit")
+    location = logits(table.score)
+    variance = (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
+    return gamma_p_value(
+        float(laplace_quadratic_form(location, table.residual, 1.0)),
+        float(variance.sum()),
+        2.0 * float(laplace_quadratic_form(location, variance, 0.5)),
+    )
 
 
 def _ranks_p_value(table: ScoreTable, draws: int, seed: int | None) -> float:
