@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,21 @@ Outcomes = NDArray[np.int32]
 
 Weights = NDArray[np.float64]
 """Drawn weights of the events, shape (draws, n)."""
+
+
+class Prepared(Protocol):
+    """A measure of certain predictions: what of it depends on them alone is computed once."""
+
+    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        """The measure of each row of outcomes, (draws, n) -> (draws,)."""
+        ...
+
+    def norms(self, weight: Weights) -> NDArray[np.float64]:
+        """The measure as a semi-norm of the residuals e_y - p: that of the residuals times each row of weights.
+
+        (draws, n) -> (draws,); with every weight 1 it is the measure. The interval follows from it.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +76,8 @@ class ClassMeasure:
         As of :class:`~monitor.measures.base.Measure`.
     value
         The measure of a table, with its default options. Raises NotEnoughData where the table holds too little.
-    draws
-        ``value`` of many drawn outcomes at once, (table, outcomes (draws, n)) -> (draws,): of row d it is that of the
-        table's predictions with these outcomes.
-    norms
-        Where the measure is a semi-norm of the residuals e_y - p: that of the residuals times each row of weights,
-        (table, weight (draws, n)) -> (draws,). With every weight 1 it is the value. The interval follows from it.
+    prepare
+        The measure of a table's predictions, for resampling. None where there are ``findings``.
     findings
         Value and uncertainty at once, where there is theory that is better than draws.
     rank
@@ -77,8 +89,7 @@ class ClassMeasure:
     help: str
     unit: Unit
     value: Callable[[ClassTable], float]
-    draws: Callable[[ClassTable, Outcomes], NDArray[np.float64]]
-    norms: Callable[[ClassTable, Weights], NDArray[np.float64]] | None = None
+    prepare: Callable[[ClassTable], Prepared] | None = None
     findings: Callable[[ClassTable], Findings] | None = None
     rank: int = 100
 

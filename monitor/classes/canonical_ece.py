@@ -87,21 +87,7 @@ def canonical_ece(
         groups = median_variance_bins(table, min_size, max_bins)
     else:
         groups = equal_width_bins(table, n_bins)
-    binned = _Binned.of(table, groups)
-    return float(binned.errors(binned.residuals(table.outcome[None].astype(np.int32)), distance)[0])
-
-
-def canonical_ece_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
-    """:func:`canonical_ece` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    binned = _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE))
-    return binned.errors(binned.residuals(outcomes), "total_variation")
-
-
-def canonical_ece_norms(table: ClassTable, weight: Weights) -> NDArray[np.float64]:
-    """:func:`canonical_ece` as a norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
-    binned = _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE))
-    residual = weighted_residuals(binned.bins, table.residual, weight, binned.sums.size)
-    return binned.errors(residual.reshape(-1, *binned.sums.shape), "total_variation")
+    return float(_Binned.of(table, groups, distance).draws(table.outcome[None].astype(np.int32))[0])
 
 
 def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None = None) -> NDArray[np.int32]:
@@ -162,37 +148,48 @@ class _Binned:
 
     Attributes
     ----------
+    table
+        What they are of.
     bins
         int32, shape (n, K): the place of each probability in ``sums``, row by row.
     counts
         float64, shape (B,): predictions of each bin.
     sums
         float64, shape (B, K): their sum.
+    distance
+        Between a bin's mean prediction and its class frequencies.
     """
 
+    table: ClassTable
     bins: NDArray[np.int32]
     counts: NDArray[np.float64]
     sums: NDArray[np.float64]
+    distance: Distance = "total_variation"
 
     @classmethod
-    def of(cls, table: ClassTable, groups: NDArray[np.int32]) -> "_Binned":
+    def of(cls, table: ClassTable, groups: NDArray[np.int32], distance: Distance = "total_variation") -> "_Binned":
         size = int(groups.max()) + 1
         sums = np.zeros((size, table.classes))
         np.add.at(sums, groups, table.prediction)
         bins = (groups[:, None] * table.classes + np.arange(table.classes)).astype(np.int32)
-        return cls(bins, np.bincount(groups, minlength=size).astype(np.float64), sums)
+        counts = np.bincount(groups, minlength=size).astype(np.float64)
+        return cls(table, bins, counts, sums, distance)
 
-    def residuals(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        """Each bin's sum of outcome - prediction, (draws, n) -> (draws, B, K)."""
-        return np.asarray(hits_of_draws(self.bins, outcomes, self.sums.size).reshape(-1, *self.sums.shape) - self.sums)
+    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        hits = hits_of_draws(self.bins, outcomes, self.sums.size)
+        return self._errors(hits.reshape(-1, *self.sums.shape) - self.sums)
 
-    def errors(self, residual: NDArray[np.float64], distance: Distance) -> NDArray[np.float64]:
-        """The measure of each row of residuals, (draws, B, K) -> (draws,)."""
-        if distance == "squared_euclidean":
+    def norms(self, weight: Weights) -> NDArray[np.float64]:
+        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.sums.size)
+        return self._errors(residual.reshape(-1, *self.sums.shape))
+
+    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The measure of each row of binned residuals, (draws, B, K) -> (draws,)."""
+        if self.distance == "squared_euclidean":
             return np.asarray(((residual**2).sum(axis=2) / self.counts).sum(axis=1) / self.counts.sum())
         # n_b cancels: a bin's means are never formed.
         city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
-        return np.asarray(city_block / 2.0 if distance == "total_variation" else city_block)
+        return np.asarray(city_block / 2.0 if self.distance == "total_variation" else city_block)
 
 
 def _whole(name: str, value: int) -> int:
@@ -212,8 +209,7 @@ MEASURES: Final = (
         help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
         unit="ratio",
         value=canonical_ece,
-        draws=canonical_ece_draws,
-        norms=canonical_ece_norms,
+        prepare=lambda table: _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE)),
         rank=20,
     ),
 )

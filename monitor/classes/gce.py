@@ -1,7 +1,7 @@
 """The general calibration error: 32 measures from five choices."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -137,25 +137,7 @@ def gce(
     0.4
     """
     member = GceMember(bins, probabilities, class_conditional, threshold, norm)
-    binned = _Binned.of(table, member, n_bins)
-    return float(binned.errors(binned.residuals(table.outcome[None].astype(np.int32)), norm)[0])
-
-
-def gce_draws(
-    table: ClassTable, outcomes: Outcomes, member: GceMember, *, n_bins: int = DEFAULT_N_BINS
-) -> NDArray[np.float64]:
-    """:func:`gce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    binned = _Binned.of(table, member, n_bins)
-    return binned.errors(binned.residuals(outcomes), member.norm)
-
-
-def gce_norms(
-    table: ClassTable, weight: Weights, member: GceMember, *, n_bins: int = DEFAULT_N_BINS
-) -> NDArray[np.float64]:
-    """:func:`gce` as a semi-norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
-    binned = _Binned.of(table, member, n_bins)
-    residual = weighted_residuals(binned.bins, table.residual, weight, binned.counts.size)
-    return binned.errors(residual.reshape(-1, *binned.counts.shape), member.norm)
+    return float(_Binned.of(table, member, n_bins).draws(table.outcome[None].astype(np.int32))[0])
 
 
 def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[GceMember, float]:
@@ -169,15 +151,15 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
         The table is empty.
     """
     require_rows(table, "GCE")
+    outcome = table.outcome[None].astype(np.int32)
     result = {}
     for member in FAMILY[::2]:
         try:
             binned = _Binned.of(table, member, n_bins)
         except NotEnoughData:
             continue
-        residual = binned.residuals(table.outcome[None].astype(np.int32))
-        for each in (member, member._replace(norm=2)):
-            result[each] = float(binned.errors(residual, each.norm)[0])
+        for each in (binned, replace(binned, norm=2)):
+            result[member._replace(norm=each.norm)] = float(each.draws(outcome)[0])
     return result
 
 
@@ -209,15 +191,21 @@ class _Binned:
 
     Attributes
     ----------
+    table
+        What they are of.
     bins
         int32, shape (n, K): the bin of each probability, -1 where it does not count.
     counts, sums
         float64, shape (groups, n_bins): probabilities of each bin, and their sum.
+    norm
+        Of the bins' gaps.
     """
 
+    table: ClassTable
     bins: NDArray[np.int32]
     counts: NDArray[np.float64]
     sums: NDArray[np.float64]
+    norm: GceNorm
 
     @classmethod
     def of(cls, table: ClassTable, member: GceMember, n_bins: int) -> "_Binned":
@@ -241,30 +229,35 @@ class _Binned:
         size = groups * n_bins
         at = bins[counting]
         return cls(
+            table,
             bins,
             np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
             np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
+            member.norm,
         )
 
-    def residuals(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        """Each bin's sum of outcome - probability, (draws, n) -> (draws, groups, n_bins)."""
+    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
         hits = hits_of_draws(self.bins, outcomes, self.counts.size)
-        return np.asarray(hits.reshape(-1, *self.counts.shape) - self.sums)
+        return self._errors(hits.reshape(-1, *self.counts.shape) - self.sums)
 
-    def errors(self, residual: NDArray[np.float64], norm: GceNorm) -> NDArray[np.float64]:
-        """The measure of each row of residuals, (draws, groups, n_bins) -> (draws,)."""
+    def norms(self, weight: Weights) -> NDArray[np.float64]:
+        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.counts.size)
+        return self._errors(residual.reshape(-1, *self.counts.shape))
+
+    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The measure of each row of binned residuals, (draws, groups, n_bins) -> (draws,)."""
         residual = np.abs(residual)
-        if norm == 1:
+        if self.norm == 1:
             gaps = residual  # n_b cancels: the bins' means are never formed, so an empty bin needs no case
         else:
             filled = np.maximum(self.counts, 1.0)  # an empty bin's residual is 0
-            if norm == "max":
+            if self.norm == "max":
                 return np.asarray((residual / filled).max(axis=(1, 2)))
             gaps = residual**2 / filled
         total = self.counts.sum(axis=1)
         counted = total > 0.0
         error = (gaps.sum(axis=2)[:, counted] / total[counted]).mean(axis=1)
-        return np.asarray(error if norm == 1 else np.sqrt(error))
+        return np.asarray(error if self.norm == 1 else np.sqrt(error))
 
 
 def _groups(classes: int, class_conditional: bool) -> Iterator[tuple[int, slice]]:
@@ -307,8 +300,7 @@ def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
         help=help_,
         unit="ratio",
         value=lambda table: gce(table, **options),
-        draws=lambda table, outcomes: gce_draws(table, outcomes, member),
-        norms=lambda table, weight: gce_norms(table, weight, member),
+        prepare=lambda table: _Binned.of(table, member, DEFAULT_N_BINS),
         rank=rank,
     )
 

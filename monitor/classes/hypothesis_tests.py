@@ -61,8 +61,8 @@ def block_test(
 ) -> CalibrationTest:
     """Asymptotic normal test of the block estimator of the SKCE: z = mean / standard error over the blocks.
 
-    Linear in the number of events, and weak: blocks of two see 5 to 20% of what all pairs see in 90% of cases. For
-    data of any length of which no state can be kept; for all else :func:`exact_variance_test`.
+    Linear in the number of events, and weak: an error that all pairs see in 92% of cases, blocks of two see in 5 to
+    18%. For more events than can be kept; for all else :func:`exact_variance_test`.
 
     Parameters
     ----------

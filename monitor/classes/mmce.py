@@ -1,5 +1,6 @@
 """The maximum mean calibration error: the kernel calibration error of the top label."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -57,31 +58,45 @@ def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
     return kce(table.top_label(), bandwidth=width)
 
 
-def mmce_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
-    """:func:`mmce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    score, count, rows = _top_rows(table)
-    return _norm(score, hits_of_draws(rows, outcomes, score.size) - count * score, table.rows)
+@dataclass(frozen=True, slots=True)
+class _TopRows:
+    """The events by their confidence.
 
+    Attributes
+    ----------
+    table
+        What they are of.
+    score, count
+        Distinct confidences, ascending, and how often each occurs, shape (m,).
+    rows
+        int32, shape (n, K): the place of each top probability in ``score``, -1 elsewhere.
+    """
 
-def mmce_norms(table: ClassTable, weight: Weights) -> NDArray[np.float64]:
-    """:func:`mmce` as a norm of the residuals, times each row of weights: weight (draws, n) -> (draws,)."""
-    score, _, rows = _top_rows(table)
-    return _norm(score, weighted_residuals(rows, table.residual, weight, score.size), table.rows)
+    table: ClassTable
+    score: NDArray[np.float64]
+    count: NDArray[np.int64]
+    rows: NDArray[np.int32]
 
+    @classmethod
+    def of(cls, table: ClassTable) -> "_TopRows":
+        events = np.arange(table.rows)
+        top = np.argmax(table.prediction, axis=1)
+        score, row, count = np.unique(table.prediction[events, top], return_inverse=True, return_counts=True)
+        rows = np.full(table.prediction.shape, -1, np.int32)
+        rows[events, top] = row
+        return cls(table, score, count, rows)
 
-def _top_rows(table: ClassTable) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int32]]:
-    """The distinct confidences, ascending; how often each occurs; and the place of each top probability, (n, K)."""
-    events = np.arange(table.rows)
-    top = np.argmax(table.prediction, axis=1)
-    score, row, count = np.unique(table.prediction[events, top], return_inverse=True, return_counts=True)
-    rows = np.full(table.prediction.shape, -1, np.int32)
-    rows[events, top] = row
-    return score, count, rows
+    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
+        return self._norm(hits_of_draws(self.rows, outcomes, self.score.size) - self.count * self.score)
 
+    def norms(self, weight: Weights) -> NDArray[np.float64]:
+        return self._norm(
+            weighted_residuals(self.rows, self.table.prediction, self.table.outcome, weight, self.score.size)
+        )
 
-def _norm(score: NDArray[np.float64], residual: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    square = laplace_quadratic_forms(score, residual, DEFAULT_WIDTH)
-    return np.asarray(np.sqrt(np.maximum(0.0, square)) / n)
+    def _norm(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)
+        return np.asarray(np.sqrt(np.maximum(0.0, square)) / len(self.rows))
 
 
 MEASURES: Final = (
@@ -91,8 +106,7 @@ MEASURES: Final = (
         help="Maximum mean calibration error: the kernel calibration error of the top label.",
         unit="ratio",
         value=mmce,
-        draws=mmce_draws,
-        norms=mmce_norms,
+        prepare=_TopRows.of,
         rank=30,
     ),
 )

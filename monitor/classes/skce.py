@@ -2,13 +2,13 @@
 
 import math
 import operator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Findings, Outcomes, require_rows
+from monitor.classes.base import ClassMeasure, Findings, require_rows
 from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
 from monitor.classes.quadratic_form import tail, upper_point
 from monitor.classes.sketch import SkceSketch, SketchPlan
@@ -172,11 +172,6 @@ class PairSums:
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
 
-def skce_draws(table: ClassTable, outcomes: Outcomes) -> NDArray[np.float64]:
-    """:func:`skce` of many outcomes of the same predictions: outcomes (draws, n) -> (draws,)."""
-    return np.array([skce(replace(table, outcome=drawn.astype(np.int64))) for drawn in outcomes])
-
-
 def skce_findings(table: ClassTable) -> Findings:
     """:func:`skce` with its interval, its level under calibration and its p-value; null levels need no draws.
 
@@ -201,7 +196,6 @@ MEASURES: Final = (
         help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
         unit="ratio",
         value=skce,
-        draws=skce_draws,
         findings=skce_findings,
         rank=10,
     ),

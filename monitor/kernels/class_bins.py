@@ -69,16 +69,22 @@ def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: in
 
 @njit(cache=True, nogil=True)
 def weighted_residuals(
-    bins: NDArray[np.int32], residual: NDArray[np.float64], weight: NDArray[np.float64], size: int
+    bins: NDArray[np.int32],
+    prediction: NDArray[np.float64],
+    outcome: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    size: int,
 ) -> NDArray[np.float64]:
-    """Sums over each bin of weighted residuals.
+    """Sums over each bin of weighted residuals e_y - p.
 
     Parameters
     ----------
     bins
         int32, shape (n, K): the bin of each probability, -1 for one that is in none.
-    residual
+    prediction
         float64, shape (n, K).
+    outcome
+        int64, shape (n,).
     weight
         float64, shape (draws, n): of each event.
     size
@@ -99,5 +105,5 @@ def weighted_residuals(
             for k in range(classes):
                 found = bins[i, k]
                 if found >= 0:
-                    result[draw, found] += factor * residual[i, k]
+                    result[draw, found] += factor * ((1.0 if k == outcome[i] else 0.0) - prediction[i, k])
     return result

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.classes.gce import FAMILY, GceMember, GceNorm, gce, gce_draws, gce_family, member_of, two_classes
+from monitor.classes.gce import FAMILY, GceMember, GceNorm, gce, gce_family, member_of, two_classes
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import ece
 from monitor.scores import ClassTable, ScoreTable
@@ -135,16 +135,6 @@ def test_two_classes_of_a_score_table() -> None:
     np.testing.assert_array_equal(table.outcome, [1, 0, 0])
     with pytest.raises(InputError, match="not weights or cells"):
         two_classes(ScoreTable.from_events([0.2], [1], [0.5]))
-
-
-@pytest.mark.parametrize("member", FAMILY[::3])
-def test_draws_are_one_by_one(member: GceMember) -> None:
-    table = tied(1, 50, 3)
-    outcomes = np.random.default_rng(0).integers(0, 3, (5, 50), dtype=np.int32)
-    np.testing.assert_array_equal(
-        gce_draws(table, outcomes, member),
-        [gce(ClassTable(table.prediction, drawn.astype(np.int64)), **member._asdict()) for drawn in outcomes],
-    )
 
 
 def test_wrong_options_are_named() -> None:
