@@ -77,6 +77,16 @@ def test_what_is_written_is_what_the_stream_reads(service: Service, client: Clie
     assert decoded.columns.id_hash[0].tolist() == decoded.columns.id_hash[1].tolist()
 
 
+def test_events_of_several_classes_are_checked_as_they_are_declared(service: Service) -> None:
+    client = service.client(decoder=lambda: Decoder(classes={"churn": 3}))
+    events = [PREDICTION | {"p": [0.25, 0.5, 0.25]}, OUTCOME | {"y": 2}, OUTCOME | {"y": 3}, PREDICTION]
+    answer = post(client, json.dumps(events)).json()
+    assert (answer["accepted"], answer["rejected"]) == (2, 2)
+    assert [error["index"] for error in answer["errors"]] == [2, 3]
+    assert "y must be a class, an integer from 0 to 2, got 3" in answer["errors"][0]["detail"]
+    assert [json.loads(message.value or b"") for message in service.log.messages] == events[:2]
+
+
 def test_valid_events_are_taken_and_the_others_named(service: Service, client: Client) -> None:
     events = [
         PREDICTION,

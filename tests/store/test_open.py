@@ -13,11 +13,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from monitor.errors import IncompatibleStore, SettingsError, StoreUnavailable
+from monitor.events.model import SeriesKey
 from monitor.scores.grid import GRID_VERSION
+from monitor.store.base import Bucket, ClosedPane, PaneKey
 from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.real.postgres import PASSWORD, PostgresServer
-from tests.store.samples import checkpoint, load
+from tests.store.samples import batch, checkpoint, grid_table, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -206,3 +208,18 @@ def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
         check=True,
     ).stdout.splitlines()
     assert said == [str(tmp_path / "installed" / "monitor" / "__init__.py"), "1"]
+
+
+def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds(store_url: str) -> None:
+    with SqlStore.open(store_url) as store:
+        pane = ClosedPane(PaneKey(60_000, 0, SeriesKey("churn", "7", "all")), grid_table())
+        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", 0))], closed=[pane])])
+        before = load(store)
+    # As the first revision left it.
+    execute(store_url, "DROP TABLE closed_sketches")
+    execute(store_url, "UPDATE alembic_version SET version_num = '0001'")
+    with SqlStore.open(store_url) as store:
+        assert load(store) == before
+        assert list(store.load(0).sketches) == []
+    assert before.journal
+    assert before.panes
