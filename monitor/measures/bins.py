@@ -101,22 +101,19 @@ def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: i
     """
     if table.exact:
         return 0.0
-    first = first_rows(table, kind, n_bins)
-    low, high = _bins_reached(table, first, kind)
+    bins = whole_bins(n_bins)
+    low, high = _bins_reached(table, kind, bins)
     cut = high > low
-    if not cut.any():
-        return rounding(table)
-    bins = first.size - 1
-    own = np.where(cut, bins, low)
+    if norm == 1:
+        # What one bin gains another loses: twice the residual at most.
+        return 2.0 * float(table.absolute_residual[cut].sum()) / table.total + rounding(table)
+    own = np.where(cut, bins, low)  # cut rows are in no bin for certain
     residual = np.abs(np.bincount(own, table.residual, bins + 1)[:bins])
     count = np.bincount(own, table.counts, bins + 1)[:bins]
     added, added_residual = np.zeros(bins), np.zeros(bins)
     for row in np.flatnonzero(cut):
         added[low[row] : high[row] + 1] += table.counts[row]
         added_residual[low[row] : high[row] + 1] += table.absolute_residual[row]
-    if norm == 1:
-        # What a bin gains or loses, another loses or gains: twice at most, and no further.
-        return 2.0 * float(table.absolute_residual[cut].sum()) / table.total + rounding(table)
     most_count = count + added
     # A mean residual is at most 1, also where a bin holds nothing for certain.
     gap = np.divide(residual + added_residual, count, out=np.ones(bins), where=count > 0.0)
@@ -136,9 +133,8 @@ def _inner_edges(n_bins: int) -> Floats:
     return np.arange(1, n_bins) / n_bins
 
 
-def _bins_reached(table: ScoreTable, first: Ints, kind: BinKind) -> tuple[Ints, Ints]:
+def _bins_reached(table: ScoreTable, kind: BinKind, n_bins: int) -> tuple[Ints, Ints]:
     """First and last bin that a raw prediction of each row may lie in."""
-    n_bins = first.size - 1
     if kind == "equal_width":
         # Rows are open on the right where they have a width at all, so one that ends at an edge is not cut.
         edges = _inner_edges(n_bins)
