@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+import xxhash
+
 from monitor.classes.sketch import SkceSketch
 from monitor.errors import NoLongerKept
 from monitor.evaluation.windows import PaneReader, Window
@@ -18,6 +20,14 @@ class Cohort(NamedTuple):
     table: GridTable
     sketch: SkceSketch | None = None
     """Of the whole vectors of those that have an outcome, where the model has several classes and panes hold it."""
+
+    def fingerprint(self) -> int:
+        """128 bits that tell apart what is known of predictions, whatever the times."""
+        digest = xxhash.xxh3_128(self.table.cell.tobytes())
+        digest.update(self.table.values.tobytes())
+        if self.sketch is not None:
+            digest.update(self.sketch.sums.tobytes())
+        return digest.intdigest()
 
 
 def cohort(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: int) -> Cohort:

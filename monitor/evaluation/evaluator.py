@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
-import xxhash
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
@@ -318,7 +317,7 @@ class Evaluator:
 
     def _entry(self, key: ReportKey, found: Cohort, revision: Hashable, number: int) -> _Entry:
         before = self._entries.get(key)
-        fingerprint = _fingerprint(found)
+        fingerprint = found.fingerprint()
         if before is not None and before.fingerprint == fingerprint:
             before.revision = revision
             if (before.report.from_ms, before.report.to_ms) != (found.from_ms, found.to_ms):
@@ -384,15 +383,6 @@ def _report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assess
         canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
         omitted=assessment.omitted,
     )
-
-
-def _fingerprint(found: Cohort) -> int:
-    """128 bits that tell apart what is known of predictions."""
-    digest = xxhash.xxh3_128(found.table.cell.tobytes())
-    digest.update(found.table.values.tobytes())
-    if found.sketch is not None:
-        digest.update(found.sketch.sums.tobytes())
-    return digest.intdigest()
 
 
 def _check(windows: Sequence[Window], interval_seconds: float, draws: int, max_series: int) -> None:
