@@ -30,7 +30,7 @@ _OF_CLASSES: Final = "warm-up-classes"
 _CLASSES: Final = 5
 _POLICIES: Final = {
     _MODEL: ModelPolicy(horizon_ms=60_000, lateness_ms=1000),
-    _OF_CLASSES: ModelPolicy(horizon_ms=60_000, lateness_ms=1000, classes=tuple("abcde")),
+    _OF_CLASSES: ModelPolicy(horizon_ms=60_000, lateness_ms=1000, classes=tuple("abcde"), sketch_features=2),
 }
 _STEP_MS: Final = 500
 _START_MS: Final = 1_700_000_000_000

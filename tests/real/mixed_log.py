@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
-from monitor.scores import GridTable
-from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
+from monitor.scores import ClassTable, GridTable
+from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views, normalised
 
 PREDICTIONS: Final = "predictions"
 OUTCOMES: Final = "outcomes"
@@ -27,6 +28,8 @@ MODELS: Final = ("churn", "fraud", "credit")
 OF_CLASSES: Final = "triage"
 """A model that tells classes apart; in a log that asks for it."""
 CLASSES: Final = ("green", "yellow", "orange", "red", "none")
+PLAN: Final = SketchPlan(len(CLASSES), 16)
+"""Of the sketches of its whole vectors."""
 REGIONS: Final = ("eu", "us")
 GARBAGE: Final = (b"not json", b'{"type": "prediction"}', b'{"p": 7}', b"\xff\xfe", b"[]", b"")
 
@@ -35,7 +38,9 @@ PaneId = tuple[int, SeriesKey]
 
 def policy_of(model: str) -> ModelPolicy:
     """The policy of a model."""
-    return replace(POLICY, classes=CLASSES) if model == OF_CLASSES else POLICY
+    if model == OF_CLASSES:
+        return replace(POLICY, classes=CLASSES, sketch_features=PLAN.features)
+    return POLICY
 
 
 @dataclass(frozen=True)
@@ -143,15 +148,19 @@ class MixedLog:
         return LogLine(PREDICTIONS, partition, event.id.encode(), body.encode(), event)
 
     @cached_property
+    def joins(self) -> list[NaiveJoin]:
+        """What is known of every prediction in the end, by partition."""
+        joins = [NaiveJoin(POLICY) for _ in range(self.partitions)]
+        for line in self.lines:
+            if line.event is not None:
+                joins[line.partition].read(line.event)
+        return joins
+
+    @cached_property
     def expected(self) -> "Expected":
         """What the log comes to."""
-        joins = [NaiveJoin(POLICY) for _ in range(self.partitions)]
-        counted: Counter[tuple[str, str]] = Counter()
-        for line in self.lines:
-            if line.event is None:
-                counted["unknown", "dead_letter"] += 1
-            else:
-                joins[line.partition].read(line.event)
+        joins = self.joins
+        counted = Counter({("unknown", "dead_letter"): sum(line.event is None for line in self.lines)})
         grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
         for join in joins:
             counted.update(join.counts())
@@ -163,7 +172,24 @@ class MixedLog:
                     scores.append(score)
                     labels.append(label)
         panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
-        return Expected(dict(counted), panes, sum(len(join.predictions) for join in joins))
+        return Expected(dict(+counted), panes, sum(len(join.predictions) for join in joins))
+
+    def sketches(self, slide_ms: int) -> dict[PaneId, SkceSketch]:
+        """The sketch of every pane of that width that has answered predictions over several classes."""
+        grouped: defaultdict[PaneId, list[tuple[list[float], int]]] = defaultdict(list)
+        for join in self.joins:
+            for known in join.predictions.values():
+                event = known.event
+                if event.vector and known.y >= 0:
+                    series = SeriesKey(event.model, event.version, "all")
+                    start = event.time_ms - event.time_ms % slide_ms
+                    grouped[start, series].append((normalised(event.vector), known.y))
+        return {
+            key: SkceSketch.of(
+                ClassTable(np.array([vector for vector, _ in events]), np.array([y for _, y in events], np.int64)), PLAN
+            )
+            for key, events in grouped.items()
+        }
 
 
 @dataclass(frozen=True)

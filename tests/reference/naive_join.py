@@ -23,15 +23,20 @@ class NaiveEvent:
     """The probabilities of a prediction over several classes, which then is none of ``p``."""
 
 
+def normalised(vector: Sequence[float]) -> list[float]:
+    """Probabilities divided by their sum."""
+    total = 0.0
+    for p in vector:
+        total += p
+    return [p / total for p in vector]
+
+
 def binary_views(event: NaiveEvent, y: int, classes: Sequence[str]) -> list[tuple[SeriesKey, float, int]]:
     """What a prediction counts as: its series, and in each the probability and the outcome (-1 for none)."""
     stratum = Stratum(event.model, event.version, event.segments)
     if not event.vector:
         return [(series, event.p, y) for series in stratum.series()]
-    total = 0.0
-    for p in event.vector:
-        total += p
-    vector = [p / total for p in event.vector]
+    vector = normalised(event.vector)
     top = vector.index(max(vector))
     views = [(series, vector[top], int(y == top) if y >= 0 else -1) for series in stratum.series()]
     for k, name in enumerate(classes):

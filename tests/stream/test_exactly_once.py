@@ -74,6 +74,12 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
         for start, _, _ in instance.panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
             panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
     assert panes == expected.panes
+    sketches = log.sketches(SLIDE_MS)
+    assert sketches
+    for (start, key), sketch in sketches.items():
+        found = instance.panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
+        assert found is not None
+        assert found.sums.tobytes() == sketch.sums.tobytes()
 
 
 def finish_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str) -> None:

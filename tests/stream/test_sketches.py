@@ -16,13 +16,11 @@ from monitor.store.sql import SqlStore
 from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
-from tests.real.mixed_log import CLASSES, MODELS, OF_CLASSES, OUTCOMES, POLICY, PREDICTIONS, MixedLog, policy_of
-from tests.reference.naive_join import NaiveJoin
+from tests.real.mixed_log import CLASSES, MODELS, OF_CLASSES, OUTCOMES, PLAN, PREDICTIONS, MixedLog, policy_of
 from tests.stream.support import START_MS, LogRecord
 from tests.stream.test_classes import VECTOR_OF_DOG, answered, new_partition, predicted, read
 
 SLIDES = (60_000, 300_000)
-PLAN = SketchPlan(len(CLASSES), 16)
 KINDS = {PREDICTIONS: Kind.PREDICTION, OUTCOMES: Kind.OUTCOME}
 PETS = ModelPolicy(
     horizon_ms=60_000, lateness_ms=10_000, segments=("region",), classes=("cat", "dog", "bird"), sketch_features=8
@@ -30,38 +28,16 @@ PETS = ModelPolicy(
 WHOLE = SeriesKey("a", "1", "all")
 
 
-def sketched(model: str) -> ModelPolicy:
-    policy = policy_of(model)
-    return replace(policy, sketch_features=PLAN.features) if policy.classes else policy
-
-
-SETTINGS = PartitionSettings(policy=sketched, pane_retention_ms=dict.fromkeys(SLIDES, 10**9))
+SETTINGS = PartitionSettings(policy=policy_of, pane_retention_ms=dict.fromkeys(SLIDES, 10**9))
 
 
 def expected_sketches(log: MixedLog) -> dict[PaneKey, SkceSketch]:
     """The sketch of each pane, from the events that obvious loops hold in the end."""
-    join = NaiveJoin(POLICY)
-    for line in log.lines:
-        if line.event is not None:
-            join.read(line.event)
-    of_panes: dict[PaneKey, list[tuple[tuple[float, ...], int]]] = {}
-    for known in join.predictions.values():
-        if known.event.vector and known.y >= 0:
-            series = SeriesKey(known.event.model, known.event.version, "all")
-            for slide in SLIDES:
-                key = PaneKey(slide, known.event.time_ms - known.event.time_ms % slide, series)
-                of_panes.setdefault(key, []).append((known.event.vector, known.y))
-    result = {}
-    for key, events in of_panes.items():
-        vectors = []
-        for vector, _ in events:
-            total = 0.0
-            for p in vector:
-                total += p
-            vectors.append([p / total for p in vector])
-        table = ClassTable(np.array(vectors), np.array([y for _, y in events], np.int64))
-        result[key] = SkceSketch.of(table, PLAN)
-    return result
+    return {
+        PaneKey(slide, start, series): sketch
+        for slide in SLIDES
+        for (start, series), sketch in log.sketches(slide).items()
+    }
 
 
 def sums_of(sketches: Mapping[PaneKey, SkceSketch]) -> dict[PaneKey, list[int]]:
