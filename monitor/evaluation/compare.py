@@ -1,0 +1,126 @@
+"""Two models, or two periods of one: which is better calibrated, and by how much for certain."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from monitor.errors import InputError
+from monitor.evaluation import difference
+from monitor.evaluation.difference import Difference, Events
+from monitor.evaluation.files import Progress, report_table
+from monitor.evaluation.pairing import Pairing, align
+from monitor.evaluation.report import Report
+from monitor.evaluation.uncertainty import DRAWS
+from monitor.measures import REPORT_MEASURES
+from monitor.measures.base import Measure
+from monitor.sources.tables import EventTable
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two reports side by side.
+
+    Attributes
+    ----------
+    first, second
+        The reports; where rows are paired by ids, of the rows that both files have.
+    pairing
+        ``ids`` or ``rows`` where both are of the same events, told by their ids or by equal outcomes row by row;
+        ``none`` where they are of different ones.
+    note
+        How that was told, for people.
+    differences
+        By the measure's name, of those that both reports have.
+    """
+
+    first: Report
+    second: Report
+    pairing: Pairing
+    note: str
+    differences: Mapping[str, Difference]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            "pairing": self.pairing,
+            "note": self.note,
+            "differences": {name: each.to_dict() for name, each in self.differences.items()},
+        }
+
+
+def compare_tables(
+    first: EventTable,
+    second: EventTable,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare the calibration of two tables of predictions.
+
+    Rows are paired where both tables are of the same events, see :func:`~monitor.evaluation.pairing.align`; then both
+    are drawn together, so that what chance does to both alike cancels. Intervals of semi-norms of the residuals (kCE,
+    smCE, ECE, ...) are those of :func:`~monitor.evaluation.difference.of_norm`; of mean losses of the same events
+    (Brier score, log loss), those of the central limit theorem; of any other measure, they follow from the intervals of
+    both: :func:`~monitor.evaluation.difference.from_intervals`.
+
+    Parameters
+    ----------
+    first, second
+        The tables, of P(y = 1).
+    names
+        What the reports say they are about.
+    measures
+        Those wanted, by name.
+    draws
+        Resamples, at least 19; 0 leaves intervals and levels out.
+    seed
+        For the resamples; the data themselves if left out.
+    progress
+        Told what is being done.
+
+    Raises
+    ------
+    InputError
+        The tables are of many classes; or only one has ids, or they contradict each other.
+    """
+    if first.classes or second.classes:
+        raise InputError("files of many classes are not compared; name one column of P(y = 1) with --prediction")
+    aligned = align(first, second)
+    a, b = (
+        report_table(
+            replace(table, segments={}), model=name, measures=measures, draws=draws, seed=seed, progress=progress
+        ).whole
+        for table, name in zip((aligned.first, aligned.second), names, strict=True)
+    )
+    paired = aligned.pairing != "none"
+    shared = {name: measures[name] for name in a.measures if name in b.measures}
+    found = {name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared}
+    if draws and shared:
+        one, two = _events(aligned.first), _events(aligned.second)
+        drawn = difference.norms_of_draws(
+            one,
+            two,
+            shared,
+            (difference.paired_errors if paired else difference.independent_errors)(one, two, draws, seed),
+            lambda done: progress("comparing", done / draws) if progress is not None else None,
+        )
+        for name, (together, alone) in drawn.items():
+            found[name] = difference.of_norm(found[name], together, alone)
+        for name, measure in shared.items():
+            if paired and measure.losses is not None:
+                found[name] = difference.of_losses(found[name], one, two, measure.losses)
+    return Comparison(a, b, aligned.pairing, aligned.note, found)
+
+
+def _events(table: EventTable) -> Events:
+    """Those that count: with an outcome, and with a weight above 0."""
+    known = table.outcome >= 0
+    if table.weight is not None:
+        known &= table.weight > 0.0
+    weight = None if table.weight is None else table.weight[known]
+    return Events(table.prediction[known], table.outcome[known].astype(float), weight)
