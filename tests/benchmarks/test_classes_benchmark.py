@@ -1,0 +1,70 @@
+"""Events of several classes through decoder, join and panes, beside those of one probability."""
+
+import time
+
+import numpy as np
+import pytest
+
+from monitor.events.codec import Decoder
+from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.events.strata import Strata
+from monitor.stream.join import Join
+from monitor.stream.panes import PaneTable
+from tests.events.messages import NOW_MS, Message
+
+PREDICTIONS = 20_000
+BATCH = 5_000
+ROUNDS = 4
+SLIDE_MS = 60_000
+
+
+def batches(classes: int) -> list[RecordBatch]:
+    """Predictions, then their outcomes."""
+    rng = np.random.default_rng(5)
+    vectors = rng.dirichlet(np.ones(max(classes, 2)), PREDICTIONS)
+    outcomes = rng.integers(0, max(classes, 2), PREDICTIONS).tolist()
+    values = [
+        encode_prediction("m", at, NOW_MS + at, vector if classes else float(vector[1]))
+        for at, vector in enumerate(vectors)
+    ]
+    values += [encode_outcome("m", at, NOW_MS + at + 5, outcome) for at, outcome in enumerate(outcomes)]
+    messages = [Message(value, offset=at, timestamp=NOW_MS) for at, value in enumerate(values)]
+    return [RecordBatch("events", 0, messages[at : at + BATCH], at + BATCH) for at in range(0, len(messages), BATCH)]
+
+
+def seconds_and_bytes(classes: int, sketch_features: int) -> tuple[float, float]:
+    """Seconds of computing an event, and bytes in the join a prediction."""
+    work = batches(classes)
+    policy = ModelPolicy(
+        86_400_000, 3_600_000, classes=tuple(map(str, range(classes))), sketch_features=sketch_features
+    )
+    best = np.inf
+    for _ in range(ROUNDS):
+        decoder, strata = Decoder(classes={"m": classes} if classes else None), Strata(lambda _: policy)
+        join, panes = Join(strata), PaneTable(strata, [SLIDE_MS])
+        began = time.process_time()
+        for batch in work:
+            panes.accumulate(join.apply(decoder.decode(batch, strata, None).columns).rows)
+        best = min(best, time.process_time() - began)
+        assert join.predictions == PREDICTIONS
+        assert join.unanswered == 0
+    return best / (2 * PREDICTIONS), join.nbytes / PREDICTIONS
+
+
+@pytest.mark.benchmark
+def test_what_classes_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    binary, _ = seconds_and_bytes(0, 0)
+    lines = []
+    ratio = {}
+    for classes, features in [(0, 0), (3, 0), (3, 256), (10, 0), (10, 256), (100, 0)]:
+        seconds, width = seconds_and_bytes(classes, features)
+        ratio[classes, features] = seconds / binary
+        name = f"{classes} classes" if classes else "one probability"
+        name += f", sketch of {features}" if features else ""
+        cost = f"{1 / seconds:10,.0f} events/s  {seconds / binary:5.1f} x one probability"
+        lines.append(f"  {name:26s} {cost}  {width:6.0f} B kept a prediction")
+    with capsys.disabled():
+        print(f"\ndecoding, joining and counting {2 * PREDICTIONS:,} events\n" + "\n".join(lines))
+    # Generous: each class is a series of its own, so less than one event each is a gain.
+    assert ratio[10, 0] < 10
