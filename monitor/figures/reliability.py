@@ -127,13 +127,7 @@ def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
         axes.vlines(x, axis.place(low), axis.place(high), color=CHANCE, lw=14.0)
     ends = axis.place([axis.lower, axis.upper])
     axes.plot(ends, ends, color=GREY, lw=1.2, ls=(0, (4, 3)))
-    axes.plot(
-        x,
-        axis.place(corp_curve(cells)),
-        color=HAPPENED,
-        lw=2.2,
-        label="what came true (smoothed to rise)",
-    )
+    axes.plot(x, axis.place(corp_curve(cells)), color=HAPPENED, lw=2.2)
 
 
 def _draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:

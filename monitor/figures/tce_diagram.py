@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +17,8 @@ from monitor.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dr
 from monitor.figures.words import percent, short_count
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
-from monitor.measures.tce_options import Bins
+from monitor.measures.tce import tce_draws
+from monitor.measures.tce_options import TceKeywords
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -36,15 +37,7 @@ _MOST_LABELS: Final = 24
 """Bins beyond which shares are no longer written at them."""
 
 
-def tce_diagram(
-    table: ScoreTable,
-    *,
-    alpha: float = 0.05,
-    bins: Bins = "pava_bc",
-    n_bins: int = 10,
-    min_size: int | None = None,
-    max_size: int | None = None,
-) -> Figure:
+def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
     """The test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at
@@ -54,8 +47,8 @@ def tce_diagram(
     ----------
     table
         m rows of whole counts.
-    alpha, bins, n_bins, min_size, max_size
-        See :func:`monitor.measures.tce`.
+    options
+        Those of :func:`monitor.measures.tce`.
 
     Raises
     ------
@@ -69,10 +62,8 @@ def tce_diagram(
     Source: Matsubara, Tax, Mudd, Guy, "TCE: A Test-Based Approach to Measuring Calibration Error", 2023, Figure 1. The
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
-    measured = partial(tce, alpha=alpha, bins=bins, n_bins=n_bins, min_size=min_size, max_size=max_size)
-    found = tce_bins(table, alpha=alpha, bins=bins, n_bins=n_bins, min_size=min_size, max_size=max_size)
-    default = alpha == 0.05 and bins == "pava_bc" and min_size is None and max_size is None
-    measure = MEASURES["tce"] if default else replace(MEASURES["tce"], value=measured, draws=None)
+    found = tce_bins(table, **options)
+    measure = replace(MEASURES["tce"], value=partial(tce, **options), draws=partial(tce_draws, **options))
     cells = drawn(table)
     level = null_level(cells, [measure], draws=_DRAWS)["tce"]
     refuted, chance = percent(found.value / 100.0), percent(level.mean / 100.0)
@@ -113,7 +104,6 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
         color=INK,
         lw=2.6,
         zorder=4,
-        label="share that came true",
     )
     axes.set_xlim(-0.6, number - 0.4)
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
@@ -165,8 +155,8 @@ def _draw_violin(axes: Axes, b: int, at: Floats, counts: Floats, cuts: Floats) -
 
 def _draw_sizes(axes: Axes, bins: TceBins) -> None:
     place = np.arange(bins.sizes.size)
-    axes.bar(place, bins.sizes, width=0.84, color="#C5C9CE", label="predictions")
-    axes.bar(place, bins.rejected, width=0.84, color=HAPPENED, alpha=0.85, label="refuted")
+    axes.bar(place, bins.sizes, width=0.84, color="#C5C9CE")
+    axes.bar(place, bins.rejected, width=0.84, color=HAPPENED, alpha=0.85)
     axes.set_ylim(0.0, 1.22 * float(bins.sizes.max()))
     axes.set_yticks([0.0, float(bins.sizes.max())], ["0", short_count(float(bins.sizes.max()))])
     axes.set_ylabel("predictions")

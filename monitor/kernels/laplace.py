@@ -97,33 +97,3 @@ def laplace_potential(
         carried = (carried + weight[i + 1]) * np.exp((location[i] - location[i + 1]) / bandwidth)
         result[i] += carried
     return result
-
-
-@njit(cache=True, nogil=True)
-def laplace_sums(location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float) -> NDArray[np.float64]:
-    r"""The sums :math:`\sum_j w_j \exp(-|x_i - x_j| / h)` at every point: a pass from the left and one from the right.
-
-    Parameters
-    ----------
-    location
-        float64, shape (m,), ascending; the ends may be infinite.
-    weight
-        float64, shape (m,).
-    bandwidth
-        h > 0.
-
-    Returns
-    -------
-    float64, shape (m,)
-    """
-    m = location.shape[0]
-    result = weight.copy()
-    carried = 0.0
-    for i in range(1, m):
-        carried = (carried + weight[i - 1]) * np.exp((location[i - 1] - location[i]) / bandwidth)
-        result[i] += carried
-    carried = 0.0
-    for i in range(m - 2, -1, -1):
-        carried = (carried + weight[i + 1]) * np.exp((location[i] - location[i + 1]) / bandwidth)
-        result[i] += carried
-    return result

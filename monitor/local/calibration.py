@@ -12,6 +12,7 @@ from monitor.inference import NullLevel
 from monitor.inference.resampling import LEAST_DRAWS
 from monitor.local.features import feature_table
 from monitor.local.neighbourhood import Kernel, averages, group_kernel, laplace_kernel
+from monitor.measures.checks import require_positive, require_whole
 from monitor.scores import ClassTable
 from monitor.scores.table import check
 
@@ -279,10 +280,11 @@ def _measure(
         raise NotEnoughData("local calibration needs at least 1 event, got 0")
     if bins is None:
         bins = DEFAULT_BINS if n >= FEW_EVENTS else BINS_OF_FEW
-    for name, value, least in (("bins", bins, 1), ("max_points", max_points, 1)):
-        if value is not None and value < least:
-            raise InputError(f"{name} must be at least {least}, got {value}")
-    if draws != 0 and draws < LEAST_DRAWS:
+    require_whole("bins", bins, 1)
+    if max_points is not None:
+        require_whole("max_points", max_points, 1)
+    require_positive("least_neighbours", least_neighbours)
+    if 0 < require_whole("draws", draws, 0) < LEAST_DRAWS:
         raise InputError(f"draws must be 0 or at least {LEAST_DRAWS}, got {draws}")
     rng = np.random.default_rng(_content(p, y, phi) if seed is None else seed)
     points = np.arange(n)

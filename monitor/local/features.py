@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.measures.checks import require_whole
 
 Floats = NDArray[np.float64]
 
@@ -107,10 +108,9 @@ class PrincipalComponents:
         NotEnoughData
             There are no rows.
         InputError
-            Features are not a table of finite numbers, or ``dimensions`` is below 1.
+            Features are not a table of finite numbers, or ``dimensions`` is no whole number of at least 1.
         """
-        if dimensions < 1:
-            raise InputError(f"dimensions must be at least 1, got {dimensions}")
+        require_whole("dimensions", dimensions, 1)
         standardised = Standardised.fit(features)
         x = standardised.apply(features)
         # The right singular vectors of x, from the D x D matrix of covariances: x may have a million rows.

@@ -10,6 +10,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
 from monitor.local.features import feature_table
 from monitor.local.neighbourhood import averages, laplace_kernel
+from monitor.measures.checks import require_whole
 
 Floats = NDArray[np.float64]
 
@@ -83,8 +84,7 @@ def local_error_map(
         raise InputError(f"plane must have the shape ({p.size}, 2), got {points.shape}")
     if not gamma > 0.0:
         raise InputError(f"gamma must be above 0, got {gamma}")
-    if size < 2:
-        raise InputError(f"size must be at least 2, got {size}")
+    require_whole("size", size, 2)
     kept = (p >= between[0]) & (p <= between[1])
     if not kept.any():
         raise NotEnoughData(f"no prediction lies between {between[0]:g} and {between[1]:g}")

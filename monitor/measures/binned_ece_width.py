@@ -1,15 +1,12 @@
 """The binned ECE plus the width of the bins: an upper bound of the distance to calibration."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from monitor.measures.base import Measure
 from monitor.measures.bins import (
     DEFAULT_N_BINS,
+    BinnedError,
     binned_error,
-    binned_error_bound,
-    binned_norms,
-    first_rows,
     whole_bins,
 )
 from monitor.measures.checks import require_events
@@ -56,20 +53,12 @@ def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> floa
     return binned_error(table, "equal_width", n_bins, 1) + 1.0 / whole_bins(n_bins)
 
 
-def binned_ece_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Binned ECE, without the width, as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
-    return binned_norms(table, residual, first_rows(table, "equal_width", DEFAULT_N_BINS), 1)
-
-
 def mean_width(_table: ScoreTable) -> float:
     """Mean width of the bins: all are of one width, wherever the predictions lie."""
     return 1.0 / DEFAULT_N_BINS
 
 
-def error_bound(table: ScoreTable, value: float) -> float:
-    """How far that of the raw predictions can lie from that of the table."""
-    return binned_error_bound(table, value, "equal_width", DEFAULT_N_BINS, 1)
-
+_ERROR: Final = BinnedError("equal_width", 1)
 
 MEASURE = Measure(
     name="binned_ece_width",
@@ -77,8 +66,8 @@ MEASURE = Measure(
     help="ECE over ten bins of equal width plus their width: an upper bound of the distance to calibration.",
     unit="ratio",
     value=binned_ece_width,
-    error_bound=error_bound,
-    norms=binned_ece_norms,
+    error_bound=_ERROR.error_bound,
+    norms=_ERROR.norms,
     offset=mean_width,
     stands_in="reports",
     rank=73,

@@ -1,13 +1,12 @@
 """Bins of predictions, and what the measures over bins have in common."""
 
-import operator
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import InputError
-from monitor.measures.checks import require_choice
+from monitor.measures.checks import require_choice, require_whole
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
 
@@ -24,13 +23,7 @@ Ints = NDArray[np.int64]
 
 def whole_bins(n_bins: int) -> int:
     """The number of bins; raises InputError unless it is a whole number of at least 1."""
-    try:
-        size = operator.index(n_bins)
-    except TypeError:
-        raise InputError(f"n_bins must be a whole number, got {n_bins!r}") from None
-    if size < 1:
-        raise InputError(f"n_bins must be at least 1, got {size}")
-    return size
+    return require_whole("n_bins", n_bins, 1)
 
 
 def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
@@ -126,6 +119,30 @@ def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: i
         above = float(np.sqrt((most**2 * most_count).sum() / table.total))
         below = float(np.sqrt((least**2 * most_count).sum() / table.total))
     return max(above - value, value - below) + rounding(table)
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedError:
+    """A binned error over the default number of bins, as a measure's file declares it.
+
+    Attributes
+    ----------
+    bins
+        ``equal_width`` or ``quantile``.
+    norm
+        1, 2 or ``max``.
+    """
+
+    bins: BinKind
+    norm: BinNorm
+
+    def norms(self, table: ScoreTable, residual: Floats) -> Floats:
+        """It as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
+        return binned_norms(table, residual, first_rows(table, self.bins, DEFAULT_N_BINS), self.norm)
+
+    def error_bound(self, table: ScoreTable, value: float) -> float:
+        """How far that of the raw predictions can lie from that of the table."""
+        return binned_error_bound(table, value, self.bins, DEFAULT_N_BINS, self.norm)
 
 
 def _inner_edges(n_bins: int) -> Floats:

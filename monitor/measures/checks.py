@@ -1,6 +1,7 @@
 """What every measure checks before it computes."""
 
 import math
+import operator
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ScoreTable
@@ -22,3 +23,14 @@ def require_positive(key: str, value: float) -> None:
     """Raise InputError unless the option is a finite number above 0."""
     if not (math.isfinite(value) and value > 0.0):
         raise InputError(f"{key} must be a finite number above 0, got {value!r}")
+
+
+def require_whole(key: str, value: int, least: int) -> int:
+    """The option as an int; raises InputError unless it is a whole number of at least ``least``."""
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = least - 1
+    if whole < least:
+        raise InputError(f"{key} must be a whole number of at least {least}, got {value!r}")
+    return whole

@@ -99,8 +99,9 @@ def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decompositi
 
     Examples
     --------
-    >>> corp_decomposition(ScoreTable.from_events([0.2] * 4 + [0.6] * 4, [0, 0, 0, 1, 0, 1, 1, 1]))
-    Decomposition(score=0.2, miscalibration=0.0125, discrimination=0.0625, uncertainty=0.25)
+    >>> parts = corp_decomposition(ScoreTable.from_events([0.2] * 4 + [0.6] * 4, [0, 0, 0, 1, 0, 1, 1, 1]))
+    >>> parts.score, round(parts.miscalibration, 6), parts.discrimination, parts.uncertainty
+    (0.2, 0.0125, 0.0625, 0.25)
     """
     require_choice("score", score, get_args(Score))
     proper = _SCORES[score]

@@ -1,17 +1,14 @@
 """The expected calibration error over bins, and its relatives in other norms."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from monitor.measures.base import Measure
 from monitor.measures.bins import (
     DEFAULT_N_BINS,
     BinKind,
+    BinnedError,
     BinNorm,
     binned_error,
-    binned_error_bound,
-    binned_norms,
-    first_rows,
 )
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -69,15 +66,7 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     return binned_error(table, bins, n_bins, norm)
 
 
-def ece_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ECE over ten bins of equal width as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
-    return binned_norms(table, residual, first_rows(table, "equal_width", DEFAULT_N_BINS), 1)
-
-
-def error_bound(table: ScoreTable, value: float) -> float:
-    """How far the ECE of the raw predictions can lie from that of the table."""
-    return binned_error_bound(table, value, "equal_width", DEFAULT_N_BINS, 1)
-
+_ERROR: Final = BinnedError("equal_width", 1)
 
 MEASURE = Measure(
     name="ece",
@@ -85,7 +74,7 @@ MEASURE = Measure(
     help="Expected calibration error over ten bins of equal width: the mean gap between outcome and prediction.",
     unit="ratio",
     value=ece,
-    error_bound=error_bound,
-    norms=ece_norms,
+    error_bound=_ERROR.error_bound,
+    norms=_ERROR.norms,
     rank=60,
 )

@@ -1,10 +1,9 @@
 """The expected calibration error over bins that hold equally many events."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from monitor.measures.base import Measure
-from monitor.measures.bins import DEFAULT_N_BINS, binned_error, binned_error_bound, binned_norms, first_rows
+from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -50,15 +49,7 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 1)
 
 
-def ece_quantile_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """It as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
-    return binned_norms(table, residual, first_rows(table, "quantile", DEFAULT_N_BINS), 1)
-
-
-def error_bound(table: ScoreTable, value: float) -> float:
-    """How far that of the raw predictions can lie from that of the table: what lies in cells that an edge cuts."""
-    return binned_error_bound(table, value, "quantile", DEFAULT_N_BINS, 1)
-
+_ERROR: Final = BinnedError("quantile", 1)
 
 MEASURE = Measure(
     name="ece_quantile",
@@ -66,8 +57,8 @@ MEASURE = Measure(
     help="Expected calibration error over ten bins that hold equally many predictions.",
     unit="ratio",
     value=ece_quantile,
-    error_bound=error_bound,
-    norms=ece_quantile_norms,
+    error_bound=_ERROR.error_bound,
+    norms=_ERROR.norms,
     stands_in="reports",
     rank=70,
 )

@@ -1,15 +1,14 @@
 """Other ways to kCE: the randomised estimators of its square, and the jackknife of the unbiased one."""
 
 import math
-import operator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.kernels.laplace import laplace_sums
-from monitor.measures.checks import require_choice, require_events, require_positive
+from monitor.kernels.laplace import laplace_potential
+from monitor.measures.checks import require_choice, require_events, require_positive, require_whole
 from monitor.measures.kce import Scale, kernel_location, mean_residuals, squared_residuals
 from monitor.scores import ScoreTable
 
@@ -174,13 +173,13 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
         raise InputError("the jackknife needs whole counts, got a weighted table; leave the weights out")
     require_events(table, "the jackknife of kCE", least=3)
     n = table.total
-    sums = laplace_sums(kernel_location(table, scale), table.residual, bandwidth)
-    total = float(table.residual @ sums) - float(squared_residuals(table).sum())
+    potential = laplace_potential(kernel_location(table, scale), table.residual, bandwidth)
+    total = float(table.residual @ potential) - float(squared_residuals(table).sum())
     value = total / (n * (n - 1.0))
     without = []
     square = 0.0
     for count, residual in zip((table.positives, table.negatives), mean_residuals(table), strict=True):
-        each = (total - 2.0 * residual * (sums - residual)) / ((n - 1.0) * (n - 2.0))
+        each = (total - 2.0 * residual * (potential - residual)) / ((n - 1.0) * (n - 2.0))
         square += float(count @ (each - value) ** 2)  # value is their mean
         without.append(np.where(count > 0.0, each, np.nan))
     return KceJackknife(value, math.sqrt((n - 1.0) / n * square), *without)
@@ -188,11 +187,6 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
 
 def _checked(table: ScoreTable, draws: int, seed: int, bandwidth: float) -> np.random.Generator:
     require_positive("bandwidth", bandwidth)
-    try:
-        enough = operator.index(draws) >= 1
-    except TypeError:
-        enough = False
-    if not enough:
-        raise InputError(f"draws must be a whole number of at least 1, got {draws!r}")
+    require_whole("draws", draws, 1)
     require_events(table, "kCE")
     return np.random.default_rng(seed)

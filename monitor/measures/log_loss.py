@@ -11,6 +11,8 @@ from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
 
+_LEAST: Final = float(np.finfo(np.float64).tiny)
+
 
 def _loss(p: Floats) -> Floats:
     with np.errstate(divide="ignore"):
@@ -18,7 +20,8 @@ def _loss(p: Floats) -> Floats:
 
 
 def _slope(p: Floats) -> Floats:
-    return np.stack([-1.0 / p, 1.0 / (1.0 - p)])
+    # The lowest cell begins at the smallest float there is, whose inverse is none.
+    return np.stack([-1.0 / np.maximum(p, _LEAST), 1.0 / np.maximum(1.0 - p, _LEAST)])
 
 
 LOG_LOSS: Final = ProperScore("the log loss", _loss, _slope)

@@ -1,10 +1,9 @@
 """The maximum calibration error over bins."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from monitor.measures.base import Measure
-from monitor.measures.bins import DEFAULT_N_BINS, BinKind, binned_error, binned_error_bound, binned_norms, first_rows
+from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -47,15 +46,7 @@ def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     return binned_error(table, bins, n_bins, "max")
 
 
-def mce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """MCE as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
-    return binned_norms(table, residual, first_rows(table, "equal_width", DEFAULT_N_BINS), "max")
-
-
-def error_bound(table: ScoreTable, value: float) -> float:
-    """How far the MCE of the raw predictions can lie from that of the table."""
-    return binned_error_bound(table, value, "equal_width", DEFAULT_N_BINS, "max")
-
+_ERROR: Final = BinnedError("equal_width", "max")
 
 MEASURE = Measure(
     name="mce",
@@ -63,8 +54,8 @@ MEASURE = Measure(
     help="Maximum calibration error: the largest gap between outcome and prediction in one of ten bins of equal width.",
     unit="ratio",
     value=mce,
-    error_bound=error_bound,
-    norms=mce_norms,
+    error_bound=_ERROR.error_bound,
+    norms=_ERROR.norms,
     stands_in="reports",
     rank=72,
 )

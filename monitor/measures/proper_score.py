@@ -25,7 +25,8 @@ class ProperScore:
         Predictions (m,) -> loss of a positive and loss of a negative, shape (2, m): the first convex and falling, the
         second convex and rising in the prediction.
     slope
-        Predictions (m,) -> their derivatives by the prediction, shape (2, m).
+        Predictions (m,) -> their derivatives by the prediction, shape (2, m), finite; of any value at 0 and at 1, where
+        nothing moves.
     """
 
     title: str
@@ -45,9 +46,7 @@ class ProperScore:
         )
         there = moved != 0.0
         if there.any():
-            with np.errstate(divide="ignore"):  # at 0 and 1, where nothing moves
-                slope = self.slope(table.score)
-            total += float((moved[there] * slope[there]).sum())
+            total += float((moved[there] * self.slope(table.score)[there]).sum())
         return max(0.0, total) / table.total
 
     def of_draws(self, table: ScoreTable, positives: Floats) -> Floats:

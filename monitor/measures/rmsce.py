@@ -1,10 +1,9 @@
 """The root mean square calibration error."""
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from monitor.measures.base import Measure
-from monitor.measures.bins import DEFAULT_N_BINS, binned_error, binned_error_bound, binned_norms, first_rows
+from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -48,15 +47,7 @@ def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 2)
 
 
-def rmsce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """RMSCE as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
-    return binned_norms(table, residual, first_rows(table, "quantile", DEFAULT_N_BINS), 2)
-
-
-def error_bound(table: ScoreTable, value: float) -> float:
-    """How far the RMSCE of the raw predictions can lie from that of the table: what lies in cells that an edge cuts."""
-    return binned_error_bound(table, value, "quantile", DEFAULT_N_BINS, 2)
-
+_ERROR: Final = BinnedError("quantile", 2)
 
 MEASURE = Measure(
     name="rmsce",
@@ -64,8 +55,8 @@ MEASURE = Measure(
     help="Root mean square gap between outcome and prediction over ten bins that hold equally many predictions.",
     unit="ratio",
     value=rmsce,
-    error_bound=error_bound,
-    norms=rmsce_norms,
+    error_bound=_ERROR.error_bound,
+    norms=_ERROR.norms,
     stands_in="reports",
     rank=71,
 )

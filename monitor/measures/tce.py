@@ -1,23 +1,16 @@
 """The test-based calibration error: the share of predictions that a test of the outcomes refutes."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kernels.refutation import log_factorials, refuted_events
 from monitor.measures.base import Measure
+from monitor.measures.bins import DEFAULT_N_BINS
 from monitor.measures.tce_blocks import Blocks, Counts
-from monitor.measures.tce_options import (
-    DEFAULT_ALPHA,
-    DEFAULT_BINS,
-    DEFAULT_N_BINS,
-    DEFAULT_TEST,
-    Bins,
-    Options,
-    Test,
-)
+from monitor.measures.tce_options import DEFAULT_ALPHA, DEFAULT_BINS, DEFAULT_TEST, Bins, Options, TceKeywords, Test
 from monitor.measures.tce_verdicts import TESTS
 from monitor.scores import ScoreTable
 
@@ -181,18 +174,8 @@ def tce_bins(
     )
 
 
-def tce_draws(
-    table: ScoreTable,
-    positives: Floats,
-    *,
-    alpha: float = DEFAULT_ALPHA,
-    bins: Bins = DEFAULT_BINS,
-    n_bins: int = DEFAULT_N_BINS,
-    min_size: int | None = None,
-    max_size: int | None = None,
-    test: Test = DEFAULT_TEST,
-) -> Floats:
-    """The TCE of drawn outcomes, to the bit: what :func:`tce` says of each. Options and errors are the same.
+def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeywords]) -> Floats:
+    """The TCE of drawn outcomes, to the bit: what :func:`tce` says of each. Errors are the same.
 
     Parameters
     ----------
@@ -200,29 +183,22 @@ def tce_draws(
         m rows of whole counts.
     positives
         float64, shape (draws, m), whole numbers: positives a row, among as many events as in the table.
+    options
+        Those of :func:`tce`.
 
     Returns
     -------
     float64, shape (draws,)
         Percent.
     """
-    options = Options(alpha, bins, n_bins, min_size, max_size, test)
+    checked = Options(**options)
     data = Counts.of(table)
     held = np.ascontiguousarray(positives[:, table.counts > 0.0])
-    refuted = _refuted_events(data, held, options)
+    refuted = _refuted_events(data, held, checked)
     return np.asarray(100.0 * refuted / int(data.counts.sum()), np.float64)
 
 
-def tce_error_bound(
-    table: ScoreTable,
-    *,
-    alpha: float = DEFAULT_ALPHA,
-    bins: Bins = DEFAULT_BINS,
-    n_bins: int = DEFAULT_N_BINS,
-    min_size: int | None = None,
-    max_size: int | None = None,
-    test: Test = DEFAULT_TEST,
-) -> float:
+def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
     """How far :func:`tce` of a table of cells can lie from that of the raw predictions, percent; 0 if it is exact.
 
     The mass of the cells that straddle a limit of the test, because they hold, or could hold, predictions of either
@@ -236,13 +212,13 @@ def tce_error_bound(
 
     Parameters and errors are those of :func:`tce`.
     """
-    options = Options(alpha, bins, n_bins, min_size, max_size, test)
+    checked = Options(**options)
     data = Counts.of(table)
-    blocks = Blocks.build(data, options)
+    blocks = Blocks.build(data, checked)
     if table.exact:
         return 0.0
-    unsure = blocks.parted | TESTS[test].straddling(
-        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, alpha
+    unsure = blocks.parted | TESTS[checked.test].straddling(
+        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, checked.alpha
     )
     return float(100.0 * data.counts[unsure].sum() / data.counts.sum())
 

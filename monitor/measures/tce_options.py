@@ -1,18 +1,17 @@
 """The options of TCE."""
 
-import operator
 from dataclasses import dataclass
 from typing import Final, Literal, TypedDict, get_args
 
 from monitor.errors import InputError
-from monitor.measures.checks import require_choice
+from monitor.measures.bins import DEFAULT_N_BINS
+from monitor.measures.checks import require_choice, require_whole
 
 Bins = Literal["pava_bc", "pava", "quantile", "equal_width"]
 Test = Literal["binomial", "t", "t_published"]
 
 DEFAULT_ALPHA: Final = 0.05
 DEFAULT_BINS: Final[Bins] = "pava_bc"
-DEFAULT_N_BINS: Final = 10
 DEFAULT_TEST: Final[Test] = "binomial"
 
 
@@ -37,22 +36,22 @@ class Options:
         One of them is wrong.
     """
 
-    alpha: float
-    bins: Bins
-    n_bins: int
-    min_size: int | None
-    max_size: int | None
-    test: Test
+    alpha: float = DEFAULT_ALPHA
+    bins: Bins = DEFAULT_BINS
+    n_bins: int = DEFAULT_N_BINS
+    min_size: int | None = None
+    max_size: int | None = None
+    test: Test = DEFAULT_TEST
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:
             raise InputError(f"alpha must lie between 0 and 1, both excluded, got {self.alpha}")
         require_choice("bins", self.bins, get_args(Bins))
         require_choice("test", self.test, get_args(Test))
-        _check_whole("n_bins", self.n_bins, 1)
+        require_whole("n_bins", self.n_bins, 1)
         for name, size in (("min_size", self.min_size), ("max_size", self.max_size)):
             if size is not None:
-                _check_whole(name, size, 0)
+                require_whole(name, size, 0)
                 if self.bins != "pava_bc":
                     raise InputError(
                         f"{name} limits the bins of pava_bc alone, got {name}={size} with bins={self.bins!r}"
@@ -76,12 +75,3 @@ class Options:
                 " (floor(n / 20) and floor(n / 5) if left out)"
             )
         return low, high
-
-
-def _check_whole(name: str, value: int, least: int) -> None:
-    try:
-        whole = operator.index(value)
-    except TypeError:
-        whole = least - 1
-    if whole < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -144,8 +144,8 @@ def test_wrong_options_are_named() -> None:
         ({"probabilities": "some"}, "probabilities must be one of"),
         ({"norm": 3}, "norm must be one of 1, 2, 'max', got 3"),
         ({"threshold": 1.0}, "threshold must be at least 0 and below 1, got 1"),
-        ({"n_bins": 0}, "n_bins must be at least 1, got 0"),
-        ({"n_bins": 2.5}, "n_bins must be a whole number, got 2.5"),
+        ({"n_bins": 0}, "n_bins must be a whole number of at least 1, got 0"),
+        ({"n_bins": 2.5}, "n_bins must be a whole number of at least 1, got 2.5"),
     ]
     for options, message in wrong:
         with pytest.raises(InputError, match=message):

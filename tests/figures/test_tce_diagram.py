@@ -7,6 +7,7 @@ from monitor.errors import InputError
 from monitor.figures import tce_diagram
 from monitor.figures.style import HAPPENED, INK, PREDICTED
 from monitor.measures import tce_bins
+from monitor.measures.tce_options import Bins, TceKeywords, Test
 from monitor.scores import ScoreTable
 from tests.figures.tables import TABLES, every_table_of_counts, texts
 
@@ -47,10 +48,14 @@ def test_the_title_gives_the_value_beside_what_chance_gives() -> None:
 
 
 @pytest.mark.parametrize("bins", ["pava", "quantile", "equal_width"])
-def test_other_bins_are_drawn_as_well(bins: str) -> None:
+@pytest.mark.parametrize("test", ["binomial", "t"])
+def test_other_bins_and_tests_are_drawn_as_well(bins: Bins, test: Test) -> None:
     table = TABLES["calibrated"]()
-    figure = tce_diagram(table, bins=bins, n_bins=7, alpha=0.01)  # type: ignore[arg-type]
-    assert len(figure.axes[1].containers[0]) == tce_bins(table, bins=bins, n_bins=7, alpha=0.01).sizes.size  # type: ignore[arg-type]
+    options: TceKeywords = {"bins": bins, "n_bins": 7, "alpha": 0.01, "test": test}
+    expected = tce_bins(table, **options)
+    total, refuted = tce_diagram(table, **options).axes[1].containers
+    assert len(total) == expected.sizes.size
+    assert [bar.get_height() for bar in refuted] == expected.rejected.tolist()
 
 
 def test_weights_are_refused() -> None:

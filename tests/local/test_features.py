@@ -66,7 +66,7 @@ def test_features_that_are_no_table_of_numbers_are_refused(features: object, mes
 def test_wrong_use_is_named() -> None:
     with pytest.raises(NotEnoughData, match="at least 1 event"):
         Standardised.fit(np.empty((0, 2)))
-    with pytest.raises(InputError, match="dimensions must be at least 1, got 0"):
+    with pytest.raises(InputError, match="dimensions must be a whole number of at least 1, got 0"):
         PrincipalComponents.fit(drawn(), 0)
     with pytest.raises(InputError, match="the feature map is of 6 features, got 2"):
         PrincipalComponents.fit(drawn()).apply([[1.0, 2.0]])

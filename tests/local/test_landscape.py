@@ -61,7 +61,7 @@ def test_no_event_near_is_no_number() -> None:
     ("options", "message"),
     [
         ({"gamma": -1.0}, r"gamma must be above 0, got -1\.0"),
-        ({"size": 1}, "size must be at least 2, got 1"),
+        ({"size": 1}, "size must be a whole number of at least 2, got 1"),
         ({"plane": np.zeros((2, 3))}, r"plane must have the shape \(2, 2\), got \(2, 3\)"),
     ],
 )

@@ -189,8 +189,10 @@ def test_a_level_is_there_when_it_was_drawn() -> None:
     [
         ({"gamma": 0.0}, r"gamma must be above 0, got 0\.0"),
         ({"gamma": float("nan")}, "gamma must be above 0, got nan"),
-        ({"bins": 0}, "bins must be at least 1, got 0"),
-        ({"max_points": 0}, "max_points must be at least 1, got 0"),
+        ({"bins": 0}, "bins must be a whole number of at least 1, got 0"),
+        ({"bins": 2.5}, r"bins must be a whole number of at least 1, got 2\.5"),
+        ({"max_points": 0}, "max_points must be a whole number of at least 1, got 0"),
+        ({"least_neighbours": 0.0}, r"least_neighbours must be a finite number above 0, got 0\.0"),
         ({"draws": 3}, "draws must be 0 or at least 19, got 3"),
         ({"phi": np.zeros((3, 2))}, "there must be coordinates for each prediction, got 3 for 2"),
         ({"phi": np.zeros(2)}, r"features must have the shape \(events, features\), got \(2,\)"),

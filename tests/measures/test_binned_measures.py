@@ -209,9 +209,9 @@ def test_an_empty_table_is_not_enough(measure: Callable[[ScoreTable], float]) ->
 
 @pytest.mark.parametrize("measure", [ece_quantile, rmsce, mce, binned_ece_width])
 def test_the_number_of_bins_is_whole_and_at_least_1(measure: Callable[..., float]) -> None:
-    with pytest.raises(InputError, match="n_bins must be at least 1, got 0"):
+    with pytest.raises(InputError, match="n_bins must be a whole number of at least 1, got 0"):
         measure(VECTOR, n_bins=0)
-    with pytest.raises(InputError, match=r"n_bins must be a whole number, got 2\.5"):
+    with pytest.raises(InputError, match=r"n_bins must be a whole number of at least 1, got 2\.5"):
         measure(VECTOR, n_bins=2.5)
 
 

@@ -1,6 +1,5 @@
 """The randomised estimators of kCE^2 and the jackknife against kCE itself and against double loops."""
 
-import doctest
 import math
 
 import numpy as np
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures import kce, kce_by_frequencies, kce_by_random_bins, kce_estimates, kce_jackknife
+from monitor.measures import kce, kce_by_frequencies, kce_by_random_bins, kce_jackknife
 from monitor.scores import ScoreTable
 from tests.reference.naive_measures import squared_kce_unbiased_by_double_sum
 
@@ -124,9 +123,3 @@ def test_the_jackknife_needs_three_events_and_no_weights() -> None:
         kce_jackknife(ScoreTable.from_events([0.1, 0.2], [0, 1]))
     with pytest.raises(InputError, match="the jackknife needs whole counts, got a weighted table"):
         kce_jackknife(ScoreTable.from_events([0.1, 0.2, 0.3], [0, 1, 1], [1, 1, 1]))
-
-
-def test_the_examples() -> None:
-    result = doctest.testmod(kce_estimates)
-    assert result.attempted > 0
-    assert result.failed == 0

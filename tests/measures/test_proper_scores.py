@@ -13,7 +13,7 @@ from sklearn.metrics import brier_score_loss
 from sklearn.metrics import log_loss as peers_log_loss
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures import brier, corp_curve, corp_decomposition, log_loss, spiegelhalter, spiegelhalter_z
+from monitor.measures import MEASURES, brier, corp_curve, corp_decomposition, log_loss, spiegelhalter, spiegelhalter_z
 from monitor.measures.corp import Score
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_scores import brier_by_loop, isotonic_by_min_max, log_loss_by_loop, spiegelhalter_by_loop
@@ -68,6 +68,16 @@ def test_what_was_said_to_be_impossible_has_an_infinite_log_loss() -> None:
     assert log_loss(ScoreTable.from_events([1.0, 0.5], [0, 0])) == math.inf
     assert log_loss(ScoreTable.from_events([0.0, 1.0], [0, 1])) == 0.0
     assert corp_decomposition(ScoreTable.from_events([0.0, 0.5], [1, 0]), "log_loss").miscalibration == math.inf
+
+
+def test_a_window_does_not_take_the_nearly_impossible_for_impossible() -> None:
+    """Predictions next to 0 lie in a cell that begins at the smallest float, and are 0 in whole units."""
+    p, y = np.array([1e-300, 1e-300, 0.3]), np.array([1, 0, 0])
+    window = GridTable.from_events(p, y).to_scores()
+    raw = log_loss(ScoreTable.from_events(p, y))
+    value = log_loss(window)
+    assert raw <= value < math.inf
+    assert value - raw <= MEASURES["log_loss"].error_bound(window, value) < math.inf
 
 
 def test_the_sign_of_z_tells_too_sure_from_too_timid() -> None:

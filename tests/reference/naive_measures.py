@@ -42,13 +42,14 @@ def smce_by_linear_programme(p: Floats, y: Floats) -> float:
     return float(-solved.fun / p.size)
 
 
-def rintce_by_shifts(p: Floats, y: Floats, width: float, shifts: int) -> float:
-    """The mean over evenly spaced shifts: the expectation, up to the shifts between which a point changes its bin."""
+def rintce_by_shifts(p: Floats, y: Floats, width: float) -> float:
+    """The mean over all shifts: between two at which some prediction changes its bin, every shift has the same bins."""
+    changes = np.unique(np.r_[0.0, p % width, width])
     total = 0.0
-    for u in (np.arange(shifts) + 0.5) / shifts * width:
-        index = np.floor((p - u) / width).astype(np.int64)
-        total += np.abs(np.bincount(index - index.min(), weights=y - p)).sum() / p.size
-    return total / shifts
+    for first, last in pairwise(changes):
+        index = np.floor((p - (first + last) / 2.0) / width).astype(np.int64)
+        total += (last - first) * np.abs(np.bincount(index - index.min(), weights=y - p)).sum()
+    return float(total / width / p.size)
 
 
 def interval_partitions(rows: int) -> Iterator[Sequence[int]]:
