@@ -6,13 +6,15 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from monitor.cli.plain import plain
+
 
 @contextmanager
 def bytes_progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar of bytes; hands out a function that takes how many are done and how many there are."""
     console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeElapsedColumn(),
@@ -30,7 +32,7 @@ def rows_progress(what: str) -> Iterator[Callable[[int], None]]:
     """A count of rows; hands out a function that takes how many are done."""
     console = Console(stderr=True)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         TextColumn("{task.completed:,} rows"),
         TimeElapsedColumn(),
         console=console,
@@ -39,3 +41,19 @@ def rows_progress(what: str) -> Iterator[Callable[[int], None]]:
     ) as progress:
         task = progress.add_task(what, total=None)
         yield lambda rows: progress.update(task, completed=rows)
+
+
+@contextmanager
+def stages_progress() -> Iterator[Callable[[str, float], None]]:
+    """A bar for one thing after another; hands out a function that takes what is done now, and the share of it."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("measuring", total=1.0)
+        yield lambda what, share: progress.update(task, description=plain(what), completed=share)

@@ -22,10 +22,12 @@ _EVERYTHING: Final = 136
 
 
 def value_text(value: float | None, unit: str) -> str:
-    """A measure with its unit: percent as such, ratios with three significant places."""
+    """A measure with its unit: percent as such, others with four places, and more where they are very small."""
     if value is None:
         return "-"
-    return f"{value:.1f}%" if unit == "percent" else f"{value:.4f}"
+    if unit == "percent":
+        return f"{value:.1f}%"
+    return f"{value:.6f}" if 0.0 < abs(value) < 0.001 else f"{value:.4f}"
 
 
 def share_text(value: float | None) -> str:
@@ -44,18 +46,23 @@ def time_text(milliseconds: int | None) -> str:
 
 def measures_table(report: Report) -> Table:
     """All measures of one report, a row each."""
+    return results_table((MEASURES[name].title, result) for name, result in report.measures.items())
+
+
+def results_table(results: Iterable[tuple[str, MeasureResult]]) -> Table:
+    """Measures with their titles, a row each."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("measure", "value", "95% interval", "if calibrated", "95% of those below", "p", "verdict"):
         table.add_column(name, justify="left" if name in {"measure", "verdict"} else "right", no_wrap=True)
-    for name, result in report.measures.items():
+    for title, result in results:
         verdict = of_measure(result)
         table.add_row(
-            MEASURES[name].title,
+            title,
             value_text(result.value, result.unit),
-            _interval(result),
+            interval_text(result.lower, result.upper, result.unit),
             value_text(result.null_mean, result.unit),
             value_text(result.null_q95, result.unit),
-            "-" if result.p_value is None else f"{result.p_value:.3f}",
+            p_text(result.p_value),
             Text(verdict.value, style=verdict.style),
         )
     return table
@@ -121,7 +128,11 @@ def _short(value: float | None, unit: str) -> str:
     return value_text(value, unit).removeprefix("0") if unit == "ratio" else value_text(value, unit)
 
 
-def _interval(result: MeasureResult) -> str:
-    if result.lower is None or result.upper is None:
-        return "-"
-    return f"{value_text(result.lower, result.unit)} to {value_text(result.upper, result.unit)}"
+def interval_text(lower: float | None, upper: float | None, unit: str) -> str:
+    """An interval with its unit."""
+    return "-" if lower is None or upper is None else f"{value_text(lower, unit)} to {value_text(upper, unit)}"
+
+
+def p_text(value: float | None) -> str:
+    """A p-value or a q-value."""
+    return "-" if value is None else "<.0001" if value < 0.0001 else f"{value:.2g}" if value < 0.001 else f"{value:.3f}"

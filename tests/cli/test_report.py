@@ -6,13 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from monitor.demo import Traffic
 from monitor.evaluation.data import evaluate
+from monitor.measures import MEASURES
 from tests.cli.command import inside, monitor, one_error_line
 
 START_MS = 1_790_000_000_000
@@ -60,7 +62,7 @@ def test_the_text_says_the_same_in_words(tmp_path: Path, table: pa.Table) -> Non
         assert word in done.stdout
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "shape miscalibration" in rows["region=us"]
-    assert " calibrated" in rows["region=eu"]
+    assert "within chance" in rows["region=eu"]
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -117,6 +119,146 @@ def test_a_wrong_file_is_one_line_that_names_the_place(
     done = inside("report", "bad.csv", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith(line)
+
+
+def test_measures_are_chosen_by_name(tmp_path: Path, table: pa.Table) -> None:
+    pa.csv.write_csv(table, tmp_path / "churn.csv")
+    request = next(name for name, measure in MEASURES.items() if measure.stands_in == "request")
+    arguments = ["--measure", "smce", "--measure", request, "--draws", "19", "--json"]
+    found = json.loads(inside("report", "churn.csv", *arguments, cwd=tmp_path).stdout)
+    assert list(found["measures"]) == ["smce", request]
+    assert found["measures"]["smce"]["p_value"] >= 1 / 20
+
+
+def test_without_draws_there_are_values_alone(tmp_path: Path, table: pa.Table) -> None:
+    pa.csv.write_csv(table, tmp_path / "churn.csv")
+    found = json.loads(inside("report", "churn.csv", "--draws", "0", "--json", cwd=tmp_path).stdout)
+    assert {each["null_q95"] for each in found["measures"].values()} == {None}
+    done = inside("report", "churn.csv", "--draws", "0", "--segment", "region", "--measure", "ece", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ECE" in done.stdout
+
+
+def test_weights_count(tmp_path: Path, table: pa.Table) -> None:
+    weights = np.where(np.asarray(table["region"]) == "us", 1.0, 0.0)
+    pa.csv.write_csv(table.append_column("w", pa.array(weights)), tmp_path / "churn.csv")
+    arguments = ["report", "churn.csv", "--weight", "w", "--measure", "kce", "--draws", "0", "--json"]
+    found = json.loads(inside(*arguments, cwd=tmp_path).stdout)
+    us = table.filter(pa.compute.equal(table["region"], "us"))
+    alone = evaluate(us["score"], us["label"], measures={"kce": MEASURES["kce"]}, draws=0)
+    assert found["measures"]["kce"]["value"] == pytest.approx(alone.measures["kce"].value)
+
+
+def test_segments_have_q_values_and_a_sentence(tmp_path: Path, table: pa.Table) -> None:
+    small = table.slice(0, 40).set_column(2, "region", pa.array(["tiny"] * 40))
+    eu = table.slice(40).filter(pa.compute.equal(table.slice(40)["region"], "eu")).slice(0, 400)
+    unnamed = eu.set_column(2, "region", pa.array([""] * 400))
+    pa.csv.write_csv(pa.concat_tables([table.slice(440), small, unnamed]), tmp_path / "churn.csv")
+    arguments = ["report", "churn.csv", "--segment", "region", "--draws", "99"]
+    segments = json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)["segments"]
+    by_name = {each["segment"]: each for each in segments}
+    assert set(by_name) == {"region=us", "region=eu", "region=tiny", "region=(empty)"}
+    assert segments[0]["segment"] == "region=us"
+    assert segments[0]["p_value"] <= segments[0]["q_value"] <= 0.05
+    assert segments[-1]["segment"] == "region=tiny"
+    assert segments[-1]["q_value"] is None
+    text = inside(*arguments, cwd=tmp_path).stdout
+    assert "too little data: only 40 of at least 100 predictions have an outcome" in " ".join(text.split())
+    assert "1 of 3 segments is miscalibrated" in text
+    assert "1 holds too little data to be judged" in " ".join(text.split())
+
+
+def test_two_files_are_compared(tmp_path: Path, table: pa.Table) -> None:
+    ids = pa.array([f"e{number}" for number in range(table.num_rows)])
+    first = table.append_column("id", ids)
+    calibrated = expit(np.where(np.asarray(table["region"]) == "us", 1 / 2.2, 1.0) * logit(np.asarray(table["score"])))
+    second = first.set_column(0, "score", pa.array(calibrated)).take(pa.array(np.arange(3999, -1, -1)))
+    pa.csv.write_csv(first, tmp_path / "old.csv")
+    pa.csv.write_csv(second, tmp_path / "new.csv")
+    arguments = ["report", "old.csv", "--compare", "new.csv", "--id", "id", "--draws", "199"]
+    found = json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
+    assert found["pairing"] == "ids"
+    assert (found["first"]["model"], found["second"]["model"]) == ("old", "new")
+    assert found["differences"]["smce"]["upper"] < 0.0
+    text = inside(*arguments, cwd=tmp_path).stdout
+    assert "new is better calibrated than old: smCE is lower by 0.0" in text
+    assert "note: 4,000 ids stand in both files, and are compared event by event" in text
+    alike = inside("report", "old.csv", "--compare", "old.csv", "--draws", "99", "--measure", "kce", cwd=tmp_path)
+    assert "Neither is better calibrated for certain: kCE of old.csv (second) less" in alike.stdout
+    assert "no difference seen" in alike.stdout
+
+
+def test_many_classes_and_features(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    vectors = rng.dirichlet([1.0, 1.0, 1.0], 600)
+    labels = np.array(["cat", "dog", "cow"])[[rng.choice(3, p=each) for each in vectors]]
+    columns = {f"p_{name}": vectors[:, number] for number, name in enumerate(("cat", "dog", "cow"))}
+    pa.csv.write_csv(pa.table({**columns, "y": labels, "f": rng.normal(size=600)}), tmp_path / "pets.csv")
+    lists = pa.table({"probs": list(vectors), "y": labels})
+    numbers = {"cat": 0, "dog": 1, "cow": 2}
+    lists = lists.set_column(1, "y", pa.array([numbers[each] for each in labels]))
+    pa.parquet.write_table(lists, tmp_path / "pets.parquet")
+    each = [part for name in columns for part in ("--prediction", name)]
+    short = ["--draws", "19", "--measure", "top_label_ece", "--measure", "smce", "--json"]
+    found = json.loads(inside("report", "pets.csv", *each, "--feature", "f", *short, cwd=tmp_path).stdout)
+    assert found["class_names"] == ["cat", "dog", "cow"]
+    assert list(found["measures"]) == ["top_label_ece"]
+    assert list(found["top_label"]["measures"]) == ["smce"]
+    assert found["local"]["features"] == ["f"]
+    same = json.loads(inside("report", "pets.parquet", "--prediction", "probs", *short, cwd=tmp_path).stdout)
+    assert same["measures"] == found["measures"]
+    assert same["class_names"] == ["0", "1", "2"]
+    text = inside("report", "pets.csv", *each, "--draws", "19", cwd=tmp_path).stdout
+    for word in ("600 predictions of 3 classes", "the most probable class", "each class against the rest", "cow"):
+        assert word in text
+
+
+def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Table) -> None:
+    with_feature = table.append_column("f", pa.array(np.where(np.asarray(table["region"]) == "us", 1.0, -1.0)))
+    pa.csv.write_csv(with_feature, tmp_path / "churn.csv")
+    done = inside("report", "churn.csv", "--feature", "f", "--draws", "19", "--measure", "smce", cwd=tmp_path)
+    assert "local calibration over f" in done.stdout
+    assert "Among events alike, predictions are" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--measure", "smec"], "--measure: there is no measure 'smec'; did you mean smce?"),
+        (["--measure", "zzz"], "--measure: there is no measure 'zzz'; measures are tce, kce, smce, "),
+        (["--measure", "skce"], "--measure skce is of many classes; name the column of each with --prediction"),
+        (["--draws", "5"], "--draws must be 0 or at least 19, got 5: with fewer, no p-value is below .05"),
+        (["--id", "y"], "--id is of use only where two files are compared; add --compare OTHER"),
+        (["--compare-prediction", "p"], "--compare-prediction is of use only where two files are compared"),
+        (["--compare", "gone.csv"], "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there"),
+        (["--compare", "f.csv", "--segment", "s"], "--segment and --compare do not go together"),
+        (["--prediction", "p", "--prediction", "q", "--segment", "s"], "--segment is for predictions P(y = 1), and"),
+    ],
+)
+def test_what_cannot_be_had_is_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
+    (tmp_path / "f.csv").write_text("p,q,y,s\n.5,.5,1,a\n.25,.75,0,b\n", encoding="utf-8")
+    done = inside("report", "f.csv", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith(line)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("option", [["--html", "f.html"], ["--measure", "smce"], ["--draws", "99"]])
+def test_a_log_has_its_settings(tmp_path: Path, option: list[str]) -> None:
+    (tmp_path / "e.jsonl").write_text('{"type":"outcome","model":"m","id":"1","ts":1,"y":1}\n', encoding="utf-8")
+    said = one_error_line(inside("report", "e.jsonl", *option, cwd=tmp_path))
+    assert said.startswith(f"e.jsonl: holds events of the service, and {option[0]} is for tables of predictions and")
+
+
+def test_too_little_to_say_much_is_said(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("p,y\n", encoding="utf-8")
+    assert "mind: the file has columns and no rows" in inside("report", "f.csv", cwd=tmp_path).stdout
+    (tmp_path / "f.csv").write_text("p,y\n" + ".3,1\n.3,0\n" * 10, encoding="utf-8")
+    found = json.loads(inside("report", "f.csv", "--draws", "19", "--json", cwd=tmp_path).stdout)
+    assert found["notes"][-2:] == [
+        "only 20 predictions have an outcome: with so few, only gross errors can be told from chance",
+        "every prediction is 0.3: all that can be told is whether they are right on average",
+    ]
 
 
 def test_a_directory_is_none(tmp_path: Path) -> None:

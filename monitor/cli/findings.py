@@ -1,0 +1,252 @@
+"""What `monitor report` finds in a table, whatever form it is to be shown in."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from monitor.classes import CLASS_MEASURES
+from monitor.cli.progress import rows_progress, stages_progress
+from monitor.errors import InputError
+from monitor.evaluation.classes import ClassReport, evaluate_classes
+from monitor.evaluation.compare import Comparison, compare_tables
+from monitor.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
+from monitor.evaluation.local import LocalReport, evaluate_local
+from monitor.measures import MEASURES, REPORT_MEASURES
+from monitor.scores import ClassTable, ScoreTable
+from monitor.sources.tables import EventTable, read_table
+
+_SEED = 0
+"""The same file gives the same report."""
+
+
+class Wanted(NamedTuple):
+    """What was asked for on the command line; a field is named as its option."""
+
+    file: Path
+    prediction: Sequence[str]
+    outcome: str | None
+    time: str | None
+    weight: str | None
+    id: str | None
+    segment: Sequence[str]
+    feature: Sequence[str]
+    measure: Sequence[str]
+    draws: int | None
+    compare: Path | None
+    compare_prediction: str | None
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether a column was named: then the file is a table."""
+        return any((self.prediction, self.outcome, self.time, self.weight, self.id, self.segment, self.feature))
+
+    def check(self) -> None:
+        """Raise InputError where options do not go together, or a measure is not there."""
+        if self.compare is not None:
+            for option, given in (("segment", self.segment), ("feature", self.feature)):
+                if given:
+                    raise InputError(f"--{option} and --compare do not go together; make one report for each")
+        else:
+            for option, lone in (("id", self.id), ("compare-prediction", self.compare_prediction)):
+                if lone is not None:
+                    raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
+        if self.draws is not None and 0 < self.draws < 19:
+            raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
+        known = {**MEASURES, **CLASS_MEASURES}
+        for name in self.measure:
+            if name not in known:
+                near = difflib.get_close_matches(name.lower(), known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(known)}"
+                raise InputError(f"--measure: there is no measure {name!r}; {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a table says; the fields that were not asked for, or do not apply, are None.
+
+    Attributes
+    ----------
+    name
+        What the report is about.
+    binary
+        The report of predictions P(y = 1).
+    comparison
+        That of two files.
+    many
+        The report of predictions of many classes, whose names are ``class_names``.
+    local
+        Local calibration over the features that were named.
+    scores
+        What figures are of: the predictions and outcomes, of many classes those of the top label.
+    notes
+        What was assumed.
+    cautions
+        What to mind.
+    """
+
+    name: str
+    scores: ScoreTable
+    notes: tuple[str, ...]
+    cautions: tuple[str, ...]
+    binary: FileReport | None = None
+    comparison: Comparison | None = None
+    many: ClassReport | None = None
+    class_names: tuple[str, ...] = ()
+    local: LocalReport | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it: the report as REST answers it, and beside it what else was asked for."""
+        tree: dict[str, Any] = {}
+        if self.many is not None:
+            tree = {**self.many.to_dict(), "class_names": list(self.class_names)}
+        elif self.comparison is not None:
+            tree = self.comparison.to_dict()
+        elif self.binary is not None:
+            tree = self.binary.whole.to_dict()
+            if self.binary.segments:
+                tree["segments"] = [each.to_dict() for each in self.binary.segments]
+        if self.local is not None:
+            tree["local"] = self.local.to_dict()
+        return {**tree, "notes": [*self.notes, *self.cautions]}
+
+
+def find(wanted: Wanted) -> Findings:
+    """Read the file, or both, and measure.
+
+    Raises
+    ------
+    InputError
+        A file cannot be read, or what was asked for cannot be had of it.
+    """
+    table = _read(wanted, wanted.file, wanted.prediction)
+    if table.classes:
+        _refuse_for_classes(wanted)
+    elif unfit := [name for name in wanted.measure if name not in MEASURES]:
+        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
+    other = None
+    if wanted.compare is not None:
+        second = (wanted.compare_prediction,) if wanted.compare_prediction is not None else wanted.prediction
+        other = _read(wanted, wanted.compare, second)
+    with stages_progress() as progress:
+        if table.classes:
+            return _of_classes(wanted, table, progress)
+        if wanted.compare is not None and other is not None:
+            return _of_two(wanted, table, other, progress)
+        return _of_one(wanted, table, progress)
+
+
+def _read(wanted: Wanted, file: Path, prediction: Sequence[str]) -> EventTable:
+    with rows_progress(f"reading {file.name}") as count:
+        return read_table(
+            file,
+            prediction=prediction,
+            outcome=wanted.outcome,
+            time=wanted.time,
+            segments=wanted.segment,
+            weight=wanted.weight,
+            ids=wanted.id,
+            features=wanted.feature,
+            progress=count,
+        )
+
+
+def _refuse_for_classes(wanted: Wanted) -> None:
+    for option, given in (("segment", wanted.segment), ("weight", wanted.weight), ("compare", wanted.compare)):
+        if given:
+            raise InputError(
+                f"--{option} is for predictions P(y = 1), and these are of many classes; name the one column of "
+                "the class in question with --prediction, and an outcome of 0 and 1 with --outcome"
+            )
+
+
+def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
+    name = model_of(wanted.file)
+    chosen = {each: MEASURES[each] for each in wanted.measure} or None
+    found = report_table(table, model=name, measures=chosen, seed=_SEED, progress=progress, **_draws(wanted))
+    return Findings(
+        name, _scores(table), found.notes, found.cautions, binary=found, local=_local(wanted, table, progress)
+    )
+
+
+def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Progress) -> Findings:
+    names = _names(wanted)
+    found = compare_tables(
+        first,
+        second,
+        names=names,
+        measures={each: MEASURES[each] for each in wanted.measure} or REPORT_MEASURES,
+        seed=_SEED,
+        progress=progress,
+        **_draws(wanted),
+    )
+    # What both files say is said once.
+    cautions = dict.fromkeys(
+        f"{name}: {each}" for name, table in zip(names, (first, second), strict=True) for each in table.cautions
+    )
+    notes = dict.fromkeys((*first.notes, *second.notes, found.note))
+    return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=found)
+
+
+def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
+    name = model_of(wanted.file)
+    chosen: dict[str, Any] = {}
+    if wanted.measure:
+        of_one = {each: MEASURES[each] for each in wanted.measure if each in MEASURES}
+        chosen = {
+            "class_measures": {each: CLASS_MEASURES[each] for each in wanted.measure if each in CLASS_MEASURES},
+            # The top label has the measures of P(y = 1) that were named, and each class too.
+            "measures": of_one or REPORT_MEASURES,
+            "each_class": of_one,
+        }
+    outcome = known_outcomes(table)
+    found = evaluate_classes(
+        table.prediction,
+        outcome,
+        time_ms=table.time_ms,
+        model=name,
+        seed=_SEED,
+        progress=lambda share: progress("measuring", share),
+        **chosen,
+        **_draws(wanted),
+    )
+    known = table.outcome >= 0
+    scores = ScoreTable.from_events([], [])
+    if known.any():
+        scores = ClassTable.from_events(table.prediction[known], table.outcome[known]).top_label()
+    local = _local(wanted, table, progress)
+    return Findings(name, scores, table.notes, table.cautions, many=found, class_names=table.classes, local=local)
+
+
+def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport | None:
+    if table.features is None:
+        return None
+    progress("measuring local calibration", 0.0)
+    columns = dict(zip(wanted.feature, table.features.T, strict=True))
+    return evaluate_local(table.prediction, known_outcomes(table), columns, seed=_SEED, **_draws(wanted))
+
+
+def _scores(table: EventTable) -> ScoreTable:
+    known = table.outcome >= 0
+    weight = None if table.weight is None else table.weight[known]
+    return ScoreTable.from_events(table.prediction[known], table.outcome[known].astype(np.float64), weight)
+
+
+def _draws(wanted: Wanted) -> Mapping[str, Any]:
+    """Each kind of report knows best how many it needs, unless somebody says otherwise."""
+    return {} if wanted.draws is None else {"draws": wanted.draws}
+
+
+def _names(wanted: Wanted) -> tuple[str, str]:
+    """What two files, or two columns of one, are called."""
+    first, second = wanted.file, wanted.compare or wanted.file
+    if wanted.compare_prediction is not None and first.resolve() == second.resolve():
+        return (wanted.prediction[0] if wanted.prediction else "first"), wanted.compare_prediction
+    # The shortest names that differ.
+    for short in (model_of, lambda path: path.name, str):
+        if short(first) != short(second):
+            return short(first), short(second)
+    return f"{first} (first)", f"{second} (second)"

@@ -1,0 +1,318 @@
+"""What was found in a table, as a page that needs nothing else, and as one sheet."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jinja2
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from monitor.classes import CLASS_MEASURES
+from monitor.cli.findings import Findings
+from monitor.cli.plain import plain
+from monitor.cli.report_tables import (
+    comparison_sentence,
+    leading_of,
+    of_difference,
+    of_segment,
+    segment_text,
+    segments_sentence,
+)
+from monitor.cli.report_text import class_head_lines, head_lines, omitted_lines
+from monitor.cli.tables import interval_text, p_text, share_text, value_text
+from monitor.cli.verdict import Word, of_measure, of_report
+from monitor.errors import InputError
+from monitor.evaluation.classes import ClassReport
+from monitor.evaluation.compare import Comparison
+from monitor.evaluation.files import FileReport
+from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.segments import SegmentReport
+from monitor.figures import (
+    DifferenceRow,
+    MeasureRow,
+    Picture,
+    comparison,
+    comparison_figure,
+    report_figures,
+    report_sheet,
+    to_png,
+    to_svg,
+)
+from monitor.measures import MEASURES
+
+_PAGES: Final = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+_TONES: Final = {"green": "well", "yellow": "mind", "bold red": "bad", "dim": "dim"}
+"""A terminal's style -> the page's."""
+
+
+def check_target(option: str, path: Path) -> None:
+    """Raise InputError if a file cannot be written there, before any work is done."""
+    if path.is_dir():
+        raise InputError(f"{option}: {path} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{option}: there is no directory {path.parent}; make it first")
+
+
+def write_target(option: str, path: Path, content: bytes) -> None:
+    """Write a file; one that is there is replaced.
+
+    Raises
+    ------
+    InputError
+        It cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
+
+
+def page(found: Findings) -> bytes:
+    """One HTML file: words, tables and figures, with nothing to be loaded from anywhere."""
+    return _PAGES.get_template("report.html").render(**_page_parts(found)).encode()
+
+
+def sheet(found: Findings) -> bytes:
+    """One PNG picture."""
+    return to_png(_sheet(found))
+
+
+class _Cell(NamedTuple):
+    """One field of a table."""
+
+    text: str
+    tone: str = ""
+
+
+class _Section(NamedTuple):
+    """A heading, some words, and a table whose first and last columns hold words."""
+
+    title: str
+    headings: tuple[str, ...] = ()
+    rows: Sequence[tuple[_Cell, ...]] = ()
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+
+
+_HEADINGS: Final = ("measure", "value", "95% interval", "if calibrated", "95% of those below", "p", "verdict")
+
+
+def _page_parts(found: Findings) -> dict[str, Any]:
+    """What the template shows."""
+    lead, sections = _words(found)
+    return {
+        "title": _title(found),
+        "lead": lead,
+        "sections": sections,
+        "pictures": [
+            {"title": each.title, "explanation": each.explanation, "svg": Markup(to_svg(each.figure))}  # noqa: S704 - our own
+            for each in _pictures(found)
+        ],
+        "notes": found.notes,
+        "cautions": found.cautions,
+    }
+
+
+def _words(found: Findings) -> tuple[_Cell, list[_Section]]:
+    if found.many is not None:
+        lead, sections = _of_classes(found.many, found.class_names)
+    elif found.comparison is not None:
+        lead, sections = _of_two(found.comparison)
+    else:
+        lead, sections = _of_one(found.binary)
+    if found.local is not None:
+        features = ", ".join(map(plain, found.local.features))
+        sections.append(_Section(f"Among events that are alike: {features}", before=[found.local.sentence]))
+    return lead, sections
+
+
+def _of_one(found: FileReport | None) -> tuple[_Cell, list[_Section]]:
+    if found is None:
+        return _Cell("Nothing was measured."), []
+    whole = found.whole
+    sections = [_Section("The measures", _HEADINGS, _results(whole), head_lines(whole), omitted_lines(whole))]
+    if found.segments:
+        sections.append(_segments(found.segments))
+    return _verdict(whole), sections
+
+
+def _of_two(found: Comparison) -> tuple[_Cell, list[_Section]]:
+    first, second = plain(found.first.model), plain(found.second.model)
+    rows = [
+        (
+            _Cell(MEASURES[name].title),
+            _Cell(value_text(each.first, each.unit)),
+            _Cell(value_text(each.second, each.unit)),
+            _Cell(value_text(each.difference, each.unit)),
+            _Cell(interval_text(each.lower, each.upper, each.unit)),
+            _Cell(p_text(each.p_value)),
+            _cell(of_difference(each)),
+        )
+        for name, each in found.differences.items()
+    ]
+    headings = ("measure", first, second, "difference", "95% interval", "p", f"{second} is")
+    sections = [_Section("The measures of both", headings, rows)]
+    for report in (found.first, found.second):
+        said = [] if report.diagnosis is None else [report.diagnosis.sentence]
+        sections.append(_Section(plain(report.model), before=[*head_lines(report), *said]))
+    return _Cell(comparison_sentence(found)), sections
+
+
+def _of_classes(found: ClassReport, names: Sequence[str]) -> tuple[_Cell, list[_Section]]:
+    results = [
+        *((CLASS_MEASURES[name].title, each) for name, each in found.measures.items()),
+        *((f"{MEASURES[name].title}, class-wise", each) for name, each in found.classwise.items()),
+    ]
+    sections = [
+        _Section(
+            "Whole vectors, and means over the classes",
+            _HEADINGS,
+            [_result(title, each) for title, each in results],
+            class_head_lines(found),
+            omitted_lines(found),
+        ),
+        _Section("The most probable class", _HEADINGS, _results(found.top_label), head_lines(found.top_label)),
+    ]
+    if found.each_class:
+        rows = [
+            (
+                _Cell(plain(name)),
+                _Cell(f"{report.positives:,}"),
+                _Cell(share_text(report.prevalence)),
+                _Cell(share_text(report.mean_prediction)),
+                *_short_result(report, "smce"),
+                _cell(of_report(report)),
+            )
+            for name, report in zip(names, found.each_class, strict=True)
+        ]
+        headings = ("class", "events", "prevalence", "mean p", "smCE", "95% interval", "chance", "verdict")
+        sections.append(_Section("Each class against the rest", headings, rows))
+    return _verdict(found.top_label), sections
+
+
+def _segments(segments: Sequence[SegmentReport]) -> _Section:
+    name = leading_of(segments)
+    rows = [
+        (
+            _Cell(plain(each.report.segment)),
+            _Cell(f"{each.report.n:,}"),
+            _Cell(share_text(each.report.prevalence)),
+            _Cell(share_text(each.report.mean_prediction)),
+            *_short_result(each.report, name),
+            _Cell(p_text(each.p_value)),
+            _Cell(p_text(each.q_value)),
+            _Cell(segment_text(each), _TONES.get(of_segment(each).style, "")),
+        )
+        for each in segments
+    ]
+    headings = (
+        "segment",
+        "n",
+        "prevalence",
+        "mean p",
+        MEASURES[name].title,
+        "95% interval",
+        "chance",
+        "p",
+        "q",
+        "verdict",
+    )
+    return _Section("Segments, worst first", headings, rows, [segments_sentence(segments)])
+
+
+def _results(report: Report) -> list[tuple[_Cell, ...]]:
+    return [_result(MEASURES[name].title, each) for name, each in report.measures.items()]
+
+
+def _result(title: str, result: MeasureResult) -> tuple[_Cell, ...]:
+    return (
+        _Cell(title),
+        _Cell(value_text(result.value, result.unit)),
+        _Cell(interval_text(result.lower, result.upper, result.unit)),
+        _Cell(value_text(result.null_mean, result.unit)),
+        _Cell(value_text(result.null_q95, result.unit)),
+        _Cell(p_text(result.p_value)),
+        _cell(of_measure(result)),
+    )
+
+
+def _short_result(report: Report, name: str) -> tuple[_Cell, _Cell, _Cell]:
+    result = report.measures.get(name)
+    if result is None:
+        return _Cell("-"), _Cell("-"), _Cell("-")
+    return (
+        _Cell(value_text(result.value, result.unit)),
+        _Cell(interval_text(result.lower, result.upper, result.unit)),
+        _Cell(value_text(result.null_q95, result.unit)),
+    )
+
+
+def _cell(word: Word) -> _Cell:
+    return _Cell(word.value, _TONES.get(word.style, ""))
+
+
+def _verdict(report: Report) -> _Cell:
+    if report.diagnosis is None:
+        return _Cell(report.insufficient or "")
+    word = of_report(report)
+    return _Cell(f"{word.value[:1].upper()}{word.value[1:]}. {report.diagnosis.sentence}", _TONES[word.style])
+
+
+def _pictures(found: Findings) -> list[Picture]:
+    pictures = list(report_figures(found.scores))
+    if found.comparison is None:
+        return pictures
+    of_second = [replace(each, title=f"{each.title} ({plain(found.comparison.second.model)})") for each in pictures]
+    if not found.comparison.differences:
+        return of_second
+    figure = _comparison_figure(found.comparison)
+    return [Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure), *of_second]
+
+
+def _sheet(found: Findings) -> Figure:
+    if found.comparison is not None and found.comparison.differences:
+        return _comparison_figure(found.comparison)
+    if found.many is not None:
+        rows = [_row(CLASS_MEASURES[name].title, each) for name, each in found.many.measures.items()]
+        return report_sheet(found.scores, rows, _title(found), "\n".join(class_head_lines(found.many)))
+    if found.binary is None:
+        return report_sheet(found.scores, [], _title(found), "")
+    whole = found.binary.whole
+    rows = [_row(MEASURES[name].title, each) for name, each in whole.measures.items()]
+    return report_sheet(found.scores, rows, _title(found), "\n".join([_verdict(whole).text, *head_lines(whole)]))
+
+
+def _title(found: Findings) -> str:
+    if found.comparison is not None:
+        return f"Calibration of {plain(found.comparison.second.model)} against {plain(found.comparison.first.model)}"
+    return f"Calibration of {plain(found.name)}"
+
+
+def _row(title: str, result: MeasureResult) -> MeasureRow:
+    return MeasureRow(
+        title,
+        result.value,
+        result.unit,
+        result.lower,
+        result.upper,
+        result.null_mean,
+        result.null_q95,
+        of_measure(result).value,
+    )
+
+
+def _comparison_figure(found: Comparison) -> Figure:
+    rows = [
+        DifferenceRow(MEASURES[name].title, each.unit, each.first, each.second, each.lower, each.upper)
+        for name, each in found.differences.items()
+    ]
+    return comparison_figure(rows, plain(found.first.model), plain(found.second.model))

@@ -1,0 +1,55 @@
+"""What a log of events says, on a terminal and as JSON."""
+
+import json
+from pathlib import Path
+
+import typer
+
+from monitor.app.offline import LogReport
+from monitor.cli.report_text import report_console
+from monitor.cli.tables import reports_table, telling, time_text
+from monitor.stream import fates
+
+
+def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
+    """Say what became of the events, and what the windows at the log's end hold."""
+    snapshot = log.snapshot
+    if as_json:
+        counts: dict[str, dict[str, int]] = {}
+        for (kind, result), number in sorted(log.events.items()):
+            if number:
+                counts.setdefault(kind, {})[result] = number
+        tree = {
+            "reports": [report.to_dict() for report in snapshot.reports.values()],
+            "failures": [
+                {**key.series._asdict(), "window": key.window, "detail": detail}
+                for key, detail in snapshot.failures.items()
+            ],
+            "events": counts,
+            "dead_letters": dict(log.dead_letters),
+        }
+        typer.echo(json.dumps(tree, indent=2))
+        return
+    console = report_console()
+    total = sum(log.events.values())
+    told = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in _by_size(log) if number)
+    console.print(f"{file.name}: {total:,} lines: {told or 'none'}".replace("_", " "), markup=False)
+    if log.first_dead_letter is not None:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in log.dead_letters.items())
+        console.print(f"no valid events: {reasons}; the first is {log.first_dead_letter}", style="yellow", markup=False)
+    for model, watermark in snapshot.watermarks_ms.items():
+        console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
+    reports = list(snapshot.reports.values())
+    if reports:
+        console.print(reports_table(reports, columns=telling(reports), width=console.width))
+    else:
+        console.print("no predictions in any window")
+    for report in snapshot.reports.values():
+        if report.insufficient is not None:
+            where = f"{report.model} {report.version} {report.segment} {report.window}"
+            console.print(f"{where}: {report.insufficient}", style="dim", markup=False)
+
+
+def _by_size(log: LogReport) -> list[tuple[tuple[str, str], int]]:
+    valid = [(key, number) for key, number in log.events.items() if key[0] != fates.UNKNOWN]
+    return sorted(valid, key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,150 @@
+"""Segments, and two reports side by side, as tables for people."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from monitor.cli.plain import plain
+from monitor.cli.tables import interval_text, p_text, share_text, value_text
+from monitor.cli.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report
+from monitor.evaluation.compare import Comparison
+from monitor.evaluation.difference import Difference
+from monitor.evaluation.report import Verdict
+from monitor.evaluation.segments import SegmentReport
+from monitor.measures import MEASURES
+
+_UNKNOWN = Word("too little data", "dim")
+_BETTER = Word("better", "green")
+_WORSE = Word("worse", "bold red")
+_ALIKE = Word("no difference seen", "dim")
+
+
+def of_segment(segment: SegmentReport) -> Word:
+    """The verdict on a group, given how many were looked at."""
+    if segment.q_value is None:
+        return _UNKNOWN
+    if not segment.real:
+        return WITHIN_CHANCE
+    diagnosis = segment.report.diagnosis
+    # Certain, and too small to matter.
+    small = diagnosis is not None and diagnosis.verdict in {Verdict.CALIBRATED, Verdict.INSUFFICIENT}
+    return BEYOND_CHANCE if small or diagnosis is None else of_report(segment.report)
+
+
+def of_difference(difference: Difference) -> Word:
+    """Whether the second is better by one measure."""
+    if not difference.certain:
+        return _ALIKE
+    return _BETTER if difference.difference < 0.0 else _WORSE
+
+
+def leading_of(segments: Sequence[SegmentReport]) -> str:
+    """The measure that a table of segments shows: smCE, or the first there is."""
+    names = dict.fromkeys(name for each in segments for name in each.report.measures)
+    return "smce" if "smce" in names or not names else next(iter(names))
+
+
+def segment_text(segment: SegmentReport) -> str:
+    """The verdict on a group, with the reason where there is none."""
+    reason = segment.report.insufficient
+    return of_segment(segment).value if reason is None else f"{_UNKNOWN.value}: {reason}"
+
+
+def segments_table(segments: Sequence[SegmentReport]) -> Table:
+    """Groups, worst first."""
+    name = leading_of(segments)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.title, table.title_justify, table.title_style = "segments, worst first", "left", "bold"
+    table.add_column("segment", overflow="fold")
+    for heading in ("n", "prevalence", "mean p", MEASURES[name].title, "95% interval", "chance", "p", "q"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for each in segments:
+        report = each.report
+        result = report.measures.get(name)
+        table.add_row(
+            plain(report.segment),
+            f"{report.n:,}",
+            share_text(report.prevalence),
+            share_text(report.mean_prediction),
+            *(
+                ("-", "-", "-")
+                if result is None
+                else (
+                    value_text(result.value, result.unit),
+                    interval_text(result.lower, result.upper, result.unit),
+                    value_text(result.null_q95, result.unit),
+                )
+            ),
+            p_text(each.p_value),
+            p_text(each.q_value),
+            Text(segment_text(each), style=of_segment(each).style),
+        )
+    return table
+
+
+def segments_sentence(segments: Sequence[SegmentReport]) -> str:
+    """Which of the groups are really miscalibrated."""
+    tested = [each for each in segments if each.q_value is not None]
+    real = [each for each in tested if each.real]
+    if not tested:
+        return f"None of {len(segments)} segments holds enough outcomes to be judged."
+    left = len(segments) - len(tested)
+    small = f" {left} {'holds' if left == 1 else 'hold'} too little data to be judged." if left else ""
+    if not real:
+        return (
+            f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
+            f"{small}"
+        )
+    named = ", ".join(plain(each.report.segment) for each in real[:5]) + (", ..." if len(real) > 5 else "")
+    be = "is" if len(real) == 1 else "are"
+    return (
+        f"{len(real)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those named so "
+        f"is by chance): {named}.{small}"
+    )
+
+
+def differences_table(found: Comparison) -> Table:
+    """The measures of two reports, a row each."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    second = plain(found.second.model)
+    headings = ("measure", plain(found.first.model), second, "difference", "95% interval", "p", f"{second} is")
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if 0 < number < len(headings) - 1 else "left", overflow="fold")
+    for name, each in found.differences.items():
+        verdict = of_difference(each)
+        table.add_row(
+            MEASURES[name].title,
+            value_text(each.first, each.unit),
+            value_text(each.second, each.unit),
+            value_text(each.difference, each.unit),
+            interval_text(each.lower, each.upper, each.unit),
+            p_text(each.p_value),
+            Text(verdict.value, style=verdict.style),
+        )
+    return table
+
+
+def comparison_sentence(found: Comparison) -> str:
+    """Which of the two is better calibrated, by the measure that a table of many reports would show."""
+    if not found.differences:
+        return "The two cannot be compared: there is too little data."
+    name = "smce" if "smce" in found.differences else next(iter(found.differences))
+    each, title = found.differences[name], MEASURES[name].title
+    first, second = plain(found.first.model), plain(found.second.model)
+    one, two = value_text(each.first, each.unit), value_text(each.second, each.unit)
+    if each.lower is None or each.upper is None:
+        return f"{title} is {one} for {first} and {two} for {second}; how certain that is was not asked for."
+    if not each.certain:
+        return (
+            f"Neither is better calibrated for certain: {title} of {second} less that of {first} is "
+            f"{value_text(each.difference, each.unit)} (95% {interval_text(each.lower, each.upper, each.unit)})."
+        )
+    better, worse = (second, first) if each.difference < 0.0 else (first, second)
+    low, high = sorted((abs(each.lower), abs(each.upper)))
+    return (
+        f"{better} is better calibrated than {worse}: {title} is lower by "
+        f"{value_text(abs(each.difference), each.unit)} (95% {interval_text(low, high, each.unit)})."
+    )

@@ -1,0 +1,137 @@
+"""What was found in a table, on a terminal."""
+
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from monitor.classes import CLASS_MEASURES
+from monitor.cli.findings import Findings
+from monitor.cli.plain import plain
+from monitor.cli.report_tables import (
+    comparison_sentence,
+    differences_table,
+    segments_sentence,
+    segments_table,
+)
+from monitor.cli.tables import measures_table, reports_table, results_table, share_text, time_text
+from monitor.cli.verdict import of_report
+from monitor.evaluation.classes import ClassReport
+from monitor.evaluation.compare import Comparison
+from monitor.evaluation.files import FileReport
+from monitor.evaluation.report import Report
+from monitor.measures import MEASURES
+
+_WIDTH = 140
+"""Of a table that no terminal bounds."""
+
+
+def report_console() -> Console:
+    """The terminal; into a file or a pipe, a table is not squeezed into the 80 columns of one that is not there."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=_WIDTH, highlight=False)
+
+
+def print_findings(console: Console, found: Findings) -> None:
+    """Say what was found, the most telling thing first."""
+    for note in found.notes:
+        console.print(Text(f"note: {plain_line(note)}", style="dim"))
+    for caution in found.cautions:
+        console.print(Text(f"mind: {plain_line(caution)}", style="yellow"))
+    if found.many is not None:
+        _print_many(console, found.many, found.class_names)
+    elif found.comparison is not None:
+        _print_comparison(console, found.comparison)
+    elif found.binary is not None:
+        _print_one(console, found.binary)
+    if found.local is not None:
+        console.print(Text(f"\nlocal calibration over {', '.join(map(plain, found.local.features))}", style="bold"))
+        console.print(Text(found.local.sentence))
+
+
+def plain_line(text: str) -> str:
+    """A sentence with what would steer a terminal spelled out; it is not cut."""
+    return "".join(plain(each) for each in text)
+
+
+def head_lines(report: Report) -> list[str]:
+    """What a report is about, in lines."""
+    lines = [
+        f"{plain(report.model)}: {report.predictions:,} predictions, {report.n:,} with an outcome",
+        f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
+    ]
+    if report.from_ms is not None and report.to_ms is not None:
+        lines.append(f"from {time_text(report.from_ms)} to {time_text(report.to_ms - 1)} UTC")
+    return lines
+
+
+def class_head_lines(found: ClassReport) -> list[str]:
+    """What a report of many classes is about, in lines."""
+    top = found.top_label
+    return [
+        f"{plain(top.model)}: {top.predictions:,} predictions of {found.classes} classes, {found.n:,} with an outcome",
+        f"accuracy {share_text(found.accuracy)}, mean of the largest probability {share_text(top.mean_prediction)}",
+    ]
+
+
+def omitted_lines(found: Report | ClassReport) -> list[str]:
+    """Measures that are not there, and why."""
+    titles = {name: each.title for name, each in MEASURES.items()}
+    titles |= {name: each.title for name, each in CLASS_MEASURES.items()}
+    return [f"{titles[name]} is left out: {reason}" for name, reason in found.omitted.items()]
+
+
+def _print_verdict(console: Console, report: Report) -> None:
+    if report.diagnosis is not None:
+        verdict = of_report(report)
+        words = verdict.value[:1].upper() + verdict.value[1:]
+        console.print(Text.assemble((words, verdict.style), ". ", report.diagnosis.sentence))
+
+
+def _print_one(console: Console, found: FileReport) -> None:
+    whole = found.whole
+    _print_verdict(console, whole)
+    console.print(Text("\n".join(head_lines(whole))))
+    if whole.insufficient is not None:
+        console.print(Text(f"no measures: {whole.insufficient}"))
+    else:
+        console.print(measures_table(whole))
+    for line in omitted_lines(whole):
+        console.print(Text(line, style="dim"))
+    if found.segments:
+        console.print(segments_table(found.segments))
+        console.print(Text(segments_sentence(found.segments)))
+
+
+def _print_comparison(console: Console, found: Comparison) -> None:
+    console.print(Text(comparison_sentence(found), style="bold"))
+    for report in (found.first, found.second):
+        console.print(Text("\n".join(["", *head_lines(report)])))
+        if report.insufficient is not None:
+            console.print(Text(f"no measures: {report.insufficient}"))
+        _print_verdict(console, report)
+    if found.differences:
+        console.print(differences_table(found))
+
+
+def _print_many(console: Console, found: ClassReport, names: tuple[str, ...]) -> None:
+    console.print(Text("\n".join(class_head_lines(found))))
+    if found.insufficient is not None:
+        console.print(Text(f"no measures: {found.insufficient}"))
+        return
+    vectors = [(CLASS_MEASURES[name].title, each) for name, each in found.measures.items()]
+    means = [(f"{MEASURES[name].title}, class-wise", each) for name, each in found.classwise.items()]
+    console.print(Text("whole vectors, and means over the classes", style="bold"))
+    console.print(results_table([*vectors, *means]))
+    console.print(Text("the most probable class", style="bold"))
+    _print_verdict(console, found.top_label)
+    console.print(measures_table(found.top_label))
+    for line in omitted_lines(found):
+        console.print(Text(line, style="dim"))
+    if found.each_class:
+        each_class = [replace(each, segment=plain(name)) for name, each in zip(names, found.each_class, strict=True)]
+        table = reports_table(
+            each_class, columns=("segment",), width=console.width, title="each class against the rest"
+        )
+        table.columns[0].header = "class"
+        console.print(table)

@@ -1,0 +1,131 @@
+"""The page and the picture of `monitor report`."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from scipy.special import expit
+
+from tests.cli.command import inside, one_error_line
+from tests.real.chromium import render, screenshot
+
+HOSTILE = [
+    "<script>document.title='taken'</script>",
+    '"><img src=x onerror=alert(1)>',
+    "{{ 7 * 6 }}",
+    "a\x1b[31m\nb",
+    "&amp;",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every kind that pages are made of."""
+    path = tmp_path_factory.mktemp("pages")
+    rng = np.random.default_rng(3)
+    z = rng.normal(0.0, 1.2, 1000)
+    y = (rng.random(1000) < expit(z)).astype(int)
+    hostile = [HOSTILE[number % len(HOSTILE)] for number in range(1000)]
+    table = pa.table({"p": expit(1.8 * z), "y": y, HOSTILE[0]: hostile, "q": expit(z)})
+    pa.csv.write_csv(table, path / "hostile.csv")
+    pa.csv.write_csv(pa.table({"p": expit(z / 2), "y": y}), path / "other.csv")
+    pa.csv.write_csv(pa.table({"p": np.full(300, 0.25), "y": y[:300]}), path / "constant.csv")
+    pa.csv.write_csv(pa.table({"p": expit(z[:40]), "y": y[:40]}), path / "tiny.csv")
+    rare = (rng.random(5000) < 0.01).astype(int)
+    pa.csv.write_csv(pa.table({"p": rng.beta(1, 99, 5000), "y": rare}), path / "rare.csv")
+    (path / "empty.csv").write_text("p,y\n", encoding="utf-8")
+    vectors = rng.dirichlet([1.0, 1.0, 1.0], 400)
+    names = np.array(HOSTILE[:3])[[rng.choice(3, p=each) for each in vectors]]
+    columns = {name: vectors[:, number] for number, name in enumerate(HOSTILE[:3])}
+    pa.csv.write_csv(pa.table({**columns, "y": names, "f": z[:400]}), path / "classes.csv")
+    return path
+
+
+PAGES = {
+    "segments": ["hostile.csv", "--segment", HOSTILE[0]],
+    "comparison": ["hostile.csv", "--compare", "other.csv"],
+    "two columns": ["hostile.csv", "--prediction", "p", "--compare", "hostile.csv", "--compare-prediction", "q"],
+    "constant": ["constant.csv"],
+    "tiny": ["tiny.csv"],
+    "rare": ["rare.csv"],
+    "empty": ["empty.csv"],
+    "no draws": ["tiny.csv", "--draws", "0"],
+    "classes": ["classes.csv", *(part for name in HOSTILE[:3] for part in ("--prediction", name)), "--feature", "f"],
+}
+
+
+@pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
+def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path: Path, arguments: list[str]) -> None:
+    quick = [] if "--draws" in arguments else ["--draws", "19"]
+    done = inside("report", *arguments, *quick, "--html", str(tmp_path / "page.html"), cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"wrote {tmp_path / 'page.html'}\n")
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    # Nothing is loaded from anywhere, and nothing is run.
+    assert not re.search(r"<(script|link|iframe|img|object)\b", html)
+    assert not re.search(r"""(href|src)=["'](?!#)""", html)
+    assert "{{" not in html.replace(HOSTILE[2], "")
+    assert "\x1b" not in html
+    seen = render(tmp_path / "page.html")
+    assert seen.complaints == []
+    assert "<title>Calibration of " in seen.text
+    assert ("<svg" in seen.text) == ("empty.csv" not in arguments)
+    assert "How to read it" in seen.text
+
+
+def test_hostile_names_are_shown_as_they_are(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    done = inside("report", *PAGES["segments"], "--draws", "19", "--html", str(page), cwd=folder)
+    text = render(page).text
+    assert "&lt;script&gt;document.title='taken'&lt;/script&gt;" in text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in text
+    assert "{{ 7 * 6 }}" in text
+    assert "&amp;amp;" in text
+    assert r"a\x1b[31m\nb" in text
+    # Nor do they steer the terminal.
+    assert r"a\x1b[31m\nb" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(("width", "dark"), [(800, False), (1400, True)])
+def test_a_page_fits_the_window(folder: Path, tmp_path: Path, width: int, dark: bool) -> None:
+    page = tmp_path / "page.html"
+    inside("report", *PAGES["segments"], "--draws", "19", "--html", str(page), cwd=folder)
+    # The page tells its own width: it runs no scripts, so a copy of it does, for this test.
+    told = page.read_text(encoding="utf-8").replace("default-src 'none'", "script-src 'unsafe-inline'")
+    script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
+    page.write_text(told.replace("</body>", script), encoding="utf-8")
+    found = re.search(r"<title>(\d+)</title>", render(page, width=width, dark=dark).text)
+    assert found is not None
+    assert int(found[1]) <= width
+    screenshot(page, tmp_path / "shot.png", width=width, dark=dark)
+    assert (tmp_path / "shot.png").stat().st_size > 10_000
+
+
+def test_the_picture_is_a_picture_and_the_same_every_time(folder: Path, tmp_path: Path) -> None:
+    for arguments in PAGES.values():
+        quick = [] if "--draws" in arguments else ["--draws", "19"]
+        done = inside("report", *arguments, *quick, "--png", str(tmp_path / "sheet.png"), cwd=folder)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    again = ["report", "tiny.csv", "--draws", "19", "--html", "a.html", "--png", "a.png", "--json"]
+    contents = []
+    for _ in range(2):
+        done = inside(*again[:1], str(folder / "tiny.csv"), *again[2:], cwd=tmp_path)
+        contents.append((done.stdout, (tmp_path / "a.html").read_bytes(), (tmp_path / "a.png").read_bytes()))
+    assert contents[0] == contents[1]
+    # With --json, standard output is JSON and nothing else.
+    assert contents[0][0].startswith("{")
+    assert contents[0][0].endswith("}\n")
+
+
+@pytest.mark.parametrize(("option", "name"), [("--html", "page.html"), ("--png", "sheet.png")])
+def test_where_nothing_can_be_written_is_said_before_the_work(folder: Path, option: str, name: str) -> None:
+    done = inside("report", "tiny.csv", option, f"gone/{name}", cwd=folder)
+    assert done.returncode == 2
+    assert one_error_line(done) == f"{option}: there is no directory gone; make it first"
+    done = inside("report", "tiny.csv", option, ".", cwd=folder)
+    assert one_error_line(done) == f"{option}: . is a directory; name a file in it"
