@@ -38,7 +38,9 @@ _LINE_SECONDS = 5.0
 )
 def demo(
     *,
-    seconds: Annotated[float | None, typer.Option(min=1, help="Stop by itself after this time.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Stop by itself so long after events begin to flow.")
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port of pages, REST and /metrics; 8000, or a free one if it is taken."),
@@ -56,9 +58,9 @@ def demo(
     """
     with _directory(keep) as directory, (directory / "monitor.log").open("w", encoding="utf-8") as log:
         configure_logs("info", "console", stream=log)
-        settings = demo_settings(directory, _free_port(settings_port=port))
-        clock = SystemClock()
         console = Console()
+        settings = demo_settings(directory, _usual_port(console) if port is None else port)
+        clock = SystemClock()
         service = Service(settings)
         simulator = demo_simulator(service, settings, clock, speed=speed, seed=seed)
         screen = _Screen(console, directory, simulator, seconds)
@@ -137,14 +139,13 @@ def _directory(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _free_port(settings_port: int | None) -> int:
-    """The port that was asked for; else the usual one, or 0, which takes any, where that is taken."""
-    if settings_port is not None:
-        return settings_port
+def _usual_port(console: Console) -> int:
+    """The usual port, or 0, which takes any, where that is taken."""
     try:
         socket.create_server(("127.0.0.1", _USUAL_PORT)).close()
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
+        console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
         return 0
     return _USUAL_PORT

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
+import structlog
 
 from monitor.clock import Clock
 from monitor.errors import IncompatibleStore, SettingsError
@@ -22,6 +23,8 @@ _BINARY: Final = 1
 """PostgreSQL's own number of its binary format."""
 
 _SECRET_KEYS: Final = ("password", "sslpassword")
+
+_log = structlog.get_logger(__name__)
 
 
 def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
@@ -72,6 +75,11 @@ def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Datab
 
 
 def _check_writable(path: Path) -> None:
+    if not path.parent.exists():
+        # A first start; or a volume that is not mounted, or a path that is misspelt, and all state seems lost.
+        _log.warning(
+            "the store's folder is not there, so it is made, and counting begins anew", folder=str(path.parent)
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

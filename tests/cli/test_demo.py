@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import time
 import urllib.request
 from pathlib import Path
@@ -55,6 +56,21 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
             process.wait()
     # Nothing is left of what was not to be kept.
     assert [path.name for path in tmp_path.iterdir()] == ["output.txt"]
+
+
+def test_a_taken_port_is_said(tmp_path: Path) -> None:
+    try:
+        taken = socket.create_server(("127.0.0.1", 8000))
+    except OSError:
+        taken = None  # by another program: as good
+    try:
+        done = monitor("demo", "--seconds", "1", cwd=tmp_path, timeout=240)
+    finally:
+        if taken is not None:
+            taken.close()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "port 8000 is taken, so a free one is used; --port chooses one" in done.stdout
+    assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stdout)
 
 
 def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:

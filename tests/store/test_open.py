@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import structlog
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
@@ -36,6 +37,18 @@ def test_the_migrations_make_the_tables_that_the_code_uses(store: SqlStore) -> N
     with store._database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, METADATA) == []
+
+
+def test_a_new_folder_is_said(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new/monitor.db"
+    with structlog.testing.capture_logs() as first:
+        SqlStore.open(url).close()
+    with structlog.testing.capture_logs() as second:
+        SqlStore.open(url).close()
+    assert [(each["log_level"], each["folder"]) for each in first if "folder" in each] == [
+        ("warning", str(tmp_path / "new"))
+    ]
+    assert not [each for each in second if "folder" in each]
 
 
 def test_a_store_of_another_grid_is_refused(store_url: str) -> None:
