@@ -129,7 +129,7 @@ def evaluate_classes(
     Parameters
     ----------
     p
-        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 1e-3.
+        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 0.01.
     y
         The class that came true, shape (n,): whole numbers in [0, K), nan where it is not known.
     time_ms

@@ -168,7 +168,7 @@ def read_prediction(raw: bytes | msgspec.Raw, classes: int = 0) -> float | list[
 
 
 def read_probabilities(raw: bytes | msgspec.Raw, classes: int | None = None) -> list[float]:
-    """``p`` as a list: the probabilities of so many classes, or of 2 to 1000, which add up to 1 within 1e-3."""
+    """``p`` as a list: the probabilities of so many classes, or of 2 to 1000, which add up to 1 within 0.01."""
     values = value_of(raw)
     fits = len(values) == classes if classes else _OF_TWO <= len(values) <= MAX_CLASSES
     if not fits:

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError
 from monitor.scores.table import ScoreTable
 
-SUM_TOLERANCE: Final = 1e-3
-"""How far a vector's sum may lie from 1: what float32 and a few printed digits leave."""
+SUM_TOLERANCE: Final = 1e-2
+"""How far a vector's sum may lie from 1: three printed digits of twenty classes leave that much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class ClassTable:
 
     @classmethod
     def from_events(cls, prediction: ArrayLike, outcome: ArrayLike) -> "ClassTable":
-        """The table of predictions and outcomes; rows are divided by their sum, which must be 1 within 1e-3.
+        """The table of predictions and outcomes; rows are divided by their sum, which must be 1 within 0.01.
 
         Parameters
         ----------

@@ -290,7 +290,7 @@ class TestDeadLetters:
             (changed(PREDICTION, model="digits", p=[0.5, 0.5]), Reason.INVALID_PREDICTION, "3 probabilities"),
             (changed(PREDICTION, model="digits", p=[0.5, 0.5, "0"]), Reason.INVALID_PREDICTION, "class 2 is 0"),
             (changed(PREDICTION, model="digits", p=[0.5, 0.5, True]), Reason.INVALID_PREDICTION, "class 2 is True"),
-            (changed(PREDICTION, model="digits", p=[0.5, 0.5, 0.0011]), Reason.INVALID_PREDICTION, "got 1.0011"),
+            (changed(PREDICTION, model="digits", p=[0.5, 0.5, 0.0101]), Reason.INVALID_PREDICTION, "got 1.0101"),
             (changed(PREDICTION, model="digits", p=[0.001] * 1001), Reason.INVALID_PREDICTION, "got 1001"),
             (changed(OUTCOME, model="digits", y=3), Reason.INVALID_OUTCOME, "an integer from 0 to 2, got 3"),
             (changed(OUTCOME, model="digits", y=-1), Reason.INVALID_OUTCOME, "from 0 to 2"),
