@@ -71,14 +71,17 @@ def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
         f"{refuted} of the predictions disagree with what happened\n"
         f"(TCE; a perfectly calibrated model would show about {chance})"
     )
+    axis = ProbabilityAxis.of(cells, found.rate)
+    caption = CAPTION
+    if ((found.rate < axis.lower) | (found.rate > axis.upper)).any():
+        caption += " A bar at the very end of the axis is one that lies beyond it."
     figure = new_figure(HEIGHT)
-    grid = frame(figure, HEIGHT, title, CAPTION, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
+    grid = frame(figure, HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
     main = figure.add_subplot(grid[0, 0])
     sizes = figure.add_subplot(grid[1, 0], sharex=main)
     all_of_them = figure.add_subplot(grid[0, 1])
     for axes in (main, sizes, all_of_them):
         dress(axes)
-    axis = ProbabilityAxis.of(cells, found.rate)
     _draw_violins(main, table, found, axis)
     _draw_sizes(sizes, found)
     _draw_all(all_of_them, cells, axis)

@@ -43,6 +43,33 @@ def _length_below(tree: NDArray[np.float64], rank: int) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _cut_off(
+    excess: float,
+    key: NDArray[np.float64],
+    piece: NDArray[np.int64],
+    size: int,
+    length: NDArray[np.float64],
+    rank: NDArray[np.int64],
+    tree: NDArray[np.float64],
+) -> int:
+    """Take a length off the pieces on top of a heap; how many the heap is left with.
+
+    A piece that the other heap has used up has no length any more, and is dropped here.
+    """
+    while excess > 0.0 and size > 0:
+        top = piece[0]
+        cut = min(length[top], excess)
+        excess -= cut
+        length[top] -= cut
+        _lengthen(tree, rank[top], -cut)
+        if length[top] > 0.0:
+            break
+        pop(key, piece, size)
+        size -= 1
+    return size
+
+
+@njit(cache=True, nogil=True)
 def _dynamic_programme(
     location: NDArray[np.float64],
     weight: NDArray[np.float64],
@@ -71,28 +98,8 @@ def _dynamic_programme(
         n_lowest += 1
         _lengthen(tree, rank[i], length[i])
         if i > 0:
-            excess = gap
-            while excess > 0.0 and n_steepest > 0:
-                piece = steepest[0]
-                cut = min(length[piece], excess)
-                excess -= cut
-                length[piece] -= cut
-                _lengthen(tree, rank[piece], -cut)
-                if length[piece] > 0.0:
-                    break
-                pop(steepest_key, steepest, n_steepest)
-                n_steepest -= 1
-            excess = gap
-            while excess > 0.0 and n_lowest > 0:
-                piece = lowest[0]
-                cut = min(length[piece], excess)
-                excess -= cut
-                length[piece] -= cut
-                _lengthen(tree, rank[piece], -cut)
-                if length[piece] > 0.0:
-                    break
-                pop(lowest_key, lowest, n_lowest)
-                n_lowest -= 1
+            n_steepest = _cut_off(gap, steepest_key, steepest, n_steepest, length, rank, tree)
+            n_lowest = _cut_off(gap, lowest_key, lowest, n_lowest, length, rank, tree)
         prefix += weight[i]
         # V_i rises along the pieces of level below the prefix sum: those of a rank below the next piece's.
         peak[i] = min(1.0, max(-1.0, -1.0 + _length_below(tree, rank[i + 1])))

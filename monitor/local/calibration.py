@@ -222,7 +222,10 @@ def group_calibration_error(
     labels = np.asarray(group)
     if labels.ndim != 1:
         raise InputError(f"group must have one dimension, got shape {labels.shape}")
-    numbers = np.unique(labels, return_inverse=True)[1].astype(np.float64)
+    try:
+        numbers = np.unique(labels, return_inverse=True)[1].astype(np.float64)
+    except TypeError as error:
+        raise InputError(f"group must hold values that can be sorted: {error}; name them by strings") from error
     return _measure(
         prediction,
         outcome,

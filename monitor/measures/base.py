@@ -45,7 +45,7 @@ Unit = Literal["percent", "ratio", "nats", "sigma"]
 LARGEST: Final[Mapping[Unit, float]] = MappingProxyType(
     {"percent": 100.0, "ratio": 1.0, "nats": math.inf, "sigma": math.inf}
 )
-"""The largest value that a measure of a unit can have; the smallest is 0."""
+"""The largest value that a measure of a unit can have, but for its offset; the smallest is 0."""
 
 StandsIn = Literal["windows", "reports", "request"]
 
@@ -122,5 +122,5 @@ class Measure:
 
     @property
     def largest(self) -> float:
-        """The largest value there can be."""
+        """The largest value there can be, but for the offset, which comes on top of it."""
         return LARGEST[self.unit]

@@ -58,6 +58,13 @@ def test_other_bins_and_tests_are_drawn_as_well(bins: Bins, test: Test) -> None:
     assert [bar.get_height() for bar in refuted] == expected.rejected.tolist()
 
 
+def test_a_bar_that_the_axis_does_not_reach_is_said_to_lie_beyond() -> None:
+    """Of log odds no axis reaches 0%, where the share of a column lies in which nothing came true."""
+    assert (tce_bins(TABLES["rare"]()).rate == 0.0).any()
+    assert any("lies beyond it" in each for each in texts(tce_diagram(TABLES["rare"]())))
+    assert not any("lies beyond it" in each for each in texts(tce_diagram(TABLES["tiny"]())))
+
+
 def test_weights_are_refused() -> None:
     with pytest.raises(InputError, match="whole counts"):
         tce_diagram(TABLES["weighted"]())

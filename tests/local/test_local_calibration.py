@@ -212,5 +212,10 @@ def test_a_wrong_value_is_named(options: dict[str, Any], message: str) -> None:
 def test_nothing_is_not_enough() -> None:
     with pytest.raises(NotEnoughData, match="at least 1 event, got 0"):
         local_calibration_error([], [], np.empty((0, 2)))
+
+
+def test_groups_that_cannot_be_told_apart_are_refused() -> None:
     with pytest.raises(InputError, match="group must have one dimension"):
         group_calibration_error([0.5], [1.0], [["a"]])
+    with pytest.raises(InputError, match=r"group must hold values that can be sorted: .*; name them by strings"):
+        group_calibration_error([0.5, 0.5], [1.0, 0.0], np.array(["a", None], object))
