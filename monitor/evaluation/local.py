@@ -11,7 +11,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
-from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
+from monitor.local.features import DEFAULT_DIMENSIONS, LARGEST_FEATURE, feature_table
 from monitor.measures import ece
 from monitor.scores import ScoreTable
 from monitor.scores.table import check
@@ -252,7 +252,11 @@ def _named(features: ArrayLike | Mapping[str, ArrayLike]) -> tuple[tuple[str, ..
     if len(set(shapes.values())) > 1:
         raise InputError(f"features must be equally long, got shapes {shapes}")
     for name, values in each.items():
-        check(values, np.isfinite(values), f"feature {name} must be finite")
+        check(
+            values,
+            np.abs(values) <= LARGEST_FEATURE,
+            f"feature {name} must be finite and up to {LARGEST_FEATURE:g} in size",
+        )
     return tuple(each), np.stack(list(each.values()), axis=-1)
 
 

@@ -63,7 +63,7 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
                 va="center",
                 size=TEXT_SIZE,
                 weight="bold" if member.name else "normal",
-                color=PAPER if value > 0.6 * top else GREY if np.isnan(value) else INK,
+                color=GREY if np.isnan(value) else INK,
             )
     axes.set_yticks(range(len(lines)), [GceMember(*line, *columns[0]).label.rsplit(", ", 2)[0] for line in lines])
     axes.set_xticks(range(len(columns)), [GceMember(*lines[0], *column).label.split(", ", 3)[3] for column in columns])

@@ -15,6 +15,10 @@ DEFAULT_DIMENSIONS: Final = 20
 """Of the principal components of a table's features (paper, section 3.2; 50 for images)."""
 
 
+LARGEST_FEATURE: Final = 1e150
+"""In size: sums of squares of more leave the range of float64. Such a number stands for a missing one."""
+
+
 class FeatureMap(Protocol):
     """Maps features to the space of the kernel; fitted once, and the same for every event from then on."""
 
@@ -139,7 +143,7 @@ def feature_table(features: ArrayLike) -> Floats:
     Raises
     ------
     InputError
-        They are no table of finite numbers; the message names the first that is none.
+        They are no table of numbers up to 1e150 in size; the message names the first that is none.
     """
     try:
         x = np.ascontiguousarray(features, dtype=np.float64)
@@ -147,8 +151,11 @@ def feature_table(features: ArrayLike) -> Floats:
         raise InputError(f"features must be numbers: {error}") from error
     if x.ndim != 2 or x.shape[1] == 0:
         raise InputError(f"features must have the shape (events, features), got {x.shape}")
-    finite = np.isfinite(x)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise InputError(f"features must be finite, got {x[row, column]:g} in row {row}, column {column}")
+    usable = np.abs(x) <= LARGEST_FEATURE
+    if not usable.all():
+        row, column = np.argwhere(~usable)[0]
+        raise InputError(
+            f"features must be finite and up to {LARGEST_FEATURE:g} in size, got {x[row, column]:g} in row {row}, "
+            f"column {column}"
+        )
     return x

@@ -108,14 +108,15 @@ REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
 
 
 def choose_measures(names: Iterable[str]) -> Mapping[str, Measure]:
-    """The measures of these names, in the order of a report.
+    """The measures of these names, or of this one, in the order of a report.
 
     Raises
     ------
     InputError
         There is no measure of a name, or no name at all. Names the nearest, or all there are.
     """
-    wanted = list(names)
+    # A string is an iterable of its letters.
+    wanted = [names] if isinstance(names, str) else list(names)
     if not wanted:
         raise InputError(f"at least one measure must be named; there are {', '.join(MEASURES)}")
     for name in wanted:

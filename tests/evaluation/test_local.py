@@ -132,13 +132,19 @@ def test_a_report_is_json(n: int) -> None:
         ({"features": {}}, "features must name at least one"),
         ({"features": {"a": ["x", "y"]}}, "feature a must be numbers"),
         ({"features": {"a": [1.0, 2.0], "b": [1.0]}}, r"features must be equally long, got shapes .*'b': \(1,\)"),
-        ({"features": {"a": [1.0, float("nan")]}}, "feature a must be finite, got nan at index 1"),
-        ({"features": [[1.0], [float("nan")]]}, "features must be finite, got nan in row 1, column 0"),
+        (
+            {"features": {"a": [1.0, float("nan")]}},
+            "feature a must be finite and up to 1e.150 in size, got nan at index 1",
+        ),
+        (
+            {"features": [[1.0], [float("nan")]]},
+            "features must be finite and up to 1e.150 in size, got nan in row 1, column 0",
+        ),
         ({"features": [[1.0], [2.0], [3.0]]}, "features must be as long as p, got 3 and 2"),
         ({"y": [float("nan"), 3]}, "outcome must be 0 or 1, got 3 at index 1"),
         ({"y": [0]}, r"equally long, got shapes \(2,\) and \(1,\)"),
         ({"y": ["no", "yes"]}, "y must be numbers"),
-        ({"dimensions": 0}, "dimensions must be at least 1"),
+        ({"dimensions": 0}, "dimensions must be a whole number of at least 1"),
         ({"gamma": 0.0}, "gamma must be above 0"),
     ],
 )

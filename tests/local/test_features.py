@@ -55,12 +55,24 @@ def test_a_feature_that_does_not_vary_says_nothing(constant: float) -> None:
         ([1.0, 2.0], r"features must have the shape \(events, features\), got \(2,\)"),
         (np.empty((3, 0)), r"got \(3, 0\)"),
         ([["a"]], "features must be numbers"),
-        ([[1.0, 2.0], [3.0, float("nan")]], "features must be finite, got nan in row 1, column 1"),
+        (
+            [[1.0, 2.0], [3.0, float("nan")]],
+            "features must be finite and up to 1e.150 in size, got nan in row 1, column 1",
+        ),
+        ([[1.0, float("inf")]], "got inf in row 0, column 1"),
+        ([[np.finfo(np.float64).max]], r"got 1\.79769e\+308 in row 0, column 0"),
     ],
 )
 def test_features_that_are_no_table_of_numbers_are_refused(features: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Standardised.fit(features)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Standardised, PrincipalComponents])
+def test_the_largest_features_are_mapped_without_overflow(kind: type[Standardised | PrincipalComponents]) -> None:
+    x = np.sign(drawn() - np.median(drawn(), axis=0)) * 1e150
+    mapped = kind.fit(x).apply(x)
+    np.testing.assert_allclose(np.abs(mapped), np.abs(kind.fit(x / 1e150).apply(x / 1e150)), rtol=1e-6, atol=1e-8)
 
 
 def test_wrong_use_is_named() -> None:
