@@ -19,6 +19,7 @@ from monitor.cli.report_tables import (
     of_segment,
     segment_text,
     segments_sentence,
+    short_texts,
 )
 from monitor.cli.report_text import class_head_lines, head_lines, omitted_lines
 from monitor.cli.tables import interval_text, p_text, share_text, value_text
@@ -245,15 +246,9 @@ def _result(title: str, result: MeasureResult) -> tuple[_Cell, ...]:
     )
 
 
-def _short_result(report: Report, name: str) -> tuple[_Cell, _Cell, _Cell]:
+def _short_result(report: Report, name: str) -> tuple[_Cell, ...]:
     result = report.measures.get(name)
-    if result is None:
-        return _Cell("-"), _Cell("-"), _Cell("-")
-    return (
-        _Cell(value_text(result.value, result.unit)),
-        _Cell(interval_text(result.lower, result.upper, result.unit)),
-        _Cell(value_text(result.null_q95, result.unit)),
-    )
+    return tuple(map(_Cell, ("-", "-", "-") if result is None else short_texts(result)))
 
 
 def _cell(word: Word) -> _Cell:

@@ -7,18 +7,18 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.plain import plain
-from monitor.cli.tables import interval_text, p_text, share_text, value_text
+from monitor.cli.tables import ROOMY, interval_text, p_text, share_text, value_text
 from monitor.cli.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.difference import Difference
-from monitor.evaluation.report import Verdict
+from monitor.evaluation.report import MeasureResult, Verdict
 from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
 
 _UNKNOWN = Word("too little data", "dim")
 _BETTER = Word("better", "green")
 _WORSE = Word("worse", "bold red")
-_ALIKE = Word("no difference seen", "dim")
+_ALIKE = Word("not certain", "dim")
 
 
 def of_segment(segment: SegmentReport) -> Word:
@@ -40,6 +40,16 @@ def of_difference(difference: Difference) -> Word:
     return _BETTER if difference.difference < 0.0 else _WORSE
 
 
+def short_texts(result: MeasureResult) -> tuple[str, str, str]:
+    """A measure, its interval, and what chance gives."""
+    unit = result.unit
+    return (
+        value_text(result.value, unit),
+        interval_text(result.lower, result.upper, unit),
+        value_text(result.null_q95, unit),
+    )
+
+
 def leading_of(segments: Sequence[SegmentReport]) -> str:
     """The measure that a table of segments shows: smCE, or the first there is."""
     names = dict.fromkeys(name for each in segments for name in each.report.measures)
@@ -52,33 +62,27 @@ def segment_text(segment: SegmentReport) -> str:
     return of_segment(segment).value if reason is None else f"{_UNKNOWN.value}: {reason}"
 
 
-def segments_table(segments: Sequence[SegmentReport]) -> Table:
-    """Groups, worst first."""
-    name = leading_of(segments)
+def segments_table(segments: Sequence[SegmentReport], width: int) -> Table:
+    """Groups, worst first, in a terminal of so many characters."""
+    name, roomy = leading_of(segments), width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.title, table.title_justify, table.title_style = "segments, worst first", "left", "bold"
     table.add_column("segment", overflow="fold")
-    for heading in ("n", "prevalence", "mean p", MEASURES[name].title, "95% interval", "chance", "p", "q"):
+    shares = ("prevalence", "mean p") if roomy else ()
+    for heading in ("n", *shares, MEASURES[name].title, "95% interval", *(("chance", "p") if roomy else ()), "q"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for each in segments:
         report = each.report
         result = report.measures.get(name)
+        value, interval, chance = ("-", "-", "-") if result is None else short_texts(result)
         table.add_row(
             plain(report.segment),
             f"{report.n:,}",
-            share_text(report.prevalence),
-            share_text(report.mean_prediction),
-            *(
-                ("-", "-", "-")
-                if result is None
-                else (
-                    value_text(result.value, result.unit),
-                    interval_text(result.lower, result.upper, result.unit),
-                    value_text(result.null_q95, result.unit),
-                )
-            ),
-            p_text(each.p_value),
+            *((share_text(report.prevalence), share_text(report.mean_prediction)) if roomy else ()),
+            value,
+            interval,
+            *((chance, p_text(each.p_value)) if roomy else ()),
             p_text(each.q_value),
             Text(segment_text(each), style=of_segment(each).style),
         )
@@ -106,22 +110,25 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
     )
 
 
-def differences_table(found: Comparison) -> Table:
-    """The measures of two reports, a row each."""
+def differences_table(found: Comparison, width: int) -> Table:
+    """The measures of two reports, a row each, in a terminal of so many characters."""
+    roomy = width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    second = plain(found.second.model)
-    headings = ("measure", plain(found.first.model), second, "difference", "95% interval", "p", f"{second} is")
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if 0 < number < len(headings) - 1 else "left", overflow="fold")
+    first, second = plain(found.first.model), plain(found.second.model)
+    table.add_column("measure", no_wrap=True)
+    for name in (first, second):
+        table.add_column(name, justify="right", overflow="fold")
+    for heading in ("difference", "95% interval", "p") if roomy else ("95% of difference",):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column(f"{second} is", overflow="fold")
     for name, each in found.differences.items():
         verdict = of_difference(each)
+        interval = interval_text(each.lower, each.upper, each.unit)
         table.add_row(
             MEASURES[name].title,
             value_text(each.first, each.unit),
             value_text(each.second, each.unit),
-            value_text(each.difference, each.unit),
-            interval_text(each.lower, each.upper, each.unit),
-            p_text(each.p_value),
+            *((value_text(each.difference, each.unit), interval, p_text(each.p_value)) if roomy else (interval,)),
             Text(verdict.value, style=verdict.style),
         )
     return table

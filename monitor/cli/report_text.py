@@ -95,11 +95,11 @@ def _print_one(console: Console, found: FileReport) -> None:
     if whole.insufficient is not None:
         console.print(Text(f"no measures: {whole.insufficient}"))
     else:
-        console.print(measures_table(whole))
+        console.print(measures_table(whole, console.width))
     for line in omitted_lines(whole):
         console.print(Text(line, style="dim"))
     if found.segments:
-        console.print(segments_table(found.segments))
+        console.print(segments_table(found.segments, console.width))
         console.print(Text(segments_sentence(found.segments)))
 
 
@@ -111,7 +111,7 @@ def _print_comparison(console: Console, found: Comparison) -> None:
             console.print(Text(f"no measures: {report.insufficient}"))
         _print_verdict(console, report)
     if found.differences:
-        console.print(differences_table(found))
+        console.print(differences_table(found, console.width))
 
 
 def _print_many(console: Console, found: ClassReport, names: tuple[str, ...]) -> None:
@@ -122,10 +122,10 @@ def _print_many(console: Console, found: ClassReport, names: tuple[str, ...]) ->
     vectors = [(CLASS_MEASURES[name].title, each) for name, each in found.measures.items()]
     means = [(f"{MEASURES[name].title}, class-wise", each) for name, each in found.classwise.items()]
     console.print(Text("whole vectors, and means over the classes", style="bold"))
-    console.print(results_table([*vectors, *means]))
+    console.print(results_table([*vectors, *means], console.width))
     console.print(Text("the most probable class", style="bold"))
     _print_verdict(console, found.top_label)
-    console.print(measures_table(found.top_label))
+    console.print(measures_table(found.top_label, console.width))
     for line in omitted_lines(found):
         console.print(Text(line, style="dim"))
     if found.each_class:

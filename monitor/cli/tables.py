@@ -15,6 +15,9 @@ from monitor.measures import MEASURES
 SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with a row a report."""
 
+ROOMY: Final = 112
+"""Characters from which on a table shows everything there is; a narrower one shows what matters most."""
+
 _SHARES: Final = 92
 _LEVELS: Final = 106
 _EVERYTHING: Final = 136
@@ -44,25 +47,29 @@ def time_text(milliseconds: int | None) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def measures_table(report: Report) -> Table:
-    """All measures of one report, a row each."""
-    return results_table((MEASURES[name].title, result) for name, result in report.measures.items())
+def measures_table(report: Report, width: int) -> Table:
+    """All measures of one report, a row each, in a terminal of so many characters."""
+    return results_table(((MEASURES[name].title, result) for name, result in report.measures.items()), width)
 
 
-def results_table(results: Iterable[tuple[str, MeasureResult]]) -> Table:
-    """Measures with their titles, a row each."""
+def results_table(results: Iterable[tuple[str, MeasureResult]], width: int) -> Table:
+    """Measures with their titles, a row each, in a terminal of so many characters."""
+    roomy = width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("measure", "value", "95% interval", "if calibrated", "95% of those below", "p", "verdict"):
+    levels = ("if calibrated", "95% of those below", "p") if roomy else ("chance",)
+    for name in ("measure", "value", "95% interval", *levels, "verdict"):
         table.add_column(name, justify="left" if name in {"measure", "verdict"} else "right", no_wrap=True)
+    if not roomy:
+        table.caption = "chance: what a perfectly calibrated model stays below in 95% of cases"
+        table.caption_justify = "left"
     for title, result in results:
         verdict = of_measure(result)
+        mean, point = value_text(result.null_mean, result.unit), value_text(result.null_q95, result.unit)
         table.add_row(
             title,
             value_text(result.value, result.unit),
             interval_text(result.lower, result.upper, result.unit),
-            value_text(result.null_mean, result.unit),
-            value_text(result.null_q95, result.unit),
-            p_text(result.p_value),
+            *((mean, point, p_text(result.p_value)) if roomy else (point,)),
             Text(verdict.value, style=verdict.style),
         )
     return table

@@ -1,0 +1,107 @@
+"""Tables of segments and of two files: their words, and that they fit a terminal."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+from rich.table import Table
+from scipy.special import expit
+
+from monitor.cli.report_tables import (
+    comparison_sentence,
+    differences_table,
+    of_segment,
+    segment_text,
+    segments_sentence,
+    segments_table,
+)
+from monitor.cli.tables import measures_table
+from monitor.evaluation.compare import Comparison, compare_tables
+from monitor.evaluation.files import FileReport, report_table
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
+from monitor.evaluation.segments import SegmentReport
+from monitor.sources.tables import EventTable, SegmentColumn
+
+
+@pytest.fixture(scope="module")
+def tables() -> tuple[EventTable, EventTable]:
+    rng = np.random.default_rng(1)
+    z = rng.normal(0.0, 1.2, 3000)
+    y = (rng.random(3000) < expit(z)).astype(np.int8)
+    column = SegmentColumn(np.repeat(np.arange(3, dtype=np.int32), [1500, 1480, 20]), ("eu", "us", "tiny"))
+    overconfident = np.where(column.codes == 1, expit(2.5 * z), expit(z))
+    return EventTable(expit(z), y), EventTable(overconfident, y, segments={"region": column})
+
+
+@pytest.fixture(scope="module")
+def found(tables: tuple[EventTable, EventTable]) -> FileReport:
+    return report_table(tables[1], model="m", draws=99, seed=0)
+
+
+@pytest.fixture(scope="module")
+def compared(tables: tuple[EventTable, EventTable]) -> Comparison:
+    return compare_tables(*tables, names=("old", "new"), draws=99, seed=0)
+
+
+def printed(table: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width).print(table)
+    return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: Comparison, width: int) -> None:
+    for table in (
+        measures_table(found.whole, width),
+        segments_table(found.segments, width),
+        differences_table(compared, width),
+    ):
+        lines = printed(table, width)
+        assert max(map(len, lines)) <= width
+        assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
+    assert len(printed(differences_table(compared, width), width)) == len(compared.differences) + 2
+
+
+def test_a_roomy_terminal_has_more(found: FileReport) -> None:
+    assert "if calibrated" in printed(measures_table(found.whole, 140), 140)[0]
+    assert "if calibrated" not in printed(measures_table(found.whole, 80), 80)[0]
+
+
+def test_sentences_say_which_segments_are_real(found: FileReport) -> None:
+    assert segments_sentence(found.segments) == (
+        "1 of 2 segments is miscalibrated (q <= 0.05: at most one in twenty of those named so is by chance): "
+        "region=us. 1 holds too little data to be judged."
+    )
+    calm = [each for each in found.segments if each.report.segment == "region=eu"]
+    assert segments_sentence(calm) == (
+        "No segment is miscalibrated beyond what looking at 1 of them gives by chance (q > 0.05)."
+    )
+    small = [each for each in found.segments if each.report.segment == "region=tiny"]
+    assert segments_sentence(small) == "None of 1 segments holds enough outcomes to be judged."
+    assert segment_text(small[0]) == "too little data: only 20 of at least 100 predictions have an outcome"
+
+
+def test_what_is_certain_and_small_is_no_fault_of_shape() -> None:
+    def segment(verdict: Verdict, q: float) -> SegmentReport:
+        measures = {"smce": MeasureResult(0.01, "ratio", null_q95=0.005)}
+        diagnosis = Diagnosis(verdict, "", p_value=q)
+        report = Report("m", "1", "s=a", "all", None, None, 9, 4, 9, 0.5, 0.5, measures, diagnosis=diagnosis)
+        return SegmentReport(report, q, q)
+
+    assert of_segment(segment(Verdict.SHAPE, 0.01)).value == "shape miscalibration"
+    assert of_segment(segment(Verdict.CALIBRATED, 0.03)).value == "beyond chance"
+    assert of_segment(segment(Verdict.SHAPE, 0.2)).value == "within chance"
+
+
+def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], compared: Comparison) -> None:
+    said = comparison_sentence(compared)
+    assert said.startswith("old is better calibrated than new: smCE is lower by 0.0")
+    turned = comparison_sentence(compare_tables(*tables[::-1], names=("new", "old"), draws=99, seed=0))
+    assert turned.startswith("old is better calibrated than new: smCE is lower by 0.0")
+    bare = comparison_sentence(compare_tables(*tables, names=("old", "new"), draws=0))
+    assert bare.endswith("how certain that is was not asked for.")
+    empty = EventTable(np.zeros(0), np.zeros(0, np.int8))
+    assert comparison_sentence(compare_tables(empty, empty)) == (
+        "The two cannot be compared: there is too little data."
+    )
