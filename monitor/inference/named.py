@@ -49,6 +49,11 @@ class NamedMeasure(Protocol):
         ...
 
     @property
+    def witness(self) -> Callable[[ScoreTable], NDArray[np.float64]] | None:
+        """The functional, (m,), that attains the semi-norm of the table's residuals, if it is known."""
+        ...
+
+    @property
     def offset(self) -> Callable[[ScoreTable], float] | None:
         """What the measure adds to its semi-norm, from the predictions alone."""
         ...
@@ -66,6 +71,11 @@ class NamedMeasure(Protocol):
     @property
     def losses(self) -> Callable[[ScoreTable], NDArray[np.float64]] | None:
         """Loss of a positive and of a negative of each row, (2, m), if the measure is their mean."""
+        ...
+
+    @property
+    def ends(self) -> Callable[[ScoreTable], tuple[float, float]] | None:
+        """The ends of its interval, if they are known without resampling."""
         ...
 
     @property

@@ -138,11 +138,13 @@ def laws_of(
     """Each measure of drawn outcomes that come true at a rate (m,): by name, (draws,), or of ``max_draws`` of them."""
     parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
     drawn = 0
+    expected = table.counts * table.score
     for positives in outcomes(rng, table, rate, draws):
+        residual = positives - expected
         for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
-                parts[measure.name].append(of_outcomes(table, measure, positives[:left]))
+                parts[measure.name].append(of_outcomes(table, measure, positives[:left], residual[:left]))
             work.advance(len(positives))
         drawn += len(positives)
         if all(measure.max_draws <= drawn for measure in measures):
@@ -151,11 +153,21 @@ def laws_of(
     return {name: np.concatenate(each) for name, each in parts.items()}
 
 
-def of_outcomes(table: ScoreTable, measure: NamedMeasure, positives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,)."""
+def of_outcomes(
+    table: ScoreTable,
+    measure: NamedMeasure,
+    positives: NDArray[np.float64],
+    residual: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,).
+
+    ``residual``: what they leave of the predictions, (draws, m), where that is known already.
+    """
     if measure.norms is not None:
         offset = 0.0 if measure.offset is None else measure.offset(table)
-        return measure.norms(table, positives - table.counts * table.score) + offset
+        if residual is None:
+            residual = positives - table.counts * table.score
+        return measure.norms(table, residual) + offset
     if measure.draws is not None:
         return measure.draws(table, positives)
     return np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])

@@ -157,6 +157,21 @@ def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Itera
     number itself tells too little of how much it varies, and none at all would say that it does not. (Without them,
     intervals of 500 events with 1% of positives cover .90 instead of .94.) Weights vary as as many equal ones would.
     """
+    weighed = _weighed(table)
+    for size in _chunks(draws):
+        moved = np.zeros((size, table.rows))
+        for mean, scale in weighed:
+            add_poisson_deviations(rng, mean, scale, moved)
+        yield moved
+
+
+def deviation_variance(table: ScoreTable) -> NDArray[np.float64]:
+    """The variance of :func:`deviations`, exactly: (m,). Rows vary independently."""
+    return np.asarray(sum(mean * scale**2 for mean, scale in _weighed(table)), np.float64)
+
+
+def _weighed(table: ScoreTable) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Of the positives and of the negatives of each row: the mean of a Poisson law, and what one of its events adds."""
     counts = table.counts
     weighed = []
     for held, squares, residual, usual, certain in (
@@ -173,11 +188,7 @@ def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Itera
         )
         mean = np.divide(held + added * typical, weight, out=np.zeros(table.rows), where=weight > 0.0)
         weighed.append((mean, weight * each))
-    for size in _chunks(draws):
-        moved = np.zeros((size, table.rows))
-        for mean, scale in weighed:
-            add_poisson_deviations(rng, mean, scale, moved)
-        yield moved
+    return weighed
 
 
 def percent_point_95(draws: NDArray[np.float64]) -> float:

@@ -15,6 +15,10 @@ Norms = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 """(table, residual (draws, m)) -> a semi-norm of each row of residuals, shape (draws,). Of the table it may use the
 predictions (score, counts, total), and never the outcomes."""
 
+Witness = Callable[[ScoreTable], NDArray[np.float64]]
+"""(table) -> the linear functional f, shape (m,), that attains the semi-norm N of the table's residuals r:
+f @ r = N(r), and f @ h <= N(h) for all h. It is N's subgradient at r; of smCE, the witness over n."""
+
 Draws = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 """(table, positives (draws, m)) -> the measure of each draw of outcomes for the table's predictions, shape (draws,)."""
 
@@ -75,8 +79,11 @@ class Measure:
         may have others, and the number is an estimate, which the value keeps to nearly always.
     norms
         Where the measure, less its ``offset``, is a semi-norm of the residuals: that of many residuals at once, to the
-        bit. Its interval follows from it. (A measure with neither ``norms`` nor ``envelope`` nor ``losses`` has an
-        interval of its mean in windows of this size.)
+        bit. Its interval follows from it. (A measure with none of ``norms``, ``envelope``, ``losses`` and ``ends`` has
+        an interval of its mean in windows of this size.)
+    witness
+        Of a measure with ``norms``: the functional that attains it. The interval of a model that is clearly off is
+        shorter where it is known.
     offset
         What the measure adds to ``norms``, from the predictions alone: the mean width of bins, say. Nothing if left
         out.
@@ -88,6 +95,8 @@ class Measure:
         What the interval of a measure without ``norms`` follows from, if there are semi-norms to enclose it.
     losses
         Where the measure is the mean of a loss over the events: the loss. Its interval follows from it.
+    ends
+        (table) -> lower and upper end of its 95% interval, where they are known without resampling.
     max_draws
         Resamples that are enough where each is slow; fewer are drawn where fewer are asked for.
     drawn_rows
@@ -110,10 +119,12 @@ class Measure:
     error_bound: Callable[[ScoreTable, float], float]
     error_bound_is_certain: bool = True
     norms: Norms | None = None
+    witness: Witness | None = None
     offset: Callable[[ScoreTable], float] | None = None
     draws: Draws | None = None
     envelope: Envelope | None = None
     losses: Losses | None = None
+    ends: Callable[[ScoreTable], tuple[float, float]] | None = None
     max_draws: int = 999
     drawn_rows: int | None = None
     needs_whole_counts: bool = False

@@ -68,6 +68,7 @@ MEASURE = Measure(
     value=binned_ece_width,
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
+    witness=_ERROR.witness,
     offset=mean_width,
     stands_in="reports",
     rank=73,

@@ -140,6 +140,24 @@ class BinnedError:
         """It as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
         return binned_norms(table, residual, first_rows(table, self.bins, DEFAULT_N_BINS), self.norm)
 
+    def witness(self, table: ScoreTable) -> Floats:
+        """The functional that attains it, (m,): constant in each bin."""
+        first = first_rows(table, self.bins, DEFAULT_N_BINS)
+        starts = first[:-1][np.diff(first) > 0]
+        binned = np.add.reduceat(table.residual, starts)
+        count = np.add.reduceat(table.counts, starts)
+        mean = np.divide(binned, count, out=np.zeros(binned.size), where=count > 0.0)
+        if self.norm == 1:
+            of_bins = np.sign(binned) / table.total
+        elif self.norm == 2:
+            size = float(np.sqrt((binned @ mean) / table.total))
+            of_bins = mean / (size * table.total) if size > 0.0 else np.zeros(mean.size)
+        else:
+            worst = int(np.abs(mean).argmax())
+            of_bins = np.zeros(mean.size)
+            of_bins[worst] = np.sign(mean[worst]) / count[worst]
+        return np.repeat(of_bins, np.diff(np.append(starts, table.rows)))
+
     def error_bound(self, table: ScoreTable, value: float) -> float:
         """How far that of the raw predictions can lie from that of the table."""
         return binned_error_bound(table, value, self.bins, DEFAULT_N_BINS, self.norm)

@@ -69,6 +69,13 @@ def ecce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(np.abs(np.cumsum(residual, axis=1)).max(axis=1) / table.total)
 
 
+def ecce_functional(table: ScoreTable) -> NDArray[np.float64]:
+    """The functional that attains ECCE-MAD, (m,): the sign of the largest difference, on all predictions up to it."""
+    cumulative = np.cumsum(table.residual)
+    worst = int(np.abs(cumulative).argmax())
+    return np.where(np.arange(table.rows) <= worst, np.sign(cumulative[worst]) / table.total, 0.0)
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the ECCE-MAD of the raw predictions can lie from that of the table.
 
@@ -92,6 +99,7 @@ MEASURE = Measure(
     value=ecce,
     error_bound=error_bound,
     norms=ecce_norms,
+    witness=ecce_functional,
     stands_in="reports",
     rank=67,
 )

@@ -76,5 +76,6 @@ MEASURE = Measure(
     value=ece,
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
+    witness=_ERROR.witness,
     rank=60,
 )

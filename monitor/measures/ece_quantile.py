@@ -59,6 +59,7 @@ MEASURE = Measure(
     value=ece_quantile,
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
+    witness=_ERROR.witness,
     stands_in="reports",
     rank=70,
 )

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from monitor.errors import NotEnoughData
-from monitor.kernels.laplace import laplace_quadratic_form, laplace_quadratic_forms
+from monitor.kernels.laplace import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
@@ -80,6 +80,18 @@ def kce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.fl
     return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(table.score, residual, 1.0))) / table.total)
 
 
+def kce_functional(table: ScoreTable) -> NDArray[np.float64]:
+    """The functional that attains kCE, (m,): the residuals' potential, in the ball of the kernel's Hilbert space."""
+    return potential_functional(table, table.score)
+
+
+def potential_functional(table: ScoreTable, location: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The functional that attains kCE over locations (m,), bandwidth 1; shape (m,)."""
+    potential = np.asarray(laplace_potential(location, table.residual, 1.0))
+    size = math.sqrt(max(0.0, float(potential @ table.residual)))
+    return potential / (size * table.total) if size > 0.0 else np.zeros(table.rows)
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the kCE of the raw predictions can lie from that of the table."""
     return displaced_kce_bound(table, value, residual_displacement(table))
@@ -142,5 +154,6 @@ MEASURE = Measure(
     value=kce,
     error_bound=error_bound,
     norms=kce_norms,
+    witness=kce_functional,
     rank=20,
 )

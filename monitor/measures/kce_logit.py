@@ -7,7 +7,7 @@ from scipy.special import logit
 from monitor.kernels.laplace import laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.displacement import logit_displacement
-from monitor.measures.kce import displaced_kce_bound, kce
+from monitor.measures.kce import displaced_kce_bound, kce, kernel_location, potential_functional
 from monitor.scores import ScoreTable
 
 
@@ -57,6 +57,11 @@ def kce_logit_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray
     return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
 
 
+def kce_logit_functional(table: ScoreTable) -> NDArray[np.float64]:
+    """The functional that attains it, (m,)."""
+    return potential_functional(table, kernel_location(table, "logit"))
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far that of the raw predictions can lie from that of the table: as kCE's, but in logits.
 
@@ -74,6 +79,7 @@ MEASURE = Measure(
     value=kce_logit,
     error_bound=error_bound,
     norms=kce_logit_norms,
+    witness=kce_logit_functional,
     stands_in="reports",
     rank=65,
 )

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
+from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
@@ -64,6 +64,11 @@ def rintce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np
     return np.asarray(shifted_bins_means(table.score, residual, DEFAULT_WIDTH)) / table.total
 
 
+def rintce_functional(table: ScoreTable) -> NDArray[np.float64]:
+    """The functional that attains RintCE, (m,): the mean sign of the bins that hold a prediction."""
+    return np.asarray(shifted_bins_signs(table.score, table.residual, DEFAULT_WIDTH)) / table.total
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     r"""How far the RintCE of the raw predictions can lie from that of the table: :math:`2 E[|r| d] / e`.
 
@@ -82,6 +87,7 @@ MEASURE = Measure(
     value=rintce,
     error_bound=error_bound,
     norms=rintce_norms,
+    witness=rintce_functional,
     stands_in="reports",
     rank=66,
 )

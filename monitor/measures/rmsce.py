@@ -57,6 +57,7 @@ MEASURE = Measure(
     value=rmsce,
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
+    witness=_ERROR.witness,
     stands_in="reports",
     rank=71,
 )

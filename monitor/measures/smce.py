@@ -80,6 +80,11 @@ def smce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(lipschitz_suprema(table.score, residual)) / table.total
 
 
+def smce_functional(table: ScoreTable) -> NDArray[np.float64]:
+    """The witness as the functional that attains smCE, (m,)."""
+    return smce_witness(table) / table.total
+
+
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the smCE of the raw predictions can lie from that of the table: E[|r| d], because f is 1-Lipschitz."""
     del value  # the bound holds whatever it is
@@ -94,5 +99,6 @@ MEASURE = Measure(
     value=smce,
     error_bound=error_bound,
     norms=smce_norms,
+    witness=smce_functional,
     rank=30,
 )

@@ -26,10 +26,12 @@ class OwnMeasure:
     value: Callable[[ScoreTable], float]
     largest: float = 1.0
     norms: None = None
+    witness: None = None
     offset: None = None
     draws: None = None
     envelope: None = None
     losses: None = None
+    ends: None = None
     max_draws: int = 999
     drawn_rows: None = None
 

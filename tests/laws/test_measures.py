@@ -242,6 +242,26 @@ def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Flo
     assert moved <= (value + by) * (1.0 + 1e-12) + 1e-12
 
 
+@pytest.mark.parametrize(
+    "measure",
+    [measure for measure in MEASURES.values() if measure.witness is not None],
+    ids=lambda measure: measure.name,
+)
+@given(data=events(), seed=st.integers(0, 99))
+def test_a_witness_attains_the_norm_and_is_never_above_it(
+    measure: Measure, data: tuple[Floats, Floats], seed: int
+) -> None:
+    norms, witness = measure.norms, measure.witness
+    assert norms is not None
+    assert witness is not None
+    table = ScoreTable.from_events(*data)
+    others = np.random.default_rng(seed).normal(size=(20, table.rows))
+    f = witness(table)
+    assert f.shape == (table.rows,)
+    assert f @ table.residual == pytest.approx(float(norms(table, table.residual[None])[0]), rel=1e-9, abs=1e-9)
+    assert (others @ f <= norms(table, others) * (1.0 + 1e-9) + 1e-9).all()
+
+
 @every_measure
 @settings(deadline=None)
 @given(data=events(), on_grid=st.booleans(), seed=st.integers(0, 99), empty=st.booleans())

@@ -69,5 +69,7 @@ SCENARIOS: Final = (
     Scenario("rare", mean=-5.0, spread=1.0),
     Scenario("shifted", offset=0.5),
     Scenario("slope 1.5", slope=1.5),
+    Scenario("rare shifted", mean=-5.0, spread=1.0, offset=0.5),
+    Scenario("rare slope 1.5", mean=-5.0, spread=1.0, slope=1.5),
 )
 """The first two are calibrated: half of the events come true, and 1% of them."""

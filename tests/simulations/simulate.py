@@ -93,7 +93,24 @@ def truths(
         if measure.offset is not None:
             # What comes from the predictions alone is that of the sample's own.
             result[name] += measure.offset(table) - measure.offset(law)
+    # The largest gap is that of bins that hold events.
+    bins = np.unique(np.minimum(table.score[table.counts > 0.0] * 10.0, 9.0).astype(int))
+    held = np.isin(np.minimum(law.score * 10.0, 9.0).astype(int), bins)
+    result["mce"] = REPORT_MEASURES["mce"].value(_part(law, held))
     return result
+
+
+def _part(table: ScoreTable, rows: NDArray[np.bool_]) -> ScoreTable:
+    """Some rows of a table without weights."""
+    return ScoreTable(
+        score=table.score[rows],
+        positives=table.positives[rows],
+        negatives=table.negatives[rows],
+        positive_sum=table.positive_sum[rows],
+        negative_sum=table.negative_sum[rows],
+        lower=table.lower[rows],
+        upper=table.upper[rows],
+    )
 
 
 def simulate(setting: Setting) -> Mapping[str, Outcome]:

@@ -11,9 +11,9 @@ pytestmark = pytest.mark.simulation
 REPEATS = 80
 DRAWS = 39
 CASES: list[tuple[Scenario, Form]] = [
-    *((scenario, "raw") for scenario in SCENARIOS),
+    *((scenario, "raw") for scenario in SCENARIOS[:4]),
     (SCENARIOS[0], "grid"),
-    *((scenario, "weighted") for scenario in SCENARIOS[::3]),
+    *((scenario, "weighted") for scenario in SCENARIOS[:4:3]),
 ]
 
 
