@@ -4,7 +4,7 @@ from monitor.inference.combined import CalibrationTest, calibration_test
 from monitor.inference.concentration import deviation_probability, deviation_radius
 from monitor.inference.cox import Cox, fit_cox
 from monitor.inference.interval import Interval, interval, intervals
-from monitor.inference.kce_test import KceMoments, kce_gamma_p_value, kce_null_moments
+from monitor.inference.kce_test import KceMoments, kce_null_moments, kce_p_value
 from monitor.inference.named import NamedMeasure
 from monitor.inference.null_level import NullLevel, null_level
 from monitor.inference.prevalence import PriorShift, prior_shift, shifted
@@ -27,8 +27,8 @@ __all__ = [
     "fit_cox",
     "interval",
     "intervals",
-    "kce_gamma_p_value",
     "kce_null_moments",
+    "kce_p_value",
     "null_level",
     "prior_shift",
     "shifted",

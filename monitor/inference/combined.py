@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import gamma
 
 from monitor.inference.cox import Cox, fit_cox, logits
-from monitor.inference.kce_test import kce_gamma_p_value
+from monitor.inference.kce_test import kce_p_value, pearson_p_value
 from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
-from monitor.kernels.laplace import laplace_quadratic_form
+from monitor.kernels.laplace import laplace_cubic_form, laplace_quadratic_form
 from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
 from monitor.scores import ScoreTable
 from monitor.scores.merging import merge_rows
@@ -102,18 +102,19 @@ def cauchy_combination(p_values: list[float]) -> float:
 def kernel_p_value(table: ScoreTable) -> float:
     r"""P-value of the kernel calibration error on logits, with no resampling.
 
-    That of :func:`~monitor.inference.kce_test.kce_gamma_p_value`. Of weights, of whose single events nothing is known,
-    rows count as normal: the quadratic form of their residuals, of variances v, has the mean :math:`\sum v_i` and the
-    variance :math:`2 \sum_{ij} v_i v_j k_{ij}^2`.
+    That of :func:`~monitor.inference.kce_test.kce_p_value`. Of weights, of whose single events nothing is known, rows
+    count as normal: the quadratic form of their residuals, of variances v, has the mean :math:`\sum v_i`, the variance
+    :math:`2 \sum_{ij} v_i v_j k_{ij}^2` and the third cumulant :math:`8 \sum_{ijl} v_i v_j v_l k_{ij} k_{jl} k_{il}`.
     """
     if not table.weighted:
-        return kce_gamma_p_value(table, scale="logit")
+        return kce_p_value(table, scale="logit")
     location = logits(table.score)
     variance = (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
-    return gamma_p_value(
+    return pearson_p_value(
         float(laplace_quadratic_form(location, table.residual, 1.0)),
         float(variance.sum()),
         2.0 * float(laplace_quadratic_form(location, variance, 0.5)),
+        8.0 * float(laplace_cubic_form(location, variance, 1.0)),
     )
 
 

@@ -128,7 +128,7 @@ class KceJackknife:
         The estimate U: ``kce(table, unbiased=True)``.
     standard_error
         Its jackknife standard error. Where the model is calibrated U is degenerate, and the error too large: for a test
-        see ``monitor.inference.kce_gamma_p_value``.
+        see ``monitor.inference.kce_p_value``.
     without_positive, without_negative
         float64, shape (m,): U without one of the row's positives, or one of its negatives; nan where there is none.
     """

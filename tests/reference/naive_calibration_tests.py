@@ -17,14 +17,53 @@ def kernel_matrix(p: Floats) -> Floats:
 
 
 def kernel_p_value_by_matrices(p: Floats, y: Floats) -> float:
-    """Mean and variance of the quadratic form of independent residuals, a Bernoulli law's fourth moment with them."""
-    kernel, r, v = kernel_matrix(p), y - p, p * (1.0 - p)
-    mean = float(np.trace(kernel @ np.diag(v)))
-    variance = 0.0
-    for i in range(p.size):
-        variance += v[i] * ((1.0 - p[i]) ** 3 + p[i] ** 3) - v[i] ** 2
-        variance += sum(2.0 * v[i] * v[j] * kernel[i, j] ** 2 for j in range(p.size) if j != i)
-    return float(gamma.sf(float(r @ kernel @ r), mean**2 / variance, scale=variance / mean))
+    """The Pearson III law of the first three cumulants of the quadratic form of independent residuals."""
+    kernel, r = kernel_matrix(p), y - p
+    mean = float(np.trace(kernel @ np.diag(p * (1.0 - p))))
+    variance, third = variance_by_loops(p, kernel), third_cumulant_by_loops(p, kernel)
+    skewness = third / variance**1.5
+    # A Gamma law of shape 4 / skewness^2, scaled and moved so that the mean and the variance are right.
+    shape = 4.0 / skewness**2
+    return float(
+        gamma.sf(float(r @ kernel @ r), shape, loc=mean - 2.0 * variance**0.5 / skewness, scale=third / variance / 2.0)
+    )
+
+
+def moments_of_residual(p: float) -> dict[int, float]:
+    """E[(y - p)^k] for k up to 6, y = 1 with probability p."""
+    return {k: p * (1.0 - p) ** k + (1.0 - p) * (-p) ** k for k in range(7)}
+
+
+def variance_by_loops(p: Sequence[float] | Floats, kernel: Floats) -> float:
+    """Of sum_ij k_ij r_i r_j."""
+    moments = [moments_of_residual(each) for each in p]
+    total = 0.0
+    for i, a in enumerate(moments):
+        total += a[4] - a[2] ** 2
+        total += sum(2.0 * kernel[i, j] ** 2 * a[2] * b[2] for j, b in enumerate(moments) if j != i)
+    return total
+
+
+def third_cumulant_by_loops(p: Sequence[float] | Floats, kernel: Floats) -> float:
+    """Of sum_ij k_ij r_i r_j: the mean of its cube, over all six indices, about its mean.
+
+    Every index that stands alone among the six makes a term 0, so the six share at most three.
+    """
+    moments = [moments_of_residual(each) for each in p]
+    total = 0.0
+    for i, a in enumerate(moments):
+        # d_i = r_i^2 - v_i, cubed.
+        total += a[6] - 3.0 * a[4] * a[2] + 2.0 * a[2] ** 3
+        for j, b in enumerate(moments):
+            if j == i:
+                continue
+            k = kernel[i, j]
+            # Two of the diagonal with one pair, one with two pairs alike, three pairs alike.
+            total += 6.0 * k * a[3] * b[3] + 12.0 * k**2 * (a[4] - a[2] ** 2) * b[2] + 4.0 * k**3 * a[3] * b[3]
+            for h, c in enumerate(moments):
+                if h not in (i, j):
+                    total += 8.0 * a[2] * b[2] * c[2] * k * kernel[j, h] * kernel[i, h]
+    return total
 
 
 def projected_p_value_by_matrices(p: Floats, q: Floats, y: Floats, w: Floats) -> float:
