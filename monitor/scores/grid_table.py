@@ -22,6 +22,9 @@ COLUMNS: Final = 6
 
 _MAGIC: Final = b"CGT"
 
+_LEAST: Final = 0.25 / grid.UNITS
+"""The middle of the predictions above 0 that round to no unit at all."""
+
 _FEW_ROWS: Final = 8192
 """Rows up to which sorting them is faster than adding them up on the whole grid."""
 
@@ -171,8 +174,14 @@ class GridTable:
         above = values[:, POSITIVE_SUM] + values[:, NEGATIVE_SUM]
         lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
         # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is held inside it, below the
-        # upper edge, which belongs to the next cell.
-        score = np.clip(anchor + above / (counts * grid.UNITS), lower, np.nextafter(upper, lower))
+        # upper edge, which belongs to the next cell. Of what rounds to 0 or 1 and is neither, nothing is known but that
+        # it lies within half a unit: not at the float next to it, where log losses are infinite but for the name.
+        wide = lower < upper
+        score = np.clip(
+            anchor + above / (counts * grid.UNITS),
+            np.where(wide, np.maximum(lower, _LEAST), lower),
+            np.where(wide, np.minimum(np.nextafter(upper, lower), 1.0 - _LEAST), upper),
+        )
         return ScoreTable(
             score=score,
             positives=positives,

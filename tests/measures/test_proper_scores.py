@@ -70,14 +70,17 @@ def test_what_was_said_to_be_impossible_has_an_infinite_log_loss() -> None:
     assert corp_decomposition(ScoreTable.from_events([0.0, 0.5], [1, 0]), "log_loss").miscalibration == math.inf
 
 
-def test_a_window_does_not_take_the_nearly_impossible_for_impossible() -> None:
-    """Predictions next to 0 lie in a cell that begins at the smallest float, and are 0 in whole units."""
-    p, y = np.array([1e-300, 1e-300, 0.3]), np.array([1, 0, 0])
-    window = GridTable.from_events(p, y).to_scores()
-    raw = log_loss(ScoreTable.from_events(p, y))
+@pytest.mark.parametrize("p", [1e-13, 4e-13, 1e-300, 1.0 - 1e-13, np.nextafter(1.0, 0.0)])
+def test_a_window_takes_what_rounds_to_0_or_1_for_neither_impossible_nor_the_least_there_is(p: float) -> None:
+    """Such predictions are 0 or 1 in whole units, and all that a window knows is that they lie within half of one."""
+    y = np.array([p < 0.5, p > 0.5, 0], np.int64)
+    prediction = np.array([p, p, 0.3])
+    window, raw = GridTable.from_events(prediction, y).to_scores(), log_loss(ScoreTable.from_events(prediction, y))
     value = log_loss(window)
-    assert raw <= value < math.inf
-    assert value - raw <= MEASURES["log_loss"].error_bound(window, value) < math.inf
+    assert 25.0 < 3.0 * value < 35.0
+    assert abs(value - raw) <= MEASURES["log_loss"].error_bound(window, value) < math.inf
+    if 1e-13 <= p <= 1.0 - 1e-13:
+        assert value == pytest.approx(raw, abs=0.7)
 
 
 def test_the_sign_of_z_tells_too_sure_from_too_timid() -> None:

@@ -153,6 +153,20 @@ def test_scores_lie_inside_their_cells_and_ascend(data: Events) -> None:
     assert not scores.weighted
 
 
+def test_what_rounds_to_no_unit_lies_in_the_middle_of_half_a_unit() -> None:
+    unit = 2.0**-40
+    almost = np.nextafter(1.0, 0.0)
+    scores = GridTable.from_events(
+        [0.0, 5e-324, 0.4 * unit, 1.0 - 0.4 * unit, almost, 1.0], [0, 1, 0, 1, 0, 1]
+    ).to_scores()
+    assert scores.score.tolist() == [0.0, unit / 4, 1.0 - unit / 4, 1.0]
+    assert scores.counts.tolist() == [1.0, 2.0, 2.0, 1.0]
+    # Sums, and so residuals, are of whole units, as they were.
+    assert scores.residual.tolist() == [0.0, 1.0, -1.0, 0.0]
+    # From half a unit on, a prediction lies where it rounds to.
+    assert GridTable.from_events([0.6 * unit], [1]).to_scores().score.tolist() == [unit]
+
+
 def test_a_corrected_outcome_is_taken_back_exactly() -> None:
     p, y = many(3, 500)
     before = GridTable.from_events(p, y)
