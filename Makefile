@@ -37,7 +37,7 @@ test: $(DEV_STAMP) ## every test, against real parts
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
-simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, every measure by scenario; an hour
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, every measure by scenario; 70 minutes of processor time
 	$(BIN)/python -m tests.simulations.simulate
 
 format: $(DEV_STAMP) ## format and fix what can be fixed
