@@ -11,6 +11,7 @@ import numpy as np
 
 from monitor.clock import ManualClock
 from monitor.evaluation.assess import Minimum
+from monitor.evaluation.either import evaluate
 from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
@@ -32,13 +33,18 @@ _POLICIES: Final = {
     _MODEL: ModelPolicy(horizon_ms=60_000, lateness_ms=1000),
     _OF_CLASSES: ModelPolicy(horizon_ms=60_000, lateness_ms=1000, classes=tuple("abcde"), sketch_features=2),
 }
+_REPORTED: Final = 60
+_DRAWS: Final = 19
 _STEP_MS: Final = 500
 _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 
 
 def warm_up(seed: int = 0) -> None:
-    """Send some events of made-up models all the way: to a state at rest, back, and to a report with its intervals."""
+    """Send some events of made-up models all the way: to a state at rest, back, and to a report with its intervals.
+
+    Reports of data that is sent along read it otherwise, and come last.
+    """
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
         policy=_POLICIES.get,
@@ -59,6 +65,16 @@ def warm_up(seed: int = 0) -> None:
     panes.show({0: restored})
     minimum = Minimum(events=2, positives=0, negatives=0)
     Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
+    _report_data(np.random.default_rng(seed))
+
+
+def _report_data(rng: np.random.Generator) -> None:
+    """Report what a request may send along: predictions, the same with weights, and probability vectors."""
+    p = rng.dirichlet(np.ones(_CLASSES), _REPORTED)
+    y = rng.integers(0, _CLASSES, _REPORTED)
+    evaluate(p, y, draws=_DRAWS)
+    for weight in (None, p[:, 1]):
+        evaluate(p[:, 0].tolist(), y == 0, weight=weight, draws=_DRAWS)
 
 
 def _state(saved: Sequence[Checkpoint]) -> PartitionState:

@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from monitor.app.offline import report_log
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
+from monitor.evaluation.either import evaluate
 from monitor.settings import Settings
 
 HOUR_MS = 3_600_000
@@ -43,10 +44,19 @@ with TemporaryDirectory() as folder:
     file = Path(folder, "events.jsonl")
     file.write_bytes(b"\\n".join(message.value or b"" for message in traffic.until(START_MS + HOUR_MS)))
     reports = report_log(file, settings, SystemClock()).snapshot.reports
+
+# And what POST /v1/reports may be sent.
+sent = [
+    evaluate([0.1, 0.4, 0.4, 0.8] * 30, [0, 1, 0, 1] * 30),
+    evaluate([0.1, 0.4, 0.4, 0.8] * 30, [0, 1, 0, 1] * 30, weight=[1.0, 0.5, 2.0, 0.3] * 30),
+    evaluate([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]] * 40, [0, 1, 2] * 40),
+    evaluate([[0.75, 0.25], [0.5, 0.5]] * 3000, [0, 1] * 3000, draws=19),
+]
 after = compiled()
 new = {name: [each for each in found if each not in before[name]] for name, found in after.items()}
 print(json.dumps({
     "reports": sum(bool(report.measures) for report in reports.values()),
+    "sent": sum(bool(report.measures) for report in sent),
     "new": {name: found for name, found in new.items() if found},
 }))
 """
@@ -57,4 +67,5 @@ def test_the_warm_up_leaves_nothing_to_compile() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["reports"] >= 8
+    assert found["sent"] == 4
     assert found["new"] == {}
