@@ -24,8 +24,6 @@ _NO_KEY: Final = np.uint64(0)
 class Vectors(NamedTuple):
     """The probabilities of the predictions that are kept, four a row, chained."""
 
-    slots: NDArray[np.uint64]
-    """Not used: rows are found from the predictions'."""
     values: NDArray[np.float64]
     """Shape (rows, 4)."""
     next: NDArray[np.int32]

@@ -21,11 +21,11 @@ class GrowingTable(Generic[View]):
     Parameters
     ----------
     view
-        The kernels' named tuple: ``slots`` first, then the columns, ``meta`` last.
+        The kernels' named tuple: ``slots`` first where there is an index, then the columns, ``meta`` last.
     columns
         Name -> type, and shape of one row, of each column.
     indexed
-        Whether rows are found through the index; else it stays as small as it begins.
+        Whether rows are found through an index; else there is none.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class GrowingTable(Generic[View]):
     ) -> None:
         self._make = view
         self._indexed = indexed
-        self._slots = np.zeros(slots_for(0), np.uint64)
+        self._slots = np.zeros(slots_for(0) if indexed else 0, np.uint64)
         self._columns = {name: np.empty((0, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._capacity = 0
         self._meta = np.zeros(META, np.int64)
@@ -59,7 +59,7 @@ class GrowingTable(Generic[View]):
     def reserve(self, rows: int) -> View:
         """The table with room for that many more rows, to be handed to a kernel."""
         wanted = self.rows + rows
-        size = slots_for(wanted if self._indexed else 0, self._slots.size)
+        size = slots_for(wanted, self._slots.size) if self._indexed else 0
         if size > self._slots.size:
             self._view = None
             larger = np.zeros(size, np.uint64)
@@ -76,5 +76,6 @@ class GrowingTable(Generic[View]):
                 longer[:used] = column[:used]
                 self._columns[name] = longer  # column by column, so that only one stands twice at a time
         if self._view is None:
-            self._view = self._make(self._slots, *self._columns.values(), self._meta)
+            index = (self._slots,) if self._indexed else ()
+            self._view = self._make(*index, *self._columns.values(), self._meta)
         return self._view

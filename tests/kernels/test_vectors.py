@@ -37,9 +37,7 @@ from monitor.store.base import JOURNAL_ROW
 def empty(rows: int) -> Vectors:
     meta = np.zeros(META, np.int64)
     meta[FREE_HEAD] = -1
-    return Vectors(
-        np.zeros(1, np.uint64), np.empty((rows, BLOCK)), np.empty(rows, np.int32), np.empty(rows, np.int16), meta
-    )
+    return Vectors(np.empty((rows, BLOCK)), np.empty(rows, np.int32), np.empty(rows, np.int16), meta)
 
 
 def room_for(blocks: int) -> Blocks:
