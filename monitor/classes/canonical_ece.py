@@ -1,7 +1,6 @@
 """The expected calibration error of whole probability vectors, in bins of the simplex."""
 
 import heapq
-import operator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -9,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
-from monitor.errors import InputError
 from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
-from monitor.measures.checks import require_choice
+from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 
 Distance = Literal["total_variation", "cityblock", "squared_euclidean"]
@@ -100,9 +98,9 @@ def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None 
     InputError
         An option is wrong.
     """
-    least = _whole("min_size", min_size)
+    least = require_whole("min_size", min_size, 1)
     require_rows(table, f"canonical ECE in bins of {least}", least=least)
-    most = table.rows if max_bins is None else _whole("max_bins", max_bins)
+    most = table.rows if max_bins is None else require_whole("max_bins", max_bins, 1)
     result = np.empty(table.rows, np.int32)
     done = 0
     waiting: list[tuple[float, int, int, NDArray[np.intp]]] = []
@@ -136,7 +134,7 @@ def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None 
 
 def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
     """The bin of each event, shape (n,): events of one bin have every probability in the same interval."""
-    size = _whole("n_bins", n_bins)
+    size = require_whole("n_bins", n_bins, 1)
     require_rows(table, "canonical ECE")
     interval = np.searchsorted(np.arange(1, size) / size, table.prediction, side="right")
     return np.unique(interval, axis=0, return_inverse=True)[1].ravel().astype(np.int32)
@@ -190,16 +188,6 @@ class _Binned:
         # n_b cancels: a bin's means are never formed.
         city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
         return np.asarray(city_block / 2.0 if self.distance == "total_variation" else city_block)
-
-
-def _whole(name: str, value: int) -> int:
-    try:
-        whole = operator.index(value)
-    except TypeError:
-        whole = 0
-    if whole < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return whole
 
 
 MEASURES: Final = (

@@ -41,17 +41,17 @@ class GceMember(NamedTuple):
         return _NAMES.get(self)
 
     @property
-    def label(self) -> str:
-        """Its properties in words, for figures."""
-        return ", ".join(
-            (
-                self.bins,
-                "top label" if self.probabilities == "top" else "all labels",
-                "by class" if self.class_conditional else "classes together",
-                f"p > {self.threshold:g}" if self.threshold > 0.0 else "every p",
-                f"L{self.norm}" if self.norm != "max" else "max",
-            )
-        )
+    def grouping(self) -> str:
+        """How it gathers predictions, in words, for figures: its bins, labels and classes."""
+        labels = "top label" if self.probabilities == "top" else "all labels"
+        classes = "by class" if self.class_conditional else "classes together"
+        return f"{self.bins}, {labels}, {classes}"
+
+    @property
+    def weighing(self) -> str:
+        """What it makes of them, in words, for figures: its threshold and norm."""
+        kept = f"p > {self.threshold:g}" if self.threshold > 0.0 else "every p"
+        return f"{kept}, {'max' if self.norm == 'max' else f'L{self.norm}'}"
 
 
 _NAMES: Final = {

@@ -1,7 +1,6 @@
 """The squared kernel calibration error of whole probability vectors."""
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,9 +11,8 @@ from monitor.classes.base import ClassMeasure, Findings, require_rows
 from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
 from monitor.classes.quadratic_form import tail, upper_point
 from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.errors import InputError
 from monitor.kernels.class_pairs import block_means, pair_sums
-from monitor.measures.checks import require_choice
+from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 
 Estimator = Literal["unbiased", "biased", "block"]
@@ -84,12 +82,7 @@ def skce_blocks(
     table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0, block_size: int = 2
 ) -> NDArray[np.float64]:
     """The unbiased estimate of each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
-    try:
-        size = operator.index(block_size)
-    except TypeError:
-        raise InputError(f"block_size must be a whole number, got {block_size!r}") from None
-    if size < 2:
-        raise InputError(f"block_size must be at least 2, got {size}")
+    size = require_whole("block_size", block_size, 2)
     require_rows(table, f"SKCE in blocks of {size}", least=size)
     chosen = VectorKernel.of(table, kernel, lengthscale)
     return np.asarray(block_means(table.prediction, table.outcome, size, chosen.kind, chosen.lengthscale))

@@ -65,8 +65,8 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
                 weight="bold" if member.name else "normal",
                 color=GREY if np.isnan(value) else INK,
             )
-    axes.set_yticks(range(len(lines)), [GceMember(*line, *columns[0]).label.rsplit(", ", 2)[0] for line in lines])
-    axes.set_xticks(range(len(columns)), [GceMember(*lines[0], *column).label.split(", ", 3)[3] for column in columns])
+    axes.set_yticks(range(len(lines)), [GceMember(*line, *columns[0]).grouping for line in lines])
+    axes.set_xticks(range(len(columns)), [GceMember(*lines[0], *column).weighing for column in columns])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0.0, labelsize=SMALL_SIZE)
     for spine in axes.spines.values():
         spine.set_visible(False)

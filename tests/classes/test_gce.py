@@ -83,7 +83,7 @@ def test_the_family_is_that_of_appendix_c() -> None:
     named = {member.name: FAMILY.index(member) for member in FAMILY if member.name}
     assert named == {"ECE": 4, "SCE": 8, "ACE": 24, "TACE": 26, "RMSCE": 21}
     assert member_of("MCE") == ("even", "top", False, 0.0, "max")
-    assert len({member.label for member in FAMILY}) == 32
+    assert len({(member.grouping, member.weighing) for member in FAMILY}) == 32
     table = ClassTable.from_events(*simulated(1, 50, 3))
     family = gce_family(table)
     assert tuple(family) == FAMILY

@@ -165,8 +165,8 @@ def test_wrong_options_are_named() -> None:
         ({"lengthscale": 0.0}, "lengthscale must be a finite number above 0, got 0.0"),
         ({"lengthscale": "mean"}, "lengthscale must be a number or 'median', got 'mean'"),
         ({"estimator": "linear"}, "estimator must be one of 'unbiased', 'biased', 'block', got 'linear'"),
-        ({"estimator": "block", "block_size": 1}, "block_size must be at least 2, got 1"),
-        ({"estimator": "block", "block_size": 2.5}, "block_size must be a whole number, got 2.5"),
+        ({"estimator": "block", "block_size": 1}, "block_size must be a whole number of at least 2, got 1"),
+        ({"estimator": "block", "block_size": 2.5}, "block_size must be a whole number of at least 2, got 2.5"),
     ]
     for options, message in wrong:
         with pytest.raises(InputError, match=message):
