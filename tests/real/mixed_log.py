@@ -8,7 +8,7 @@ event, from the same log.
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
@@ -54,7 +54,7 @@ class LogLine:
     event: NaiveEvent | None
 
 
-@dataclass
+@dataclass(eq=False)
 class MixedLog:
     """The log, in the order in which it is written.
 
@@ -174,6 +174,7 @@ class MixedLog:
         panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
         return Expected(dict(+counted), panes, sum(len(join.predictions) for join in joins))
 
+    @cache  # noqa: B019 - a log lives as long as its tests
     def sketches(self, slide_ms: int) -> dict[PaneId, SkceSketch]:
         """The sketch of every pane of that width that has answered predictions over several classes."""
         grouped: defaultdict[PaneId, list[tuple[list[float], int]]] = defaultdict(list)

@@ -35,6 +35,9 @@ EVENTS = 1_000_000
 def log(kafka_broker: KafkaBroker) -> MixedLog:
     """The log, written to the broker."""
     mixed = MixedLog(EVENTS, models=(*MODELS, OF_CLASSES))
+    # What it comes to is found before any consumer runs: the loops take so long that its heartbeats would starve.
+    assert mixed.expected.panes
+    assert mixed.sketches(SLIDE_MS)
     for topic in topics(SUFFIX):
         kafka_broker.create_topic(topic, mixed.partitions)
     produce(kafka_broker.bootstrap, mixed.lines, SUFFIX)
@@ -74,9 +77,7 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
         for start, _, _ in instance.panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
             panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
     assert panes == expected.panes
-    sketches = log.sketches(SLIDE_MS)
-    assert sketches
-    for (start, key), sketch in sketches.items():
+    for (start, key), sketch in log.sketches(SLIDE_MS).items():
         found = instance.panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
         assert found is not None
         assert found.sums.tobytes() == sketch.sums.tobytes()
