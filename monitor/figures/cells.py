@@ -1,5 +1,6 @@
 """What figures draw of a table: cells, whatever the number of events, and sums over bins of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -7,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.inference import NullLevel, coarsen, null_level
+from monitor.figures.picture import MeasureRow
+from monitor.inference import coarsen, null_level
 from monitor.measures import MEASURES
 from monitor.scores import ScoreTable, grid
 
@@ -30,9 +32,18 @@ def drawn(table: ScoreTable) -> ScoreTable:
     return coarsen(table) if table.rows > grid.cell_count() else table
 
 
-def smce_level(cells: ScoreTable) -> NullLevel:
-    """What chance makes of smCE, which decides whether a figure's title may speak of a finding."""
-    return null_level(cells, [MEASURES["smce"]], draws=DRAWS)["smce"]
+def judged(rows: Sequence[MeasureRow], name: str) -> MeasureRow | None:
+    """The measure of that name among the rows of a report, if it is there with its level."""
+    title = MEASURES[name].title
+    return next((row for row in rows if row.title == title and row.null_q95 is not None), None)
+
+
+def smce_row(cells: ScoreTable) -> MeasureRow:
+    """SmCE and what chance makes of it, which decides whether a figure's title may speak of a finding."""
+    measure = MEASURES["smce"]
+    value = measure.value(cells)
+    level = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})[measure.name]
+    return MeasureRow(measure.title, value, measure.unit, null_mean=level.mean, null_q95=level.q95)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,8 @@ class MeasureRow:
         95% confidence interval, where there is one.
     null_mean, null_q95
         Mean and 95% point of a perfectly calibrated model that makes the same predictions, where they are known.
+    null_lower
+        Where the range of such models begins: 0, but for a measure that has a sign.
     verdict
         In words: ``within chance``.
     """
@@ -33,11 +35,12 @@ class MeasureRow:
     null_mean: float | None = None
     null_q95: float | None = None
     verdict: str = ""
+    null_lower: float = 0.0
 
     @property
     def beyond_chance(self) -> bool | None:
-        """Whether the value is above what 95% of calibrated models show; None where that is not known."""
-        return None if self.null_q95 is None else self.value > self.null_q95
+        """Whether the value lies outside what 95% of calibrated models show; None where that is not known."""
+        return None if self.null_q95 is None else not self.null_lower <= self.value <= self.null_q95
 
 
 @dataclass(frozen=True, slots=True)

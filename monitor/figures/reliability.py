@@ -10,10 +10,10 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.figures.axis import ProbabilityAxis
-from monitor.figures.cells import DRAWS, BinSums, drawn, smce_level
+from monitor.figures.cells import DRAWS, BinSums, drawn, smce_row
+from monitor.figures.picture import MeasureRow
 from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, PAPER, PREDICTED, dress, frame, legend, new_figure
 from monitor.figures.words import percent, points
-from monitor.inference import NullLevel
 from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
 from monitor.measures.corp import corp_curve
@@ -25,14 +25,15 @@ HEIGHT: Final = 6.6
 CAPTION: Final = (
     "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
     "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
-    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for."
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest gap "
+    "is told where smCE is beyond chance (p up to .05); it is no verdict, which asks for more evidence and for a size."
 )
 _BINS: Final = 10
 _HISTOGRAM_BINS: Final = 40
 _SEED: Final = 0
 
 
-def reliability_diagram(table: ScoreTable) -> Figure:
+def reliability_diagram(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figure:
     """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
 
     Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
@@ -42,6 +43,8 @@ def reliability_diagram(table: ScoreTable) -> Figure:
     ----------
     table
         m rows.
+    smce
+        The table's smCE as a report has it, with its level under calibration; drawn here if left out.
 
     Raises
     ------
@@ -55,18 +58,26 @@ def reliability_diagram(table: ScoreTable) -> Figure:
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_reliability(figure, HEIGHT, cells, smce_level(cells))
+    draw_reliability(figure, HEIGHT, cells, smce or smce_row(cells))
     return figure
 
 
-def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, level: NullLevel) -> None:
-    """Draw it into a figure of that height, or a part of one; ``level`` is that of smCE and decides on the title."""
+def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow) -> None:
+    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     bins = BinSums.of(cells, axis.edges(_BINS))
     caption = CAPTION
     if axis.logit:
         caption += " Both axes are stretched where predictions are."
-    grid = frame(figure, height, finding(bins, level.p_value), caption, rows=(4.2, 1.0), gap=0.16, above=0.45)
+    grid = frame(
+        figure,
+        height,
+        finding(bins, beyond_chance=bool(smce.beyond_chance)),
+        caption,
+        rows=(4.2, 1.0),
+        gap=0.16,
+        above=0.45,
+    )
     main = figure.add_subplot(grid[0, 0])
     density = figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
@@ -89,10 +100,11 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, level
     draw_density(density, cells, axis)
 
 
-def finding(bins: BinSums, p_value: float) -> str:
+def finding(bins: BinSums, *, beyond_chance: bool) -> str:
     """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
-    if p_value > 0.05:
-        return "Predictions come true about as often as they say:\nthe differences are within chance"
+    if not beyond_chance:
+        # Other tests may see what smCE does not, so the title says which one it speaks for.
+        return "Predictions come true about as often as they say:\nby smCE, the differences are within chance"
     worst = int(np.argmax(np.abs(bins.residual)))
     if bins.residual[worst] == 0.0:
         return "Predictions come true as often as they say"
@@ -100,7 +112,8 @@ def finding(bins: BinSums, p_value: float) -> str:
     size = points(predicted - happened)
     direction = "high" if predicted > happened else "low"
     return (
-        f"Predictions of about {percent(predicted)} come true {percent(happened)} of the time:\n{size} too {direction}"
+        f"Largest gap: predictions of about {percent(predicted)} come true {percent(happened)} of the time,\n"
+        f"{size} too {direction}"
     )
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from monitor.figures.cells import drawn
-from monitor.figures.picture import Picture
+from monitor.figures.cells import drawn, judged, smce_row
+from monitor.figures.picture import MeasureRow, Picture
 from monitor.figures.reliability import reliability_diagram
 from monitor.figures.tce_diagram import tce_diagram
 from monitor.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 
 
-def report_figures(table: ScoreTable) -> Sequence[Picture]:
+def report_figures(table: ScoreTable, rows: Sequence[MeasureRow] = ()) -> Sequence[Picture]:
     """The pictures that belong to a report on a table, each with a heading and an explanation.
 
     Parameters
@@ -18,10 +18,14 @@ def report_figures(table: ScoreTable) -> Sequence[Picture]:
     table
         m rows. None is drawn of an empty table, and no test-based diagram of a weighted one, whose counts are not
         whole.
+    rows
+        The measures of a report on the table, so that no figure says other than it does. What chance makes of smCE and
+        of TCE is drawn here where they are not among them.
     """
     if not table.counts.any():
         return ()
     cells = drawn(table)
+    smce = judged(rows, "smce") or smce_row(cells)
     pictures = [
         Picture(
             name="reliability",
@@ -30,7 +34,7 @@ def report_figures(table: ScoreTable) -> Sequence[Picture]:
                 "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the"
                 " grey band is as far as chance alone goes."
             ),
-            figure=reliability_diagram(cells),
+            figure=reliability_diagram(cells, smce=smce),
         ),
         Picture(
             name="where",
@@ -39,7 +43,7 @@ def report_figures(table: ScoreTable) -> Sequence[Picture]:
                 "The smooth calibration error comes with the function that proves it: it shows which predictions say"
                 " too little and which say too much."
             ),
-            figure=witness_figure(cells),
+            figure=witness_figure(cells, smce=smce),
         ),
     ]
     if not table.weighted:
@@ -52,7 +56,7 @@ def report_figures(table: ScoreTable) -> Sequence[Picture]:
                     " is the test-based calibration error (TCE); with much data it is high for good models, too, so"
                     " the title names what a perfectly calibrated one would show."
                 ),
-                figure=tce_diagram(table),
+                figure=tce_diagram(table, judged(rows, "tce")),
             )
         )
     return tuple(pictures)

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from monitor.figures import reliability, witness
-from monitor.figures.cells import drawn, smce_level
+from monitor.figures.cells import drawn, judged, smce_row
 from monitor.figures.picture import MeasureRow
 from monitor.figures.style import (
     CHANCE,
@@ -38,7 +38,14 @@ _COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 
 """Where columns begin, or end where they hold numbers, as shares of the width."""
 
 
-def report_sheet(table: ScoreTable, rows: Sequence[MeasureRow], title: str, subtitle: str) -> Figure:
+def report_sheet(
+    table: ScoreTable,
+    rows: Sequence[MeasureRow],
+    title: str,
+    subtitle: str,
+    *,
+    of_table: Sequence[MeasureRow] | None = None,
+) -> Figure:
     """A report on one sheet.
 
     Parameters
@@ -49,6 +56,9 @@ def report_sheet(table: ScoreTable, rows: Sequence[MeasureRow], title: str, subt
         The measures, in the order of the report.
     title, subtitle
         What the report is about, and its verdict or its numbers in a line or two; line breaks are kept.
+    of_table
+        The measures of the table itself, where the rows are of something else, as of whole vectors. The figures take
+        from them what chance makes of smCE, so that the sheet says one thing; it is drawn here where they lack it.
 
     Returns
     -------
@@ -69,9 +79,9 @@ def report_sheet(table: ScoreTable, rows: Sequence[MeasureRow], title: str, subt
         _draw_rows(next(parts), measures, rows)
     if filled:
         cells = drawn(table)
-        level = smce_level(cells)
-        reliability.draw_reliability(next(parts), reliability.HEIGHT, cells, level)
-        witness.draw_witness(next(parts), witness.HEIGHT, cells, level)
+        smce = judged(rows if of_table is None else of_table, "smce") or smce_row(cells)
+        reliability.draw_reliability(next(parts), reliability.HEIGHT, cells, smce)
+        witness.draw_witness(next(parts), witness.HEIGHT, cells, smce)
     else:
         next(parts).text(
             MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY

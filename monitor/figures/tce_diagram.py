@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from monitor.figures.axis import ProbabilityAxis
 from monitor.figures.cells import drawn
+from monitor.figures.picture import MeasureRow
 from monitor.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.figures.words import percent, short_count
 from monitor.inference import null_level
@@ -37,7 +38,7 @@ _MOST_LABELS: Final = 24
 """Bins beyond which shares are no longer written at them."""
 
 
-def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
+def tce_diagram(table: ScoreTable, row: MeasureRow | None = None, **options: Unpack[TceKeywords]) -> Figure:
     """The test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at
@@ -47,6 +48,8 @@ def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
     ----------
     table
         m rows of whole counts.
+    row
+        TCE as a report on the table has it; its level under calibration is drawn here if left out.
     options
         Those of :func:`monitor.measures.tce`.
 
@@ -63,10 +66,9 @@ def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
     found = tce_bins(table, **options)
-    measure = replace(MEASURES["tce"], value=partial(tce, **options), draws=partial(tce_draws, **options))
     cells = drawn(table)
-    level = null_level(cells, [measure], draws=_DRAWS)["tce"]
-    refuted, chance = percent(found.value / 100.0), percent(level.mean / 100.0)
+    mean = _null_mean(cells, options) if row is None or row.null_mean is None else row.null_mean
+    refuted, chance = percent(found.value / 100.0), percent(mean / 100.0)
     title = (
         f"{refuted} of the predictions disagree with what happened\n"
         f"(TCE; a perfectly calibrated model would show about {chance})"
@@ -86,6 +88,12 @@ def tce_diagram(table: ScoreTable, **options: Unpack[TceKeywords]) -> Figure:
     _draw_sizes(sizes, found)
     _draw_all(all_of_them, cells, axis)
     return figure
+
+
+def _null_mean(cells: ScoreTable, options: TceKeywords) -> float:
+    """What a perfectly calibrated model shows, percent."""
+    measure = replace(MEASURES["tce"], value=partial(tce, **options), draws=partial(tce_draws, **options))
+    return null_level(cells, [measure], draws=_DRAWS)["tce"].mean
 
 
 def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: ProbabilityAxis) -> None:

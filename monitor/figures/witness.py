@@ -9,11 +9,11 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from monitor.figures.axis import ProbabilityAxis
-from monitor.figures.cells import drawn, smce_level
+from monitor.figures.cells import drawn, smce_row
+from monitor.figures.picture import MeasureRow
 from monitor.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
-from monitor.figures.words import pair, percent
-from monitor.inference import NullLevel
-from monitor.measures import smce, smce_witness
+from monitor.figures.words import amount, pair, percent
+from monitor.measures import smce_witness
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -25,7 +25,7 @@ TOO_HIGH: Final = PREDICTED
 CAPTION: Final = (
     "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
     "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
-    "fewer came true than was predicted."
+    "fewer came true than was predicted. Ranges are told where smCE is beyond chance (p up to .05); they are no verdict."
 )
 _BINS: Final = 24
 _LEAST_SHARE: Final = 0.1
@@ -133,13 +133,15 @@ def centred_witness(table: ScoreTable) -> Floats:
     return witness - float(levels[best]) if gained else witness
 
 
-def witness_figure(table: ScoreTable) -> Figure:
+def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figure:
     """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
 
     Parameters
     ----------
     table
         m rows.
+    smce
+        The table's smCE as a report has it, with its level under calibration; drawn here if left out.
 
     Raises
     ------
@@ -148,17 +150,17 @@ def witness_figure(table: ScoreTable) -> Figure:
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_witness(figure, HEIGHT, cells, smce_level(cells))
+    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells))
     return figure
 
 
-def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, level: NullLevel) -> None:
-    """Draw it into a figure of that height, or a part of one; ``level`` is that of smCE and decides on the title."""
+def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow) -> None:
+    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    sure = level.p_value <= 0.05
+    sure = bool(smce.beyond_chance)
     found = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
-    grid = frame(figure, height, _title(cells, found, level), CAPTION, rows=(1.2, 1.0), gap=0.2)
+    grid = frame(figure, height, _title(found, smce), CAPTION, rows=(1.2, 1.0), gap=0.2)
     line = figure.add_subplot(grid[0, 0])
     bars = figure.add_subplot(grid[1, 0])
     dress(line)
@@ -167,15 +169,16 @@ def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, level: Nu
     _draw_surplus(bars, cells, axis, colors)
 
 
-def _title(cells: ScoreTable, found: tuple[Place, ...], level: NullLevel) -> str:
+def _title(found: tuple[Place, ...], smce: MeasureRow) -> str:
     if found:
         strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
         return "\n".join(str(place) for place in strongest)
-    if level.p_value <= 0.05:
+    if smce.beyond_chance or smce.null_q95 is None:
         return "The predictions are off by a little everywhere: no range stands out"
     return (
         "No range of predictions is too low or too high beyond chance\n"
-        f"(smCE {smce(cells):.4f}; 95% of calibrated models stay below {level.q95:.4f})"
+        f"({smce.title} {amount(smce.value, smce.unit)}; 95% of calibrated models stay below "
+        f"{amount(smce.null_q95, smce.unit)})"
     )
 
 

@@ -12,6 +12,7 @@ from monitor.figures import (
     to_svg,
     witness_figure,
 )
+from monitor.measures import smce, tce
 from monitor.scores import ScoreTable
 from tests.figures.tables import TABLES, check_layout, every_table, texts
 
@@ -70,3 +71,29 @@ def test_an_empty_table_has_a_sheet_and_no_figures() -> None:
     for draw in (reliability_diagram, tce_diagram, witness_figure):
         with pytest.raises(NotEnoughData):
             draw(EMPTY)
+
+
+@pytest.mark.parametrize("chance", [0.0001, 0.9])
+def test_figures_say_what_the_report_says(chance: float) -> None:
+    """Draws of another seed may disagree where it is close; here they would disagree for certain."""
+    table = TABLES["balanced"]()
+    rows = [
+        MeasureRow("smCE", smce(table), "ratio", null_mean=chance / 2, null_q95=chance),
+        MeasureRow("TCE", tce(table), "percent", null_mean=12.3, null_q95=45.6),
+    ]
+    pictures = [each.figure for each in report_figures(table, rows)]
+    for heading in [each.texts[0].get_text() for each in pictures[:2]]:
+        assert ("smCE" in heading) == (chance == 0.9)
+    for sheet in (report_sheet(table, rows, "", ""), report_sheet(table, [], "", "", of_table=rows)):
+        for part in sheet.subfigs[-2:]:
+            assert ("smCE" in part.texts[0].get_text()) == (chance == 0.9)
+    assert any("would show about 12%" in each for each in texts(pictures[2]))
+    # A row without a level decides nothing.
+    unknown = report_figures(table, [MeasureRow("smCE", 0.0, "ratio")])
+    assert [texts(each.figure) for each in unknown] == [texts(each.figure) for each in report_figures(table)]
+
+
+def test_a_measure_with_a_sign_may_be_beyond_chance_on_either_side() -> None:
+    values = {-0.3: True, -0.2: False, 0.1: False, 0.3: True}
+    for value, beyond in values.items():
+        assert MeasureRow("offset", value, "nats", null_lower=-0.2, null_q95=0.2).beyond_chance is beyond

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.figures.cells import BinSums, drawn, smce_level
+from monitor.figures.cells import BinSums, drawn, smce_row
 from monitor.figures.reliability import _consistency_band, _corners, finding, reliability_diagram
 from monitor.scores import ScoreTable
 from tests.figures.tables import TABLES, every_table, texts
@@ -12,13 +12,19 @@ from tests.figures.tables import TABLES, every_table, texts
 def test_the_title_is_the_bin_that_adds_most() -> None:
     table = ScoreTable.from_events([0.8] * 100 + [0.1] * 10, [1] * 65 + [0] * 35 + [1] * 5 + [0] * 5)
     bins = BinSums.of(table, np.arange(11) / 10)
-    assert finding(bins, 0.005) == "Predictions of about 80% come true 65% of the time:\n15 points too high"
-    assert "within chance" in finding(bins, 0.4)
+    assert (
+        finding(bins, beyond_chance=True)
+        == "Largest gap: predictions of about 80% come true 65% of the time,\n15 points too high"
+    )
+    assert "within chance" in finding(bins, beyond_chance=False)
 
 
 def test_a_perfect_table_is_called_so_whatever_the_level() -> None:
     table = ScoreTable.from_events([0.5, 0.5], [0, 1])
-    assert finding(BinSums.of(table, np.arange(11) / 10), 0.005) == "Predictions come true as often as they say"
+    assert (
+        finding(BinSums.of(table, np.arange(11) / 10), beyond_chance=True)
+        == "Predictions come true as often as they say"
+    )
 
 
 @every_table
@@ -62,5 +68,5 @@ def test_a_rare_event_is_told_on_stretched_axes() -> None:
 
 def test_a_calibrated_model_is_not_accused() -> None:
     table = TABLES["calibrated"]()
-    assert smce_level(drawn(table)).p_value > 0.05
+    assert smce_row(drawn(table)).beyond_chance is False
     assert any("within chance" in each for each in texts(reliability_diagram(table)))
