@@ -58,7 +58,7 @@ class DiagnosisBody(Body):
     error: float | None = Field(description="smCE as it is")
     error_after_offset: float | None = Field(description="smCE after the best offset")
     logit_error_after_offset: float | None = Field(
-        description="root mean square by which logits are off after the best offset, less what chance adds"
+        description="RMS by which logits are off after the best offset, by stretches, slope or contradictions"
     )
     prior_shift_p_value: float | None = Field(description="of the hypothesis that all there is is a prior shift")
 

@@ -9,14 +9,12 @@ from monitor.evaluation.assess import Minimum
 from monitor.evaluation.report import Diagnosis, Report, Verdict
 from monitor.inference.combined import calibration_test
 from monitor.inference.cox import Cox, fit_cox
-from monitor.inference.prevalence import PriorShift, prior_shift
+from monitor.inference.few import tail_of_few
+from monitor.inference.prevalence import LEVEL, PriorShift, prior_shift
 from monitor.inference.resampling import resampled
 from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.corp import Score
 from monitor.scores import ScoreTable
-
-LEVEL: Final = 0.01
-"""A p-value up to this is evidence. Windows are looked at again and again, so it is stricter than the usual .05."""
 
 TOLERANCE: Final = 0.05
 """Errors of the logits up to this are too small to matter, however certain they are: they change odds by 5%."""
@@ -49,7 +47,7 @@ def diagnosed(report: Report, table: ScoreTable, *, draws: int, seed: int | None
         Of the resamples; the table's content if left out.
     """
     if report.insufficient is not None:
-        return replace(report, diagnosis=_insufficient(report.insufficient), decomposition={})
+        return replace(report, diagnosis=_insufficient(report.insufficient, table), decomposition={})
     diagnosis = diagnose(table, draws=draws, seed=seed) if draws else None
     return replace(report, diagnosis=diagnosis, decomposition=decompose(table))
 
@@ -79,7 +77,7 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
     cells = resampled(table, "a diagnosis")
     shortfall = LEAST.shortfall(_in_events(cells))
     if shortfall is not None:
-        return _insufficient(shortfall)
+        return _insufficient(shortfall, cells)
     fit = fit_cox(cells)
     found = _Found(fit, calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value, prior_shift(cells, fit=fit))
     shift = found.shift
@@ -163,6 +161,13 @@ def _shape(found: _Found) -> str:
     fit, size = found.fit, found.shift.logit_error_after_offset
     off = f"off by {size:.2f} in logits after the best offset"
     if fit.slope is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
+        surprise = found.shift.contradictions
+        if surprise.p_value <= LEVEL:
+            side, kind = ("low", "came true") if surprise.positive else ("high", "failed to come true")
+            return (
+                f"are too sure at their {side} end: {surprise.found:g} {kind} where, after the best offset, "
+                f"{surprise.expected:.2g} would be expected to ({off})"
+            )
         return f"are too high in parts of their range and too low in others ({off})"
     kind = "too sure of themselves" if fit.slope < 1.0 else "not sure enough of themselves"
     if not math.isfinite(fit.slope):
@@ -175,8 +180,24 @@ def _frequencies(shift: PriorShift) -> str:
     return f"{_share(shift.mean_prediction)} predicted, {_share(shift.prevalence)} came true"
 
 
-def _insufficient(reason: str) -> Diagnosis:
-    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.")
+def _insufficient(reason: str, table: ScoreTable) -> Diagnosis:
+    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.{_of_few(table)}")
+
+
+def _of_few(table: ScoreTable) -> str:
+    """What a lack of one kind of outcomes says all the same: a label feed that is broken looks like it."""
+    few = min(table.positives.sum(), table.negatives.sum())
+    if table.rows == 0 or _in_events(table).total < LEAST.events or few >= LEAST.positives:
+        return ""
+    gap = f" {_share(table.mean_prediction)} predicted, {_share(table.prevalence)} came true"
+    # The tail is one of whole events.
+    if table.weighted:
+        return f"{gap}."
+    positive = bool(few == table.positives.sum())
+    probability = tail_of_few(resampled(table, "a diagnosis"), positive=positive)
+    kind = "positives" if positive else "negatives"
+    said = f"{gap}; of a calibrated model, so few {kind} have the probability {_p(probability)}."
+    return f"{said} Check where the outcomes come from." if probability <= LEVEL else said
 
 
 def _in_events(table: ScoreTable) -> ScoreTable:

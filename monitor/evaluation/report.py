@@ -80,7 +80,8 @@ class Diagnosis:
     error, error_after_offset
         smCE as it is, and of the predictions after the best offset alone.
     logit_error_after_offset
-        Root mean square by which logits are off after the best offset, less what chance adds to it.
+        Root mean square by which logits are off after the best offset: by stretches, less what chance adds, by the
+        slope, or by contradictions of the surest predictions.
     prior_shift_p_value
         Of the hypothesis that all there is is a shift of the prior.
     """

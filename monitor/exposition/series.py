@@ -163,7 +163,7 @@ LOGIT_ERROR_AFTER_OFFSET: Final = Series(
     "gauge",
     REPORT_LABELS,
     "",
-    "Root mean square by which logits are off after their best offset, less what chance adds to it.",
+    "Root mean square by which logits are off after their best offset, by stretches, slope or contradictions.",
 )
 
 # How the evaluation goes.

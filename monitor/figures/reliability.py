@@ -25,8 +25,9 @@ HEIGHT: Final = 6.6
 CAPTION: Final = (
     "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
     "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
-    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest gap "
-    "is told where smCE is beyond chance (p up to .05); it is no verdict, which asks for more evidence and for a size."
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest "
+    "gap is told where smCE is beyond chance (p up to .05); that is no verdict, which asks for more evidence and for a "
+    "size."
 )
 _BINS: Final = 10
 _HISTOGRAM_BINS: Final = 40

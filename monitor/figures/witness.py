@@ -25,7 +25,8 @@ TOO_HIGH: Final = PREDICTED
 CAPTION: Final = (
     "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
     "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
-    "fewer came true than was predicted. Ranges are told where smCE is beyond chance (p up to .05); they are no verdict."
+    "fewer came true than was predicted. Ranges are told where smCE is beyond chance (p up to .05); that is no "
+    "verdict."
 )
 _BINS: Final = 24
 _LEAST_SHARE: Final = 0.1

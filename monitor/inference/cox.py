@@ -28,25 +28,28 @@ class Cox:
     Attributes
     ----------
     offset, offset_error
-        b of sigmoid(z + b), slope fixed at 1, and its standard error.
+        b of sigmoid(z + b), slope fixed at 1, and its standard error, which holds whatever the true slope.
     diverges
         Whether all outcomes are of one kind, so that no finite offset is the best: ``offset`` is then the one at which
         half an event of the other kind is to be expected, which the data cannot tell from any farther one.
     slope, slope_error
-        a of sigmoid(a z + c), fitted together with c, and its standard error. Infinite where the predictions part the
-        outcomes; None where all predictions are equal, or all outcomes.
+        a of sigmoid(a z + c), fitted together with c, and its standard error, likewise robust. Infinite where the
+        predictions part the outcomes; None where all predictions are equal, or all outcomes.
     intercept, intercept_error
         c of the same fit.
     offset_p_value
-        Of b = 0 where the slope is 1: likelihood-ratio test with 1 degree of freedom. If the offset diverges, the exact
-        probability of such outcomes, doubled because the test has two sides.
+        Of b = 0, that is of as many positives as the model expects, whatever the slope: Wald test with the robust
+        error. If the offset diverges, the exact probability of such outcomes, doubled because the test has two sides.
     slope_p_value
-        Of a = 1 where the intercept is free: likewise, 1 degree of freedom. None without a slope.
+        Of a = 1 where the intercept is free: likelihood-ratio test with 1 degree of freedom. None without a slope.
     p_value
-        Of c = 0 and a = 1: likewise, 2 degrees of freedom; that of the offset alone without a slope.
+        Of c = 0 and a = 1, exact calibration: likewise, 2 degrees of freedom, or 1 and b = 0 without a slope.
 
-    Of weights, tests are Wald's, because likelihood ratios would take a weight for a number of events. Where nothing
-    else can be had, weights count by the mean number of events that they are worth, (sum of w)^2 / sum of w^2 in all.
+    Standard errors are Huber's (the sandwich): those of the likelihood are of a model that is right but for the offset,
+    and at a true slope of 4 a correct offset of 0 lay beyond 1.96 of them in a third of samples of 1,000, instead of a
+    twentieth. Of weights, all tests are Wald's, because likelihood ratios would take a weight for a number of events.
+    Where nothing else can be had, weights count by the mean number of events that they are worth, (sum of w)^2 / sum of
+    w^2 in all.
     """
 
     offset: float
@@ -85,7 +88,8 @@ def fit_cox(table: ScoreTable) -> Cox:
     Notes
     -----
     Source: Cox, "Two further applications of a model for binary regression", Biometrika 45, 1958; the tests as in
-    Miller, Hui, Tierney, "Validation techniques for logistic regression models", 1991. Section 5 of the mathematics.
+    Miller, Hui, Tierney, "Validation techniques for logistic regression models", 1991; Huber, "The behavior of maximum
+    likelihood estimates under nonstandard conditions", 1967, for the errors. Section 5 of the mathematics.
     """
     if table.rows == 0:
         raise NotEnoughData("the Cox fit needs at least 1 event, got 0")
@@ -94,11 +98,11 @@ def fit_cox(table: ScoreTable) -> Cox:
     if hits == 0.0 or misses == 0.0:
         return _of_one_kind(table, data)
     b = solve_offset(data.z, table.counts, hits)
-    error = math.sqrt(data.covariance(data.z + b, 1)[0, 0])
+    error = math.sqrt(data.covariance(data.z + b, 1, robust=True)[0, 0])
     at_zero, at_offset = data.likelihood(data.z), data.likelihood(data.z + b)
-    offset_p = _chi2((b / error) ** 2 if table.weighted else 2.0 * (at_offset - at_zero), 1)
+    offset_p = _chi2((b / error) ** 2, 1)
     if data.z[0] == data.z[-1]:
-        return Cox(b, error, False, offset_p, offset_p)
+        return Cox(b, error, False, offset_p, offset_p if table.weighted else _chi2(2.0 * (at_offset - at_zero), 1))
     parted = data.parted()
     if parted is not None:
         slope, best = parted
@@ -114,8 +118,9 @@ def fit_cox(table: ScoreTable) -> Cox:
             slope_p_value=_chi2(2.0 * data.worth * (best - at_offset), 1),
         )
     c, a = _solve_both(data, b)
-    covariance = data.covariance(c + a * data.z, 2)
+    robust = data.covariance(c + a * data.z, 2, robust=True)
     if table.weighted:
+        covariance = data.covariance(c + a * data.z, 2, robust=False)
         away = np.array([c, a - 1.0])
         both_p = _chi2(float(away @ np.linalg.solve(covariance, away)), 2)
         slope_p = _chi2((a - 1.0) ** 2 / covariance[1, 1], 1)
@@ -129,9 +134,9 @@ def fit_cox(table: ScoreTable) -> Cox:
         offset_p,
         both_p,
         slope=a,
-        slope_error=math.sqrt(covariance[1, 1]),
+        slope_error=math.sqrt(robust[1, 1]),
         intercept=c,
-        intercept_error=math.sqrt(covariance[0, 0]),
+        intercept_error=math.sqrt(robust[0, 0]),
         slope_p_value=slope_p,
     )
 
@@ -199,16 +204,21 @@ class _Data:
         q = expit(eta)
         return np.asarray((self.positives + self.negatives) * q * (1.0 - q))
 
-    def covariance(self, eta: Floats, size: int) -> Floats:
+    def covariance(self, eta: Floats, size: int, *, robust: bool) -> Floats:
         """Of the estimates of the constant and, for a size of 2, of the factor of z, where the logits are ``eta``.
 
-        The sandwich whose filling is the scores' variance under the fit: of weights, their squares are in it, and
-        without weights it is the inverse information.
+        The sandwich of the inverse information, whose filling is the sum of the squared scores as they are if robust,
+        and their variance under the fit if not: without weights the latter is the inverse information itself.
         """
         q = expit(eta)
         inverse = np.asarray(np.linalg.inv(_moments(self.z, self.information(eta))[:size, :size]), np.float64)
-        scores = _moments(self.z, (self.positive_squares + self.negative_squares) * q * (1.0 - q))[:size, :size]
-        return inverse @ scores @ inverse
+        miss = expit(-eta)
+        squares = (
+            self.positive_squares * miss**2 + self.negative_squares * q**2
+            if robust
+            else (self.positive_squares + self.negative_squares) * q * miss
+        )
+        return inverse @ _moments(self.z, squares)[:size, :size] @ inverse
 
     def parted(self) -> tuple[float, float] | None:
         """The infinite slope and the likelihood's supremum, where one logit parts positives from negatives."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.inference.combined import cauchy_combination, gamma_p_value
+from monitor.inference.contradictions import Contradictions, contradictions, with_contradictions
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.resampling import resampled
 from monitor.kernels.flat_norm import lipschitz_supremum
@@ -18,7 +19,12 @@ from monitor.scores import ScoreTable
 GROUPS: Final = 8
 """Stretches of the predictions, of equal information, over which the logits' remaining error is told."""
 
+LEVEL: Final = 0.01
+"""A p-value up to this is evidence. Windows are looked at again and again, so it is stricter than the usual .05."""
+
 _BANDWIDTH: Final = 1.0
+_ROUNDING: Final = 1e-12
+"""Of a variance, so little may be left by rounding alone."""
 
 Floats = NDArray[np.float64]
 
@@ -36,10 +42,13 @@ class PriorShift:
     error, error_after_offset
         smCE of the predictions as they are, and after the offset.
     logit_error_after_offset
-        Root mean square by which the logits still are off after the offset, in eight stretches of the predictions,
-        less what chance adds to it; 0 where chance explains it all. It compares across prevalences, as smCE does not.
+        Root mean square by which the logits still are off after the offset; 0 where chance explains it all. It compares
+        across prevalences, as smCE does not. The largest of three: over eight stretches of the predictions, less what
+        chance adds; by the slope; by the contradictions, these two where their own p-values are at most .01.
     p_value
         Of the hypothesis that the shift is all there is.
+    contradictions
+        Outcomes that the surest predictions as good as excluded, after the offset.
     """
 
     prevalence: float
@@ -49,6 +58,7 @@ class PriorShift:
     error_after_offset: float
     logit_error_after_offset: float
     p_value: float
+    contradictions: Contradictions
 
 
 def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
@@ -56,11 +66,12 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
 
     If only the prior has shifted, outcomes follow q = sigmoid(z + b) for some b. Two tests of that are combined, as in
     :func:`~monitor.inference.combined.cauchy_combination`: that of the Cox fit's slope, and, for faults of any other
-    shape, one of the kernel calibration error.
+    shape, one of the kernel calibration error. A tenth of the level is for single outcomes that contradict predictions
+    near 0 or 1 (:func:`~monitor.inference.contradictions.contradictions`), which neither of the two sees.
 
-    The latter compares the quadratic form :math:`R^T K R` of the residuals R after the fitted b, K the Laplace kernel
-    on logits, with its law. To fit an offset takes :math:`v \sum R / \sum v` off the residuals, to first order, with
-    :math:`v = n q (1 - q)`: they are projected, and have the covariance
+    That of the kernel compares the quadratic form :math:`R^T K R` of the residuals R after the fitted b, K the Laplace
+    kernel on logits, with its law. To fit an offset takes :math:`v \sum R / \sum v` off the residuals, to first order,
+    with :math:`v = n q (1 - q)`: they are projected, and have the covariance
     :math:`C = \mathrm{diag}(v) - v v^T / \sum v`. The law is taken for the Gamma law of its mean
     :math:`\mathrm{tr}(K C)` and variance :math:`2 \, \mathrm{tr}(K C K C)`, both of which are sums in linear time.
 
@@ -79,20 +90,29 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     Notes
     -----
     Source: section 5 of the mathematics, which draws from the law of the projected residuals instead, as the tests do,
-    and has no test of the slope, which sees a fault of the slope sooner.
+    and tests neither the slope, of whose fault such a test is sooner sure, nor contradictions.
     """
     cells = resampled(table, "a test for a prior shift")
     fit = fit or fit_cox(cells)
     after = shifted(cells, fit.offset)
     p_value = projected_kernel_p_value(cells, after)
+    if fit.slope_p_value is not None:
+        p_value = cauchy_combination([p_value, fit.slope_p_value])
+    surprise = contradictions(after)
+    # Stretches of equal information hardly look where the model is sure: there an error has little information by the
+    # model's own account, however wrong that is. Slope and contradictions do look there.
+    sizes = [_logit_error(after), _slope_error(cells, fit)]
+    if surprise.p_value <= LEVEL:
+        sizes.append(surprise.logit_error(float(_information(after).sum())))
     return PriorShift(
         prevalence=cells.prevalence,
         mean_prediction=cells.mean_prediction,
         offset=fit.offset,
         error=_smce(cells),
         error_after_offset=_smce(after),
-        logit_error_after_offset=_logit_error(after),
-        p_value=p_value if fit.slope_p_value is None else cauchy_combination([p_value, fit.slope_p_value]),
+        logit_error_after_offset=max(sizes),
+        p_value=with_contradictions(p_value, surprise),
+        contradictions=surprise,
     )
 
 
@@ -133,6 +153,9 @@ def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
     total = float(varying.sum())
     crossed = laplace_potential(location, varying, _BANDWIDTH)
     mean = total - 2.0 * float(potential @ varying) + between * total
+    if mean <= _ROUNDING * total:
+        # Equal predictions: the offset takes off the whole residual, and nothing is left to test.
+        return 1.0
     # J^T K J = K - potential 1^T - 1 potential^T + between 1 1^T: its squares, weighted by both variances.
     squares = (
         float(laplace_quadratic_form(location, varying, _BANDWIDTH / 2.0))
@@ -151,9 +174,29 @@ def _varying(table: ScoreTable) -> Floats:
     return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
 
 
+def _information(table: ScoreTable) -> Floats:
+    """What each row tells of its logit, shape (m,)."""
+    return table.counts * table.score * (1.0 - table.score)
+
+
+def _slope_error(table: ScoreTable, fit: Cox) -> float:
+    """By how much the slope alone puts the logits off, as a root mean square; 0 where there is no evidence of a slope.
+
+    Of (a - 1)(z - mean), weighted by the information that events have if the fitted slope is right. By the model's own
+    account there would be next to none near 0 and 1, where a model that is too sure has most of its events.
+    """
+    if fit.slope is None or fit.intercept is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
+        return 0.0
+    z = logits(table.score)
+    q = expit(fit.intercept + fit.slope * z)
+    weight = table.counts * q * (1.0 - q)
+    spread = math.sqrt(float(np.cov(z, aweights=weight, ddof=0)))
+    return abs(fit.slope - 1.0) * spread
+
+
 def _logit_error(table: ScoreTable) -> float:
     """Root mean square of the groups' errors in logits, weighted by information, less that of chance."""
-    information = table.counts * table.score * (1.0 - table.score)
+    information = _information(table)
     total = float(information.sum())
     middle = (np.cumsum(information) - information / 2.0) / total
     group = np.minimum((middle * GROUPS).astype(np.int64), GROUPS - 1)

@@ -7,18 +7,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import expit
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.model_selection import cross_val_predict
 
 from monitor.evaluation.data import evaluate
-from monitor.evaluation.diagnosis import LEVEL, TOLERANCE, diagnose, offset_interval, slope_interval
+from monitor.evaluation.diagnosis import TOLERANCE, diagnose, offset_interval, slope_interval
 from monitor.evaluation.report import Diagnosis, Report, Verdict
 from monitor.inference import coarsen
 from monitor.inference.combined import calibration_test
 from monitor.inference.cox import fit_cox
-from monitor.inference.prevalence import prior_shift
+from monitor.inference.prevalence import LEVEL, prior_shift
 from monitor.measures import MEASURES, corp_decomposition, smce
 from monitor.scores import GridTable, ScoreTable
 
 Floats = NDArray[np.float64]
+FEW, CHECK = "of a calibrated model, so few", "Check where the outcomes come from."
 SMCE = {"smce": MEASURES["smce"]}
 
 
@@ -112,19 +116,34 @@ def test_of_many_predictions_it_is_that_of_their_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "y", "reason"),
+    ("p", "y", "reason", "told"),
     [
-        ([0.5] * 49, [0, 1] * 24 + [0], "only 49 of at least 50 predictions have an outcome"),
-        ([0.5] * 200, [1] * 4 + [0] * 196, "only 4 positives: at least 5 are needed"),
-        ([0.5] * 200, [0] + [1] * 199, "only 1 negative: at least 5 are needed"),
-        ([0.5] * 200, [1] * 200, "no negatives: at least 5 are needed"),
+        ([0.5] * 49, [0, 1] * 24 + [0], "only 49 of at least 50 predictions have an outcome", ""),
+        (
+            [0.02] * 200,
+            [1] * 4 + [0] * 196,
+            "only 4 positives: at least 5 are needed",
+            f" 2% predicted, 2% came true; {FEW} positives have the probability 0.63.",
+        ),
+        (
+            [0.5] * 200,
+            [0] + [1] * 199,
+            "only 1 negative: at least 5 are needed",
+            f" 50% predicted, 99.5% came true; {FEW} negatives have the probability 1.3e-58. {CHECK}",
+        ),
+        (
+            [0.5] * 400,
+            [1] * 400,
+            "no negatives: at least 5 are needed",
+            f" 50% predicted, 100% came true; {FEW} negatives have the probability 3.9e-121. {CHECK}",
+        ),
     ],
 )
-def test_too_little_is_said_and_values_remain(p: list[float], y: list[int], reason: str) -> None:
+def test_too_little_is_said_and_values_remain(p: list[float], y: list[int], reason: str, told: str) -> None:
     report = evaluate(p, y, measures=SMCE)
     assert report.insufficient is None
     assert set(report.measures) == {"smce"}
-    assert report.diagnosis == Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.")
+    assert report.diagnosis == Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.{told}")
 
 
 def test_too_little_for_any_measure_is_too_little_for_a_verdict() -> None:
@@ -228,3 +247,52 @@ def test_an_error_bound_that_bounds_nothing_is_null_in_json() -> None:
     unbounded = {"smce": replace(report.measures["smce"], error_bound=math.inf)}
     measures = Report.to_dict(replace(report, measures=unbounded))["measures"]
     assert measures["smce"]["error_bound"] is None
+
+
+def test_a_boosted_model_that_is_too_sure_needs_more_than_an_offset() -> None:
+    features, outcome = load_breast_cancer(return_X_y=True)
+    model = GradientBoostingClassifier(random_state=0)
+    p = cross_val_predict(model, features, outcome, cv=5, method="predict_proba")[:, 1]
+    diagnosis = diagnose(ScoreTable.from_events(p, outcome), draws=199)
+    assert diagnosis.verdict is Verdict.SHAPE
+    assert diagnosis.slope is not None
+    assert diagnosis.slope < 0.8
+    assert diagnosis.logit_error_after_offset is not None
+    assert diagnosis.logit_error_after_offset > 0.5
+    assert "too sure of themselves" in diagnosis.sentence
+    assert "no refit" not in diagnosis.sentence
+
+
+@pytest.mark.parametrize(("surest", "events"), [(0.0, 500), (1.0, 500), (1e-6, 5000)])
+def test_outcomes_that_were_as_good_as_excluded_are_seen(surest: float, events: int) -> None:
+    for seed in range(10):
+        p, y = simulated(seed, 5000)
+        right = np.full(events, round(surest))
+        wrong = np.where(np.arange(events) < 3, 1 - right, right)
+        calibrated, contradicted = (
+            diagnose(ScoreTable.from_events(np.r_[np.full(events, surest), p], np.r_[of, y]), draws=199)
+            for of in (right, wrong)
+        )
+        assert calibrated.verdict is Verdict.CALIBRATED
+        assert contradicted.verdict is Verdict.SHAPE
+        assert "too sure" in contradicted.sentence
+        if "slope" not in contradicted.sentence:
+            said = "high end: 3 failed to come true where" if surest == 1.0 else "low end: 3 came true where"
+            assert said in contradicted.sentence
+
+
+@pytest.mark.parametrize(
+    ("p", "rate", "verdict"),
+    [
+        (0.3, 0.3, Verdict.CALIBRATED),
+        (0.3, 0.4, Verdict.PRIOR_SHIFT),
+        (0.01, 0.01, Verdict.CALIBRATED),
+        (0.01, 0.04, Verdict.PRIOR_SHIFT),
+    ],
+)
+def test_equal_predictions_are_right_or_off_by_an_offset(p: float, rate: float, verdict: Verdict) -> None:
+    verdicts = []
+    for seed in range(100):
+        y = np.random.default_rng(seed).random(2000) < rate
+        verdicts.append(diagnose(ScoreTable.from_events(np.full(y.size, p), y), draws=199).verdict)
+    assert verdicts.count(verdict) >= 96

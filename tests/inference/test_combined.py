@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.combined import calibration_test, cauchy_combination, kernel_p_value
+from monitor.inference.contradictions import contradictions
 from monitor.inference.cox import fit_cox
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_calibration_tests import cauchy_by_formula, kernel_p_value_by_matrices
@@ -57,13 +58,16 @@ def test_the_combination_keeps_its_digits_and_no_p_value_of_1_outweighs_the_othe
 )
 def test_the_test_has_its_size(n: int, mean: float, on_grid: bool) -> None:
     runs = 100 if n > 10_000 else 400
-    refused = 0
+    refused, sure = 0, 0
     for run in range(runs):
         p, y = simulated(run, n, mean=mean)
         table = GridTable.from_events(p, y).to_scores() if on_grid else ScoreTable.from_events(p, y)
-        refused += calibration_test(table).p_value <= 0.05
+        p_value = calibration_test(table).p_value
+        refused += p_value <= 0.05
+        sure += p_value <= 0.01
     # Within .03, and within three of its own standard deviations where there are few runs.
     assert abs(refused / runs - 0.05) <= max(0.03, 3.0 * math.sqrt(0.05 * 0.95 / runs))
+    assert sure / runs <= 0.01 + 3.0 * math.sqrt(0.01 * 0.99 / runs)
 
 
 def test_the_size_holds_for_weights() -> None:
@@ -109,7 +113,9 @@ def test_it_is_deterministic_and_says_what_its_parts_say() -> None:
     assert found == calibration_test(table)
     assert found == calibration_test(table, fit=fit_cox(table))
     assert found.ranks != calibration_test(table, seed=5).ranks
-    assert found.p_value == cauchy_combination([found.kernel, found.ranks, found.cox])
+    three = cauchy_combination([found.kernel, found.ranks, found.cox])
+    assert found.p_value == min(1.0, three / 0.9, found.contradictions / 0.1)
+    assert found.contradictions == contradictions(table).p_value
     assert found.kernel == kernel_p_value(table)
     assert found.cox == fit_cox(table).p_value
     # Each group of rows is drawn as one, however many rows there are.

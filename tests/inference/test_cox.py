@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from monitor.errors import NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND, fit_cox, logits, solve_offset
 from monitor.scores import GridTable, ScoreTable
-from tests.reference.naive_cox import errors_by_differences, fit_by_optimiser, minus_log_likelihood
+from tests.reference.naive_cox import errors_by_loops, fit_by_optimiser, minus_log_likelihood, offset_error_by_loops
 
 Floats = NDArray[np.float64]
 
@@ -35,18 +35,17 @@ def test_the_fit_is_the_best_that_an_optimiser_finds(slope: float, offset: float
     assert found.slope is not None
     assert found.intercept is not None
     assert (found.offset, found.intercept, found.slope) == pytest.approx((b, intercept, a), abs=1e-5)
-    errors = errors_by_differences(p, y, found.intercept, found.slope)
-    assert (found.intercept_error, found.slope_error) == pytest.approx(errors, rel=1e-4)
     w = np.ones(p.size)
+    errors = errors_by_loops(p, y, w, found.intercept, found.slope)
+    assert (found.intercept_error, found.slope_error) == pytest.approx(errors, rel=1e-6)
+    assert found.offset_error == pytest.approx(offset_error_by_loops(p, y, w, found.offset), rel=1e-6)
     at_offset = minus_log_likelihood(p, y, w, b, 1.0)
     gained = 2.0 * (minus_log_likelihood(p, y, w, 0.0, 1.0) - minus_log_likelihood(p, y, w, intercept, a))
     assert found.p_value == pytest.approx(math.exp(-gained / 2.0), rel=1e-6)  # the tail of chi-squared with 2 df
     # With 1 degree of freedom it is that of the root, twice.
-    for p_value, statistic in (
-        (found.offset_p_value, 2.0 * (minus_log_likelihood(p, y, w, 0.0, 1.0) - at_offset)),
-        (found.slope_p_value, 2.0 * (at_offset - minus_log_likelihood(p, y, w, intercept, a))),
-    ):
-        assert p_value == pytest.approx(math.erfc(math.sqrt(max(0.0, statistic) / 2.0)), rel=1e-5)
+    gained = 2.0 * (at_offset - minus_log_likelihood(p, y, w, intercept, a))
+    assert found.slope_p_value == pytest.approx(math.erfc(math.sqrt(max(0.0, gained) / 2.0)), rel=1e-5)
+    assert found.offset_p_value == pytest.approx(math.erfc(abs(b) / found.offset_error / math.sqrt(2.0)), rel=1e-4)
 
 
 def test_the_fit_is_that_of_scikit_learn_with_weights_too() -> None:
@@ -58,6 +57,11 @@ def test_the_fit_is_that_of_scikit_learn_with_weights_too() -> None:
         fitted = LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(logit(p)[:, None], y, w)
         assert found.slope == pytest.approx(fitted.coef_[0, 0], rel=1e-5)
         assert found.intercept == pytest.approx(fitted.intercept_[0], rel=1e-4)
+        assert found.intercept is not None
+        assert found.slope is not None
+        each = np.ones(p.size) if w is None else w
+        errors = errors_by_loops(p, y, each, found.intercept, found.slope)
+        assert (found.intercept_error, found.slope_error) == pytest.approx(errors, rel=1e-6)
 
 
 @settings(deadline=None)
@@ -129,7 +133,10 @@ def test_equal_predictions_have_no_slope() -> None:
     assert found.slope is found.intercept is found.slope_p_value is None
     assert found.offset == pytest.approx(logit(0.4) - logit(0.2))
     assert found.offset_error == pytest.approx(1.0 / math.sqrt(100 * 0.4 * 0.6))
-    assert found.p_value == found.offset_p_value
+    # Likelihood ratio and Wald's test of the same, in closed form.
+    ratio = 2.0 * (40 * math.log(0.4 / 0.2) + 60 * math.log(0.6 / 0.8))
+    assert found.p_value == pytest.approx(math.erfc(math.sqrt(ratio / 2.0)))
+    assert found.offset_p_value == pytest.approx(math.erfc(found.offset / found.offset_error / math.sqrt(2.0)))
 
 
 def test_predictions_of_0_and_1_count_as_the_grids_last_logits() -> None:
@@ -169,6 +176,18 @@ def test_tests_have_their_size_and_intervals_their_coverage(n: int, mean: float,
         ]
     assert (np.abs(refused / runs - 0.05) <= 0.03).all(), refused / runs
     assert (np.abs(covered / runs - 0.95) <= 0.03).all(), covered / runs
+
+
+@pytest.mark.parametrize("slope", [1.0, 2.0, 4.0])
+def test_the_offsets_error_holds_whatever_the_slope(slope: float) -> None:
+    """The true offset is 0, by symmetry; the likelihood's own error would be exceeded by a third at a slope of 4."""
+    runs = 400
+    beyond = 0
+    for run in range(runs):
+        found = fit_cox(ScoreTable.from_events(*simulated(run, 1000, slope=slope)))
+        beyond += abs(found.offset) > 1.96 * found.offset_error
+        assert (found.offset_p_value < 0.05) == (abs(found.offset) > 1.959964 * found.offset_error)
+    assert abs(beyond / runs - 0.05) <= 0.03
 
 
 def test_the_offset_is_found_from_far_away() -> None:

@@ -120,6 +120,23 @@ def test_whatever_the_predictions_there_is_an_answer(p: list[float], y: list[int
     assert np.isfinite([found.offset, found.error_after_offset, found.logit_error_after_offset]).all()
 
 
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.9])
+@pytest.mark.parametrize("n", [60, 2000])
+def test_of_equal_predictions_a_shift_explains_everything(p: float, n: int) -> None:
+    for share in (0.05, 0.3, 0.7):
+        y = np.arange(n) < share * n
+        assert prior_shift(ScoreTable.from_events(np.full(n, p), y)).p_value == 1.0
+
+
+def test_a_slope_is_sized_where_the_model_is_sure_too() -> None:
+    """Most predictions lie near 0 and 1, where by the model's own account there is next to no information."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(0.0, 8.0, 600)
+    found = prior_shift(ScoreTable.from_events(expit(z), rng.random(z.size) < expit(0.3 * z)))
+    assert found.p_value < 1e-6
+    assert found.logit_error_after_offset > 1.0
+
+
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(NotEnoughData, match="a test for a prior shift needs at least 1 event, got 0"):
         prior_shift(ScoreTable.from_events([], []))

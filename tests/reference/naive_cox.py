@@ -27,18 +27,23 @@ def fit_by_optimiser(p: Floats, y: Floats, w: Floats | None = None) -> tuple[flo
     return float(offset), float(both[0]), float(both[1])
 
 
-def errors_by_differences(
-    p: Floats, y: Floats, intercept: float, slope: float, step: float = 1e-3
-) -> tuple[float, float]:
-    """Standard errors of intercept and slope, from the likelihood's second differences."""
-    w = np.ones(p.size)
-
-    def at(i: int, j: int) -> float:
-        return minus_log_likelihood(p, y, w, intercept + i * step, slope + j * step)
-
-    info = np.empty((2, 2))
-    info[0, 0] = at(1, 0) - 2 * at(0, 0) + at(-1, 0)
-    info[1, 1] = at(0, 1) - 2 * at(0, 0) + at(0, -1)
-    info[0, 1] = info[1, 0] = (at(1, 1) - at(1, -1) - at(-1, 1) + at(-1, -1)) / 4.0
-    covariance = np.linalg.inv(info / step**2)
+def errors_by_loops(p: Floats, y: Floats, w: Floats, intercept: float, slope: float) -> tuple[float, float]:
+    """Robust standard errors of intercept and slope: A^-1 B A^-1, B the sum of the outer products of the scores."""
+    bread, filling = np.zeros((2, 2)), np.zeros((2, 2))
+    for prediction, outcome, weight in zip(p, y, w, strict=True):
+        x = np.array([1.0, log(prediction / (1.0 - prediction))])
+        q = 1.0 / (1.0 + exp(-intercept - slope * x[1]))
+        bread += weight * q * (1.0 - q) * np.outer(x, x)
+        filling += (weight * (outcome - q)) ** 2 * np.outer(x, x)
+    covariance = np.linalg.inv(bread) @ filling @ np.linalg.inv(bread)
     return sqrt(covariance[0, 0]), sqrt(covariance[1, 1])
+
+
+def offset_error_by_loops(p: Floats, y: Floats, w: Floats, offset: float) -> float:
+    """Robust standard error of the offset alone."""
+    bread = filling = 0.0
+    for prediction, outcome, weight in zip(p, y, w, strict=True):
+        q = 1.0 / (1.0 + exp(-offset) * (1.0 - prediction) / prediction)
+        bread += weight * q * (1.0 - q)
+        filling += (weight * (outcome - q)) ** 2
+    return sqrt(filling) / bread
