@@ -16,6 +16,8 @@ from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
 
 _UNKNOWN = Word("too little data", "dim")
+_SMALL = 5
+"""Groups of too little data that are listed; a column of many values has dozens."""
 _BETTER = Word("better", "green")
 _WORSE = Word("worse", "bold red")
 _ALIKE = Word("not certain", "dim")
@@ -72,7 +74,12 @@ def segments_table(segments: Sequence[SegmentReport], width: int) -> Table:
     for heading in ("n", *shares, MEASURES[name].title, "95% interval", *(("chance", "p") if roomy else ()), "q"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    for each in segments:
+    judged = [each for each in segments if each.q_value is not None]
+    small = [each for each in segments if each.q_value is None]
+    if len(small) > _SMALL:
+        table.caption = f"and {len(small) - _SMALL} more of too little data, which --json lists"
+        table.caption_justify = "left"
+    for each in (*judged, *small[:_SMALL]):
         report = each.report
         result = report.measures.get(name)
         value, interval, chance = ("-", "-", "-") if result is None else short_texts(result)

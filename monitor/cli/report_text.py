@@ -28,8 +28,11 @@ _WIDTH = 140
 
 def report_console() -> Console:
     """The terminal; into a file or a pipe, a table is not squeezed into the 80 columns of one that is not there."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(width=_WIDTH, highlight=False)
+    # A value of a column such as "[bold]" or ":new:" is shown as it stands.
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = _WIDTH
+    return console
 
 
 def print_findings(console: Console, found: Findings) -> None:

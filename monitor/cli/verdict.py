@@ -12,7 +12,9 @@ class Word(NamedTuple):
     style: str
 
 
-PENDING: Final = Word("being measured", "dim")
+UNJUDGED: Final = Word("not judged", "dim")
+"""Of what has no level to be held against: not yet, or since draws are 0."""
+
 WITHIN_CHANCE: Final = Word("within chance", "green")
 BEYOND_CHANCE: Final = Word("beyond chance", "yellow")
 
@@ -28,13 +30,13 @@ _STYLES: Final = {
 def of_measure(result: MeasureResult) -> Word:
     """Whether a value lies beyond what 95 in 100 perfectly calibrated models show on the same predictions."""
     if result.null_q95 is None:
-        return PENDING
+        return UNJUDGED
     return WITHIN_CHANCE if result.value <= result.null_q95 else BEYOND_CHANCE
 
 
 def of_report(report: Report) -> Word:
     """The verdict of its diagnosis, in the words of REST and Prometheus."""
     if report.diagnosis is None:
-        return PENDING
+        return UNJUDGED
     verdict = report.diagnosis.verdict
     return Word(verdict.words, _STYLES[verdict])

@@ -1,6 +1,7 @@
 """A file of predictions and outcomes: one row a prediction, one column each."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -205,7 +206,7 @@ class _Header:
         if not found:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {_listed(self._names)}"
+                f"name it with --{role}; columns are {_listed(self._names)}{_headless(self._names)}"
             )
         also = f" (not from {_listed(found[1:])}; --{role} chooses another)" if len(found) > 1 else ""
         self.notes.append(f"{role} read from column {found[0]!r}{also}")
@@ -354,6 +355,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names) or "none"
 
 
+def _headless(names: Sequence[str]) -> str:
+    """A hint where the first line looks like data: a column is hardly ever called by a number with a point in it."""
+    first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
+    return "; the first line must name the columns" if first_is_data else ""
+
+
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
     """Say which file it was that could not be read."""
@@ -361,4 +368,7 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].replace("Row #", "line ") if str(error) else type(error).__name__
-        raise InputError(f"{path}: cannot be read: {reason}") from error
+        if "Empty CSV file" in reason:
+            raise InputError(f"{path}: holds no table; its first line must name the columns") from error
+        advice = "; correct or remove that line" if re.search(r": line \d+: ", reason) else ""
+        raise InputError(f"{path}: cannot be read: {reason}{advice}") from error

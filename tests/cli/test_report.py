@@ -168,6 +168,25 @@ def test_segments_have_q_values_and_a_sentence(tmp_path: Path, table: pa.Table) 
     assert "1 holds too little data to be judged" in " ".join(text.split())
 
 
+def test_values_of_a_column_are_shown_as_they_stand(tmp_path: Path, table: pa.Table) -> None:
+    named = pa.array(["[bold]eu" if region == "eu" else ":new: [/]" for region in table["region"].to_pylist()])
+    pa.csv.write_csv(table.set_column(2, "region", named), tmp_path / "churn.csv")
+    text = inside("report", "churn.csv", "--segment", "region", "--measure", "smce", "--draws", "99", cwd=tmp_path)
+    assert "region=[bold]eu" in text.stdout
+    assert "region=:new: [/]" in text.stdout
+
+
+def test_of_groups_too_small_to_judge_a_few_are_listed(tmp_path: Path, table: pa.Table) -> None:
+    cities = pa.array([f"c{number % 45}" for number in range(table.num_rows)])
+    small = table.set_column(2, "city", cities)
+    pa.csv.write_csv(small, tmp_path / "churn.csv")
+    arguments = ["report", "churn.csv", "--segment", "city", "--measure", "smce", "--draws", "99"]
+    text = inside(*arguments, cwd=tmp_path).stdout
+    assert text.count("too little data: only") == 5
+    assert "and 40 more of too little data, which --json lists" in text
+    assert len(json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)["segments"]) == 45
+
+
 def test_two_files_are_compared(tmp_path: Path, table: pa.Table) -> None:
     ids = pa.array([f"e{number}" for number in range(table.num_rows)])
     first = table.append_column("id", ids)

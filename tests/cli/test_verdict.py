@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from monitor.cli.tables import reports_table, telling
-from monitor.cli.verdict import BEYOND_CHANCE, PENDING, WITHIN_CHANCE, Word, of_measure, of_report
+from monitor.cli.verdict import BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
 
 
@@ -18,7 +18,7 @@ def report(window: str = "1h", **measures: MeasureResult) -> Report:
 @pytest.mark.parametrize(
     ("value", "null_q95", "word"),
     [
-        (0.01, None, PENDING),
+        (0.01, None, UNJUDGED),
         (0.01, 0.01, WITHIN_CHANCE),
         (0.0, 0.0, WITHIN_CHANCE),
         (0.011, 0.01, BEYOND_CHANCE),
@@ -31,7 +31,7 @@ def test_a_value_is_compared_with_its_level(value: float, null_q95: float | None
 
 def test_a_report_is_judged_by_its_diagnosis_in_the_one_set_of_words() -> None:
     bad = MeasureResult(0.09, "ratio", null_q95=0.02)
-    assert of_report(report(smce=bad)) is PENDING
+    assert of_report(report(smce=bad)) is UNJUDGED
     for verdict in Verdict:
         word = of_report(replace(report(smce=bad), diagnosis=Diagnosis(verdict, "")))
         assert word.value == verdict.words

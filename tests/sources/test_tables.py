@@ -226,8 +226,12 @@ MEND = "correct or remove them"
         ("p,y\n83,1\n", f"column 'p', line 2: {NUMBER}, got '83' (1 such row); {MEND}; divide percentages by 100"),
         ("p,y\n-0.1,1\n", f"column 'p', line 2: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
         ("p,p,y\n.5,.5,1\n", "column 'p' stands twice in the header; rename one of them"),
-        ("p,y\n.5,1\n.5,1,7\n", "cannot be read: CSV parse error: line 3: Expected 2 columns, got 3: .5,1,7"),
-        ("", "cannot be read: Empty CSV file"),
+        (
+            "p,y\n.5,1\n.5,1,7\n",
+            "cannot be read: CSV parse error: line 3: Expected 2 columns, got 3: .5,1,7; correct or remove that line",
+        ),
+        ("", "holds no table; its first line must name the columns"),
+        ("\n\n", "holds no table; its first line must name the columns"),
     ],
 )
 def test_what_is_wrong_with_a_csv_file(text: str, message: str, tmp_path: Path) -> None:
@@ -239,6 +243,11 @@ def test_what_is_wrong_with_an_outcome(tmp_path: Path) -> None:
         "column 'y', line 3: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "
         f"(3 such rows); {MEND}"
     )
+
+
+def test_a_first_line_of_data_is_said(tmp_path: Path) -> None:
+    said = refusal(written(tmp_path / "f.csv", "0.25,1\n.5,0\n"))
+    assert said.endswith("columns are '0.25', '1'; the first line must name the columns")
 
 
 def test_a_role_that_no_column_plays(tmp_path: Path) -> None:
