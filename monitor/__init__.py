@@ -1,21 +1,28 @@
 """Watches the calibration of probabilistic classifiers in production."""
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
 from monitor import version
 
 if TYPE_CHECKING:
     from monitor.evaluation.either import evaluate
+    from monitor.evaluation.local import evaluate_local
+    from monitor.scores import ScoreTable
 
 __version__ = version.VERSION
 
-__all__ = ["__version__", "evaluate"]
+__all__ = ["ScoreTable", "__version__", "evaluate", "evaluate_local"]
+
+_ROOMS: Final = {
+    "ScoreTable": "monitor.scores",
+    "evaluate": "monitor.evaluation.either",
+    "evaluate_local": "monitor.evaluation.local",
+}
 
 
 def __getattr__(name: str) -> Any:
     # On first use, so that whoever wants a score table alone does not wait for the measures to load.
-    if name == "evaluate":
-        from monitor.evaluation.either import evaluate  # noqa: PLC0415
-
-        return evaluate
+    if name in _ROOMS:
+        return getattr(importlib.import_module(_ROOMS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -95,7 +95,7 @@ _CLASS_REPORT: Final[dict[str, Any]] = {
     "insufficient": None,
     "omitted": {},
     "top_label": {**_REPORT, "model": "species", "version": "2"},
-    "each_class": [{**_REPORT, "model": "species", "version": "2"}] * 3,
+    "each_class": [{**_REPORT, "model": "species", "version": "2", "segment": f"class={name}"} for name in range(3)],
 }
 
 EXAMPLES: Final[dict[str, Any]] = {

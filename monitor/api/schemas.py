@@ -119,7 +119,9 @@ class ClassReportBody(Body):
     insufficient: str | None = Field(description="why there are no measures, or null")
     omitted: dict[str, str] = Field(description="measures of whole vectors that are not there: name to why")
     top_label: ReportBody = Field(description="of the largest probability, and whether its class came true")
-    each_class: list[ReportBody] = Field(description="of each class against the rest, from class 0 on")
+    each_class: list[ReportBody] = Field(
+        description="of each class against the rest, from class 0 on: segment class=0, ..."
+    )
 
 
 class FailureBody(Body):
@@ -288,7 +290,7 @@ _KINDS: Final = {
     410: ("no-longer-kept", "predictions are kept since 2026-11-13T10:00:00Z: ask as of 2026-11-14T10:00:00Z or later"),
     413: ("body-too-large", "the body must have at most 4194304 bytes, got 5000000 bytes; send it in several requests"),
     415: ("unsupported-media-type", "Content-Type must be application/json, got text/plain"),
-    422: ("invalid-input", "outcome must be 0 or 1, got 2 at index 3"),
+    422: ("invalid-input", "y must be 0 or 1, got 2 at index 3"),
     500: ("internal", "the service failed to answer; its log says why, under incident 0f9c2b6a41de"),
     503: ("source-unavailable", "the broker does not answer; try again"),
 }

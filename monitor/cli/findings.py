@@ -14,6 +14,7 @@ from monitor.errors import InputError
 from monitor.evaluation.classes import ClassReport, evaluate_classes
 from monitor.evaluation.compare import Comparison, compare_tables
 from monitor.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
+from monitor.evaluation.inputs import relative_weights
 from monitor.evaluation.local import LocalReport, evaluate_local
 from monitor.measures import MEASURES, REPORT_MEASURES
 from monitor.scores import ClassTable, ScoreTable
@@ -208,6 +209,7 @@ def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findin
         outcome,
         time_ms=table.time_ms,
         model=name,
+        class_names=table.classes,
         seed=_SEED,
         progress=lambda share: progress("measuring", share),
         **chosen,
@@ -231,7 +233,7 @@ def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport
 
 def _scores(table: EventTable) -> ScoreTable:
     known = table.outcome >= 0
-    weight = None if table.weight is None else table.weight[known]
+    weight = None if table.weight is None else relative_weights(table.weight[known])
     return ScoreTable.from_events(table.prediction[known], table.outcome[known].astype(np.float64), weight)
 
 

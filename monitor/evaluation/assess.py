@@ -13,6 +13,9 @@ from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 
+_ROUNDING: Final = 1e-9
+"""Equal weights are worth their number, but for the last bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
@@ -24,6 +27,8 @@ class Minimum:
         Predictions with an outcome, at least 1.
     positives, negatives
         Those of them with outcome 1, and 0.
+
+    Where events have weights w, each is of how many of equal weight they are worth: (sum w)^2 / sum w^2.
     """
 
     events: int = 100
@@ -41,6 +46,8 @@ class Minimum:
 
     def shortfall(self, table: ScoreTable) -> str | None:
         """What is missing, in words, or None."""
+        if table.weighted:
+            return self._weighted_shortfall(table)
         n, positives, negatives = table.total, table.positives.sum(), table.negatives.sum()
         if n < self.events:
             if n == 0:
@@ -50,6 +57,21 @@ class Minimum:
             if value < least:
                 counted = f"only {value:g} {name}" if value else f"no {name}"
                 return f"{counted.removesuffix('s') if value == 1 else counted}: at least {least} are needed"
+        return None
+
+    def _weighted_shortfall(self, table: ScoreTable) -> str | None:
+        """Of weights counts how many equal ones vary alike (Kish): only their ratios matter, as to every measure."""
+        if table.rows == 0:
+            return "no prediction with an outcome has a weight above 0"
+        positives, negatives = table.positive_squares.sum(), table.negative_squares.sum()
+        for name, weight, squares, least in (
+            ("predictions with an outcome", table.total, positives + negatives, self.events),
+            ("positives", table.positives.sum(), positives, self.positives),
+            ("negatives", table.negatives.sum(), negatives, self.negatives),
+        ):
+            worth = weight**2 / squares if squares > 0.0 else 0.0
+            if worth * (1.0 + _ROUNDING) < least:
+                return f"the {name} are worth only {worth:.3g} of equal weight: at least {least} are needed"
         return None
 
 

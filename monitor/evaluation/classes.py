@@ -15,11 +15,20 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.class_laws import null_laws, radii
 from monitor.evaluation.data import UNNAMED, evaluate
+from monitor.evaluation.inputs import (
+    Measures,
+    Times,
+    column,
+    measures_by_name,
+    numbers,
+    require_resampling,
+    require_unmasked,
+    times_ms,
+)
 from monitor.evaluation.report import MeasureResult, Report
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import NullLevel, Progress
-from monitor.inference.resampling import require_draws
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import LARGEST, Measure
 from monitor.scores import ClassTable
@@ -57,7 +66,7 @@ class ClassReport:
         The report of the largest probability of each event, and whether its class came true. It says what this report
         is about, how many events there are and which times they cover; its prevalence is the accuracy.
     each_class
-        The report of each class against the rest, from class 0 on.
+        The report of each class against the rest, from class 0 on, each of the segment ``class=NAME`` as in windows.
     measures
         Measures of whole vectors, by name; empty when ``insufficient``.
     classwise
@@ -112,10 +121,10 @@ def evaluate_classes(
     p: ArrayLike,
     y: ArrayLike,
     *,
-    time_ms: ArrayLike | None = None,
+    time_ms: Times | None = None,
     class_measures: Mapping[str, ClassMeasure] = CLASS_MEASURES,
-    measures: Mapping[str, Measure] = REPORT_MEASURES,
-    each_class: Mapping[str, Measure] | None = None,
+    measures: Measures = REPORT_MEASURES,
+    each_class: Measures | None = None,
     minimum: Minimum = GIVEN,
     draws: int = WINDOW_DRAWS,
     seed: int | None = None,
@@ -123,6 +132,7 @@ def evaluate_classes(
     model: str = UNNAMED,
     version: str = UNVERSIONED,
     segment: str = ALL,
+    class_names: Sequence[str] = (),
 ) -> ClassReport:
     """The whole report of predictions of many classes and their outcomes.
 
@@ -131,13 +141,13 @@ def evaluate_classes(
     p
         Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 0.01.
     y
-        The class that came true, shape (n,): whole numbers in [0, K), nan where it is not known.
+        The class that came true, shape (n,): whole numbers in [0, K), nan (or masked) where it is not known.
     time_ms
-        Times of the predictions, shape (n,), milliseconds since the epoch.
+        Times of the predictions, shape (n,), milliseconds since the epoch or datetimes.
     class_measures
         Those wanted of whole vectors, by name.
     measures
-        Binary measures wanted of the top label, by name.
+        Binary measures wanted of the top label: names, one name, or a mapping of them.
     each_class
         Binary measures wanted of each class against the rest, and of which the mean over the classes is taken. With
         none, there are no reports of single classes. If left out, those of windows up to 50 classes, and none beyond.
@@ -152,6 +162,8 @@ def evaluate_classes(
         Told the share of the work done, now and then.
     model, version, segment
         What the report says it is about.
+    class_names
+        Names of the K classes, for the reports of each; their numbers if left out.
 
     Raises
     ------
@@ -164,18 +176,20 @@ def evaluate_classes(
     >>> round(report.measures["top_label_ece"].value, 3), round(report.classwise["ece"].value, 3)
     (0.2, 0.133)
     """
-    if draws:
-        require_draws(draws)
+    require_resampling(draws, seed)
     every, known = _read(p, y)
-    if each_class is None:
-        each_class = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}
+    names = _names(class_names, every.classes)
+    wanted_of_each = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}
+    if each_class is not None:
+        wanted_of_each = measures_by_name(each_class) if each_class else {}
+    times = None if time_ms is None else times_ms(time_ms)
     table = _in_order(ClassTable(every.prediction[known], every.outcome[known]))
 
-    def report(prediction: Floats, hit: NDArray[np.bool_], wanted: Mapping[str, Measure], step: int) -> Report:
+    def report(prediction: Floats, hit: NDArray[np.bool_], wanted: Measures, step: int, about: str) -> Report:
         return evaluate(
             prediction,
             np.where(known, hit, np.nan),
-            time_ms=time_ms,
+            time_ms=times,
             measures=wanted,
             minimum=minimum,
             draws=draws,
@@ -183,22 +197,29 @@ def evaluate_classes(
             progress=_part(progress, step, steps),
             model=model,
             version=version,
-            segment=segment,
+            segment=about,
         )
 
-    labels = range(every.classes if each_class else 0)
+    labels = range(every.classes if wanted_of_each else 0)
     steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
     top = np.argmax(every.prediction, axis=1)
-    top_label = report(every.prediction[np.arange(every.rows), top], top == every.outcome, measures, 0)
+    top_label = report(every.prediction[np.arange(every.rows), top], top == every.outcome, measures, 0, segment)
     reports = tuple(
-        report(every.prediction[:, label], every.outcome == label, each_class, 1 + label) for label in labels
+        report(
+            every.prediction[:, label],
+            every.outcome == label,
+            wanted_of_each,
+            1 + label,
+            f"class={names[label]}" if segment == ALL else f"{segment}, class={names[label]}",
+        )
+        for label in labels
     )
     found = _Found({}, {}, {})
     shortfall = _shortfall(table, minimum) if every.rows else "there are no predictions"
     if shortfall is None:
         counted = [label for label, each in enumerate(reports) if each.insufficient is None]
         own_seed = table_seed(table) if seed is None else seed
-        found = _measure(table, class_measures, each_class, counted, draws=draws, seed=own_seed)
+        found = _measure(table, class_measures, wanted_of_each, counted, draws=draws, seed=own_seed)
     if progress is not None:
         progress(1.0)
     return ClassReport(
@@ -232,12 +253,16 @@ class _Found(NamedTuple):
 
 def _read(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
     """Every prediction, with class 0 where the outcome is not known, and where it is."""
-    try:
-        outcome = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"outcome must be numbers: {error}") from error
+    require_unmasked("p", p)
+    outcome = column("y", y)
     known = ~np.isnan(outcome)
-    return ClassTable.from_events(p, np.where(known, outcome, 0.0)), known
+    return ClassTable.from_events(numbers("p", p), np.where(known, outcome, 0.0), names=("p", "y")), known
+
+
+def _names(names: Sequence[str], classes: int) -> Sequence[str]:
+    if names and len(names) != classes:
+        raise InputError(f"class_names must name each of the {classes} classes, got {len(names)}")
+    return names or [str(label) for label in range(classes)]
 
 
 def _in_order(table: ClassTable) -> ClassTable:

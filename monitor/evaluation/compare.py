@@ -8,6 +8,7 @@ from monitor.errors import InputError
 from monitor.evaluation import difference
 from monitor.evaluation.difference import Difference, Events
 from monitor.evaluation.files import Progress, report_table
+from monitor.evaluation.inputs import relative_weights
 from monitor.evaluation.pairing import Pairing, align
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
@@ -120,7 +121,9 @@ def compare_tables(
 def _events(table: EventTable) -> Events:
     """Those that count: with an outcome, and with a weight above 0."""
     known = table.outcome >= 0
+    weight = None
     if table.weight is not None:
-        known &= table.weight > 0.0
-    weight = None if table.weight is None else table.weight[known]
+        relative = relative_weights(table.weight)
+        known &= relative > 0.0
+        weight = relative[known]
     return Events(table.prediction[known], table.outcome[known].astype(float), weight)

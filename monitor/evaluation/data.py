@@ -1,19 +1,26 @@
 """Reports of data that somebody hands over: two lists, a file's rows, the body of a request."""
 
-from collections.abc import Mapping
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
 from monitor.evaluation.assess import GIVEN, Minimum, assess
 from monitor.evaluation.diagnosis import diagnosed
+from monitor.evaluation.inputs import (
+    Measures,
+    Times,
+    column,
+    measures_by_name,
+    relative_weights,
+    require_resampling,
+    require_unmasked,
+    times_ms,
+)
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 from monitor.scores.table import check
 
@@ -26,8 +33,8 @@ def evaluate(
     y: ArrayLike,
     *,
     weight: ArrayLike | None = None,
-    time_ms: ArrayLike | None = None,
-    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    time_ms: Times | None = None,
+    measures: Measures = REPORT_MEASURES,
     minimum: Minimum = GIVEN,
     draws: int = DRAWS,
     seed: int | None = None,
@@ -43,15 +50,16 @@ def evaluate(
     p
         Predictions P(y = 1), shape (n,), every value in [0, 1].
     y
-        Outcomes, shape (n,): 0 or 1 (or bool), nan for a prediction whose outcome is not known.
+        Outcomes, shape (n,): 0 or 1 (or bool), nan (or masked) for a prediction whose outcome is not known.
     weight
         shape (n,), every value finite and >= 0; 1 each if left out. Only their ratios matter: they say how much an
         event counts, not how often it was seen. With weights there is no measure that needs whole counts; ``n`` and
-        ``positives`` still count predictions.
+        ``positives`` still count predictions, and ``minimum`` is of how many equal ones they are worth.
     time_ms
-        Times of the predictions, shape (n,), milliseconds since the epoch: the report says which times it covers.
+        Times of the predictions, shape (n,), milliseconds since the epoch or datetimes (numpy's of any unit, or
+        Python's and pandas' with or without a zone; without one they are UTC): the report says which times it covers.
     measures
-        Those wanted, by name.
+        Those wanted: names, one name, or a mapping of them as :data:`monitor.measures.MEASURES` is.
     minimum
         How much must be known before anything is said. By default all data of at least two outcomes are measured.
     draws
@@ -71,7 +79,7 @@ def evaluate(
     Raises
     ------
     InputError
-        A value is out of its range, or lengths differ. The message names the first such value.
+        A value is out of its range, lengths differ, or an option is wrong. The message names the first such value.
 
     Examples
     --------
@@ -79,22 +87,30 @@ def evaluate(
     >>> round(report.measures["smce"].value, 5)
     0.10575
     """
-    prediction, outcome = _column("p", p), _column("y", y)
+    require_resampling(draws, seed)
+    wanted = measures_by_name(measures)
+    require_unmasked("p", p)
+    prediction, outcome = column("p", p), column("y", y)
     if prediction.shape != outcome.shape:
         raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
     check(prediction, (prediction >= 0.0) & (prediction <= 1.0), "p must be in [0, 1]")
-    times = None if time_ms is None else _column("time_ms", time_ms)
-    weights = None if weight is None else _column("weight", weight)
+    times = None if time_ms is None else times_ms(time_ms)
+    weights = None
+    if weight is not None:
+        require_unmasked("weight", weight)
+        weights = column("weight", weight)
     for name, values in (("time_ms", times), ("weight", weights)):
         if values is not None and values.shape != prediction.shape:
             raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
     known = ~np.isnan(outcome)
     # Checked before the unknown ones are left out, so that indices are those of the caller.
-    check(outcome, ~known | (outcome == 0.0) | (outcome == 1.0), "outcome must be 0 or 1")
+    check(outcome, ~known | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
     if weights is not None:
         check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
-    table = ScoreTable.from_events(prediction[known], outcome[known], None if weights is None else weights[known])
-    assessment = assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed, progress=progress)
+        # That no outcome is known is no matter of weights.
+        weights = relative_weights(weights[known]) if known.any() else None
+    table = ScoreTable.from_events(prediction[known], outcome[known], weights)
+    assessment = assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress)
     n = int(np.count_nonzero(known))
     report = Report(
         model=model,
@@ -113,14 +129,3 @@ def evaluate(
         omitted=assessment.omitted,
     )
     return diagnosed(report, table, draws=draws, seed=seed)
-
-
-def _column(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
-    if array.ndim == 1:
-        return array
-    two = "; of class probabilities pass the column of class 1, p[:, 1]" if name == "p" and array.ndim == 2 else ""
-    raise InputError(f"{name} must have one dimension, got shape {array.shape}{two}")

@@ -1,20 +1,18 @@
 """Reports of data that is handed over, be it of two classes or of many."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
 from monitor.evaluation import data
 from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.classes import ClassReport, evaluate_classes
+from monitor.evaluation.inputs import Measures, Times, numbers, require_unmasked
 from monitor.evaluation.report import Report
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
 
 
 def evaluate(
@@ -22,8 +20,8 @@ def evaluate(
     y: ArrayLike,
     *,
     weight: ArrayLike | None = None,
-    time_ms: ArrayLike | None = None,
-    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    time_ms: Times | None = None,
+    measures: Measures = REPORT_MEASURES,
     minimum: Minimum = GIVEN,
     draws: int | None = None,
     seed: int | None = None,
@@ -39,7 +37,7 @@ def evaluate(
     p
         Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K).
     y
-        Outcomes, shape (n,): 0 or 1, or the class that came true; nan where it is not known.
+        Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known.
     weight
         shape (n,); not with probability vectors.
     draws
@@ -67,10 +65,12 @@ def evaluate(
     >>> round(report.measures["mmce"].value, 5)
     0.2
     """
+    require_unmasked("p", p)
     try:
-        prediction = np.asarray(p, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"p must be numbers: {error}; of class probabilities, as many for each event") from error
+        prediction = numbers("p", p)
+    except InputError as error:
+        ragged = "; of class probabilities, as many for each event" if isinstance(error.__cause__, ValueError) else ""
+        raise InputError(f"{error}{ragged}") from error
     options: dict[str, Any] = {
         "time_ms": time_ms,
         "measures": measures,
@@ -82,7 +82,8 @@ def evaluate(
         "segment": segment,
         **({} if draws is None else {"draws": draws}),
     }
-    if prediction.ndim != 2:
+    # A single column is a mistake, and said to be one where columns are checked.
+    if prediction.ndim != 2 or prediction.shape[1] == 1:
         return data.evaluate(prediction, y, weight=weight, **options)
     if weight is not None:
         raise InputError("weight must be left out for probability vectors, whose measures count whole events")

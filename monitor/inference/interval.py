@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from monitor.inference.named import NamedMeasure
+from monitor.inference.named import NamedMeasure, listed_measures
 from monitor.inference.null_level import laws_of
 from monitor.inference.resampling import (
     DEVIATIONS,
@@ -25,6 +25,7 @@ from monitor.inference.resampling import (
 )
 from monitor.inference.smoothed import smoothed_rates
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_table
 
 _NORMAL_975: Final = float(stats.norm.ppf(0.975))
 
@@ -110,7 +111,8 @@ def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed
     InputError
         ``draws`` is too small, or the table is weighted and the measure takes no weights.
     """
-    return intervals(table, [measure], draws=draws, seed=seed)[measure.name]
+    (found,) = intervals(table, [measure], draws=draws, seed=seed).values()
+    return found
 
 
 def intervals(
@@ -136,7 +138,8 @@ def intervals(
         Told the share of the work done, now and then.
     """
     require_draws(draws)
-    chosen = list(measures)
+    require_table(table, "an interval")
+    chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
     tables = list(drawn_tables(table, chosen, "an interval"))
     known = {measure.name: measure.value(table) for measure in chosen} if values is None else values

@@ -1,11 +1,13 @@
 """What resampling needs of a measure."""
 
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import InputError
 from monitor.scores import ScoreTable
 
 OfMany = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
@@ -87,3 +89,12 @@ class NamedMeasure(Protocol):
     def drawn_rows(self) -> int | None:
         """Rows to draw on where a table has more; the cells of the grid if None."""
         ...
+
+
+def listed_measures(measures: Iterable[NamedMeasure]) -> list[NamedMeasure]:
+    """The measures as a list; raises InputError if they are names, or a measure alone."""
+    found = list(measures) if isinstance(measures, Iterable) else None
+    if found is None or not all(hasattr(each, "max_draws") for each in found):
+        given = reprlib.repr(measures)
+        raise InputError(f'measures must be a list such as [MEASURES["smce"]], of monitor.measures, got {given}')
+    return found

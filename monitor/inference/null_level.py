@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.inference.named import NamedMeasure
+from monitor.inference.named import NamedMeasure, listed_measures
 from monitor.inference.resampling import (
     NULL,
     PAIRS,
@@ -21,6 +21,7 @@ from monitor.inference.resampling import (
     require_draws,
 )
 from monitor.scores import ScoreTable, grid
+from monitor.scores.table import require_table
 
 _ROUNDING: Final = 1e-9
 """A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
@@ -109,7 +110,8 @@ def null_level(
         ``draws`` is too small, or the table is weighted and a measure takes no weights.
     """
     require_draws(draws)
-    chosen = list(measures)
+    require_table(table, "a null level")
+    chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
     laws: dict[str, NDArray[np.float64]] = {}
     for drawn, those in drawn_tables(table, chosen, "a null level"):

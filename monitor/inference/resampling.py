@@ -113,13 +113,26 @@ def drawn_tables(
 
 
 def require_draws(draws: int) -> None:
-    """Raise InputError if the draws are too few for a 95% point."""
+    """Raise InputError if the draws are too few for a 95% point, or no whole number."""
+    if not _whole(draws):
+        raise InputError(f"draws must be a whole number of at least {LEAST_DRAWS}, got {draws!r}")
     if draws < LEAST_DRAWS:
         raise InputError(f"draws must be at least {LEAST_DRAWS}, got {draws}")
 
 
+def require_seed(seed: int | None) -> None:
+    """Raise InputError unless there is no seed, or it is a whole number of at least 0."""
+    if seed is not None and (not _whole(seed) or seed < 0):
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int | np.integer)
+
+
 def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Generator:
     """The random numbers for a table: its content is the default seed, so that a report can be recomputed."""
+    require_seed(seed)
     if seed is None:
         digest = xxhash.xxh3_64()
         for column in (table.score, table.positives, table.negatives, table.positive_sum, table.negative_sum):

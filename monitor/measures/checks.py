@@ -5,10 +5,15 @@ import operator
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_table
 
 
 def require_events(table: ScoreTable, measure: str, least: int = 1) -> None:
-    """Raise NotEnoughData unless the table holds at least ``least`` events (or, of weights, any at all)."""
+    """Raise NotEnoughData unless the table holds at least ``least`` events (or, of weights, any at all).
+
+    And InputError if it is no table.
+    """
+    require_table(table, measure)
     if table.rows == 0 or (not table.weighted and table.total < least):
         raise NotEnoughData(f"{measure} needs at least {least} event{'s'[: least > 1]}, got {table.total:g}")
 

@@ -169,9 +169,9 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
     """
     require_positive("bandwidth", bandwidth)
     require_choice("scale", scale, ("probability", "logit"))
+    require_events(table, "the jackknife of kCE", least=3)
     if table.weighted:
         raise InputError("the jackknife needs whole counts, got a weighted table; leave the weights out")
-    require_events(table, "the jackknife of kCE", least=3)
     n = table.total
     potential = laplace_potential(kernel_location(table, scale), table.residual, bandwidth)
     total = float(table.residual @ potential) - float(squared_residuals(table).sum())

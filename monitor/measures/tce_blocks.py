@@ -9,6 +9,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.isotonic import pool_adjacent_violators
 from monitor.measures.tce_options import Options
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,6 +29,7 @@ class Counts:
     @classmethod
     def of(cls, table: ScoreTable) -> "Counts":
         """Those of a table; NotEnoughData if there are none, InputError if counts are not whole."""
+        require_table(table, "tce")
         if table.weighted:
             raise InputError(
                 "tce needs whole counts, because its test is of counts; got a weighted table: leave weight out"

@@ -29,7 +29,9 @@ class ClassTable:
     outcome: NDArray[np.int64]
 
     @classmethod
-    def from_events(cls, prediction: ArrayLike, outcome: ArrayLike) -> "ClassTable":
+    def from_events(
+        cls, prediction: ArrayLike, outcome: ArrayLike, *, names: tuple[str, str] = ("prediction", "outcome")
+    ) -> "ClassTable":
         """The table of predictions and outcomes; rows are divided by their sum, which must be 1 within 0.01.
 
         Parameters
@@ -38,6 +40,8 @@ class ClassTable:
             shape (n, K), every value in [0, 1].
         outcome
             shape (n,), whole numbers in [0, K).
+        names
+            What the two are called where the caller took them from, for messages.
 
         Raises
         ------
@@ -45,27 +49,26 @@ class ClassTable:
             A value is out of its range, a row does not add up, or shapes do not fit. The message names the first such
             row.
         """
-        p = _array("prediction", prediction)
-        y = _array("outcome", outcome)
+        of_p, of_y = names
+        p = _array(of_p, prediction)
+        y = _array(of_y, outcome)
         if p.ndim != 2 or p.shape[1] < 2:
-            raise InputError(
-                f"prediction must have the shape (events, classes) with two classes or more, got {p.shape}"
-            )
+            raise InputError(f"{of_p} must have the shape (events, classes) with two classes or more, got {p.shape}")
         if y.shape != p.shape[:1]:
-            raise InputError(f"outcome must hold one class for each row of prediction, got {y.shape} for {p.shape[0]}")
+            raise InputError(f"{of_y} must hold one class for each row of {of_p}, got {y.shape} for {p.shape[0]}")
         outside = ~((p >= 0.0) & (p <= 1.0))
         if outside.any():
             row, column = np.argwhere(outside)[0]
-            raise InputError(f"prediction must be in [0, 1], got {p[row, column]:g} in row {row}, class {column}")
+            raise InputError(f"{of_p} must be in [0, 1], got {p[row, column]:g} in row {row}, class {column}")
         total = p.sum(axis=1)
         off = np.abs(total - 1.0) > SUM_TOLERANCE
         if off.any():
             row = int(np.argmax(off))
-            raise InputError(f"prediction must add up to 1 over the classes, got {total[row]:g} in row {row}")
+            raise InputError(f"{of_p} must add up to 1 over the classes, got {total[row]:g} in row {row}")
         wrong = ~((y >= 0.0) & (y < p.shape[1]) & (y == np.floor(y)))
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise InputError(f"outcome must be a class from 0 to {p.shape[1] - 1}, got {y[row]:g} in row {row}")
+            raise InputError(f"{of_y} must be a class from 0 to {p.shape[1] - 1}, got {y[row]:g} in row {row}")
         return cls(p / total[:, None], y.astype(np.int64))
 
     @property

@@ -1,12 +1,16 @@
 """The score table: the sufficient statistic of every calibration measure."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.kernels.sorted_events import count_packed, pack_events
+
+LARGEST_WEIGHT: Final = 1e100
+"""Sums of the squares of more overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class ScoreTable:
         outcome
             shape (n,), every value 0 or 1 (or bool).
         weight
-            shape (n,), every value finite and >= 0; 1 each if left out.
+            shape (n,), every value in [0, 1e100]; 1 each if left out.
 
         Raises
         ------
@@ -77,6 +81,7 @@ class ScoreTable:
             if w.shape != p.shape:
                 raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
             check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
+            check(w, w <= LARGEST_WEIGHT, f"weight must be at most {LARGEST_WEIGHT:g}: divide all by their mean")
             score, positives, negatives, squares = _weigh(p + 0.0, y, w)  # -0.0 becomes 0.0
         return cls(
             score=score,
@@ -170,6 +175,14 @@ def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if array.ndim != 1:
         raise InputError(f"{name} must have one dimension, got shape {array.shape}")
     return array
+
+
+def require_table(table: object, what: str) -> None:
+    """Raise InputError unless it is a score table: whoever passes predictions learns how to make one."""
+    if not isinstance(table, ScoreTable):
+        raise InputError(
+            f"{what} needs a score table, got {type(table).__name__}; make one with ScoreTable.from_events(p, y)"
+        )
 
 
 def check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -> None:

@@ -56,7 +56,9 @@ def test_a_report_holds_vectors_top_label_and_each_class() -> None:
     }
     prediction = table.prediction
     assert report.top_label == evaluate(prediction.max(axis=1), prediction.argmax(axis=1) == y, **about)
-    assert report.each_class[2] == evaluate(prediction[:, 2], y == 2, measures=WINDOW_MEASURES, **about)
+    assert report.each_class[2] == evaluate(
+        prediction[:, 2], y == 2, measures=WINDOW_MEASURES, **about | {"segment": "eu, class=2"}
+    )
     for name, mean in report.classwise.items():
         for field in ("value", "lower", "upper"):
             each = [getattr(one.measures[name], field) for one in report.each_class]
@@ -187,10 +189,10 @@ def test_intervals_cover_the_error() -> None:
 
 def test_what_is_wrong_is_named() -> None:
     for p, y, message in (
-        ([[0.5, 0.6]], [0], "prediction must add up to 1 over the classes, got 1.1 in row 0"),
-        ([[0.5, 0.5]], [2], "outcome must be a class from 0 to 1, got 2 in row 0"),
-        ([[0.5, 0.5]], ["a"], "outcome must be numbers"),
-        ([0.5, 0.5], [0, 1], r"prediction must have the shape \(events, classes\)"),
+        ([[0.5, 0.6]], [0], "p must add up to 1 over the classes, got 1.1 in row 0"),
+        ([[0.5, 0.5]], [2], "y must be a class from 0 to 1, got 2 in row 0"),
+        ([[0.5, 0.5]], ["a"], "y must be numbers"),
+        ([0.5, 0.5], [0, 1], r"p must have the shape \(events, classes\)"),
     ):
         with pytest.raises(InputError, match=message):
             evaluate_classes(p, y)

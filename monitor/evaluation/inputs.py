@@ -1,0 +1,156 @@
+"""What people hand over, checked and brought into the form in which it is measured."""
+
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError
+from monitor.inference.resampling import require_draws, require_seed
+from monitor.measures import choose_measures
+from monitor.measures.base import Measure
+from monitor.scores.table import check
+
+Floats = NDArray[np.float64]
+
+Measures = Mapping[str, Measure] | Iterable[str] | str
+"""Measures as people name them: by their names, or as they stand in ``monitor.measures.MEASURES``."""
+
+Times = ArrayLike | Sequence[date]
+"""Milliseconds since the epoch, or datetimes."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_1_MS: Final = -62_135_596_800_000
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
+_NEGLIGIBLE: Final = 1e-100
+"""Of the largest weight. Sums do not notice so small a one, and its square would soon be 0."""
+
+
+def numbers(name: str, values: ArrayLike) -> Floats:
+    """Values as float64 of any shape; of a masked array, nan where it is masked.
+
+    Raises
+    ------
+    InputError
+        They are no real numbers. Names the argument.
+    """
+    try:
+        kind = np.asarray(values).dtype.kind
+        if kind == "c":
+            raise InputError(f"{name} must be real numbers, got complex ones")
+        if kind in "mM":
+            raise InputError(f"{name} must be numbers, got datetimes or durations")
+        array = np.asarray(values, dtype=np.float64)
+        return np.where(np.ma.getmaskarray(values), np.nan, array) if isinstance(values, np.ma.MaskedArray) else array
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def column(name: str, values: ArrayLike) -> Floats:
+    """Values as float64, shape (n,), as :func:`numbers` reads them.
+
+    Raises
+    ------
+    InputError
+        They are no real numbers, or have another shape. Says which column to pass.
+    """
+    array = numbers(name, values)
+    if array.ndim == 1:
+        return array
+    hint = ""
+    if array.ndim == 2 and array.shape[1] == 1:
+        hint = f"; pass {name}[:, 0]"
+    elif array.ndim == 2 and name == "p":
+        hint = "; of class probabilities pass the column of class 1, p[:, 1]"
+    raise InputError(f"{name} must have one dimension, got shape {array.shape}{hint}")
+
+
+def require_unmasked(name: str, values: object) -> None:
+    """Raise InputError if any value of a masked array is masked: it is only outcomes that may be unknown."""
+    mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.zeros(0, np.bool_)
+    if mask.any():
+        at = np.argwhere(mask)[0]
+        raise InputError(f"{name} must not be masked, got a masked value at index {at[0]}; leave these events out")
+
+
+def relative_weights(weights: Floats) -> Floats:
+    """Weights, finite and at least 0, in the same ratios: those above 0 of mean 1, (n,).
+
+    So their sums and squares neither overflow nor vanish.
+    """
+    largest = weights.max(initial=0.0)
+    if largest == 0.0:
+        return weights
+    relative = weights / largest
+    relative[relative < _NEGLIGIBLE] = 0.0
+    return np.asarray(relative * (np.count_nonzero(relative) / relative.sum()))
+
+
+def times_ms(values: Times) -> Floats:
+    """Times in milliseconds since the epoch, float64: from numbers of them, or datetimes of any unit and zone.
+
+    Datetimes without a zone are UTC, as numpy has them. What is finer than a millisecond is cut off.
+
+    Raises
+    ------
+    InputError
+        A time is missing, or lies outside the years 1 to 9999.
+    """
+    require_unmasked("time_ms", values)
+    array = np.asarray(values)
+    if array.dtype.kind == "U" or any(isinstance(each, str) for each in array.flat if array.dtype.kind == "O"):
+        raise InputError("time_ms must be numbers or datetimes, got text")
+    if array.dtype.kind == "O" and any(isinstance(each, date) for each in array.flat):
+        found = np.array([_epoch_ms(each) for each in array.flat]).reshape(array.shape)
+    elif array.dtype.kind == "M":
+        moments = array.astype("datetime64[ms]")
+        found = np.where(np.isnat(moments), np.nan, moments.astype(np.int64).astype(np.float64))
+    else:
+        found = column("time_ms", array)
+    check(
+        found,
+        (found >= _YEAR_1_MS) & (found < _YEAR_10000_MS),
+        "time_ms must be milliseconds since the epoch or datetimes, known and of the years 1 to 9999",
+    )
+    return column("time_ms", found)
+
+
+def _epoch_ms(moment: object) -> float:
+    """Of a datetime or a date, which is a datetime's class too; nan of what is neither, such as None."""
+    if not isinstance(moment, date) or moment != moment:  # noqa: PLR0124 - pandas' NaT is a date, and not itself
+        return np.nan
+    whole = moment if isinstance(moment, datetime) else datetime.combine(moment, time.min)
+    zoned = whole if whole.tzinfo is not None else whole.replace(tzinfo=UTC)
+    return (zoned - _EPOCH) // timedelta(milliseconds=1)
+
+
+def measures_by_name(measures: Measures) -> Mapping[str, Measure]:
+    """The measures that are meant by a mapping of them, by names, or by one name.
+
+    Raises
+    ------
+    InputError
+        Something is neither a measure nor the name of one.
+    """
+    if not isinstance(measures, Mapping):
+        named = [measures] if isinstance(measures, str) or not isinstance(measures, Iterable) else list(measures)
+        if not all(isinstance(name, str) for name in named):
+            raise InputError(f'measures must be names such as ["smce", "tce"], got {reprlib.repr(measures)}')
+        return choose_measures(named)
+    for name, measure in measures.items():
+        if not isinstance(measure, Measure):
+            raise InputError(
+                f"measures must hold measures by name, as monitor.measures.MEASURES, got {measure!r} for {name!r}"
+            )
+    return measures
+
+
+def require_resampling(draws: int, seed: int | None) -> None:
+    """Raise InputError unless the number of draws is 0 or enough, and the seed a whole number of at least 0."""
+    if draws != 0:
+        require_draws(draws)
+    require_seed(seed)
