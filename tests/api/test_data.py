@@ -34,6 +34,13 @@ def test_the_papers_small_vector() -> None:
     assert measures["kce"]["value"] == pytest.approx(0.10627258027498664, abs=1e-12)
 
 
+def test_weights_count_by_their_ratio() -> None:
+    ask = Service().client().post
+    ones, large = (ask("/v1/reports", json={"p": P, "y": Y, "weight": [each] * 8}).json() for each in (1.0, 1e300))
+    assert ones["insufficient"] is None
+    assert large == ones
+
+
 def test_class_probabilities_have_the_report_that_python_gives() -> None:
     rng = random.Random(3)
     shares = [[rng.random() + 0.1 for _ in range(3)] for _ in range(60)]

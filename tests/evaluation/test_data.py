@@ -9,7 +9,9 @@ import monitor
 from monitor.errors import InputError
 from monitor.evaluation.assess import Minimum
 from monitor.evaluation.data import evaluate
+from monitor.evaluation.local import evaluate_local
 from monitor.measures import REPORT_MEASURES
+from monitor.scores import ScoreTable
 from tests.evaluation.memory import calibrated
 
 P = [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19]
@@ -121,6 +123,11 @@ import monitor
 assert callable(monitor.evaluate)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_a_user_needs_stands_at_the_top() -> None:
+    assert monitor.evaluate_local is evaluate_local
+    assert monitor.ScoreTable is ScoreTable
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
