@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,12 +10,17 @@ import numpy as np
 
 from monitor.classes import CLASS_MEASURES
 from monitor.cli.progress import rows_progress, stages_progress
-from monitor.errors import InputError
+from monitor.errors import InputError, NotEnoughData
 from monitor.evaluation.classes import ClassReport, evaluate_classes
 from monitor.evaluation.compare import Comparison, compare_tables
 from monitor.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
 from monitor.evaluation.inputs import relative_weights
 from monitor.evaluation.local import LocalReport, evaluate_local
+from monitor.evaluation.plane import plane_of
+from monitor.evaluation.spans import SPAN_MEASURES, Spans, spans_of
+from monitor.evaluation.uncertainty import WINDOW_DRAWS
+from monitor.local import LocalMap
+from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MEASURES, REPORT_MEASURES
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.tables import EventTable, read_table
@@ -66,6 +71,28 @@ class Wanted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Views:
+    """What pictures alone are of; none of it where none was asked for.
+
+    Attributes
+    ----------
+    spans
+        The rows cut by time, where they have times.
+    classes
+        Vectors and outcomes of many classes.
+    plane
+        Local errors over the first two features.
+    missing
+        Pictures that these data cannot have, and why, a line each.
+    """
+
+    spans: Spans | None = None
+    classes: ClassTable | None = None
+    plane: LocalMap | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """What a table says; the fields that were not asked for, or do not apply, are None.
 
@@ -87,6 +114,8 @@ class Findings:
         What was assumed.
     cautions
         What to mind.
+    views
+        What pictures alone are of.
     """
 
     name: str
@@ -98,6 +127,7 @@ class Findings:
     many: ClassReport | None = None
     class_names: tuple[str, ...] = ()
     local: LocalReport | None = None
+    views: Views = Views()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it: the report as REST answers it, and beside it what else was asked for."""
@@ -115,8 +145,15 @@ class Findings:
         return {**tree, "notes": [*self.notes, *self.cautions]}
 
 
-def find(wanted: Wanted) -> Findings:
+def find(wanted: Wanted, *, views: bool = False) -> Findings:
     """Read the file, or both, and measure.
+
+    Parameters
+    ----------
+    wanted
+        What was asked for.
+    views
+        Whether to find out what the pictures of a page are of, too.
 
     Raises
     ------
@@ -133,11 +170,10 @@ def find(wanted: Wanted) -> Findings:
         second = (wanted.compare_prediction,) if wanted.compare_prediction is not None else wanted.prediction
         other = _read(wanted, wanted.compare, second)
     with stages_progress() as progress:
-        if table.classes:
-            return _of_classes(wanted, table, progress)
-        if wanted.compare is not None and other is not None:
+        if other is not None:
             return _of_two(wanted, table, other, progress)
-        return _of_one(wanted, table, progress)
+        found = (_of_classes if table.classes else _of_one)(wanted, table, progress)
+        return replace(found, views=_views(wanted, table, progress)) if views else found
 
 
 def _read(wanted: Wanted, file: Path, prediction: Sequence[str]) -> EventTable:
@@ -229,6 +265,39 @@ def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport
     progress("measuring local calibration", 0.0)
     columns = dict(zip(wanted.feature, table.features.T, strict=True))
     return evaluate_local(table.prediction, known_outcomes(table), columns, seed=_SEED, **_draws(wanted))
+
+
+def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
+    outcome = known_outcomes(table)
+    known = table.outcome >= 0
+    spans, plane, classes, missing = None, None, None, []
+    if table.classes and known.any():
+        classes = ClassTable.from_events(table.prediction[known], table.outcome[known])
+    if table.time_ms is not None:
+        prediction, happened = table.prediction, outcome
+        if table.classes:
+            prediction, happened = np.zeros(len(table)), outcome.copy()
+            prediction[known], happened[known] = confidence_and_hit(table.prediction[known], table.outcome[known])
+        try:
+            spans = spans_of(
+                prediction,
+                happened,
+                table.time_ms,
+                weight=table.weight,
+                measures={each: MEASURES[each] for each in wanted.measure if each in MEASURES} or SPAN_MEASURES,
+                draws=WINDOW_DRAWS if wanted.draws is None else min(wanted.draws, WINDOW_DRAWS),
+                seed=_SEED,
+                progress=lambda share: progress("measuring over time", share),
+            )
+        except NotEnoughData as error:
+            missing.append(f"nothing is shown over time: {error}")
+    if table.features is not None and table.features.shape[1] >= 2:
+        progress("mapping the first two features", 0.0)
+        try:
+            plane = plane_of(table.prediction, outcome, table.features[:, :2], seed=_SEED)
+        except NotEnoughData as error:
+            missing.append(f"no map of the features: {error}")
+    return Views(spans, classes, plane, tuple(missing))
 
 
 def _scores(table: EventTable) -> ScoreTable:

@@ -124,7 +124,8 @@ def report(
                 )
         _report_log(file, config, as_json=as_json)
         return
-    found = find(wanted)
+    # What only a page shows is not worked out for a table on the terminal.
+    found = find(wanted, views=html is not None)
     _write(found, html, png)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), indent=2))

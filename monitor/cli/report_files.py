@@ -1,17 +1,16 @@
 """What was found in a table, as a page that needs nothing else, and as one sheet."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jinja2
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from monitor.classes import CLASS_MEASURES
 from monitor.cli.findings import Findings
 from monitor.cli.plain import plain
+from monitor.cli.report_pictures import pictures_of, sheet_of
 from monitor.cli.report_tables import (
     comparison_sentence,
     leading_of,
@@ -30,17 +29,7 @@ from monitor.evaluation.compare import Comparison
 from monitor.evaluation.files import FileReport
 from monitor.evaluation.report import MeasureResult, Report
 from monitor.evaluation.segments import SegmentReport
-from monitor.figures import (
-    DifferenceRow,
-    MeasureRow,
-    Picture,
-    comparison,
-    comparison_figure,
-    report_figures,
-    report_sheet,
-    to_png,
-    to_svg,
-)
+from monitor.figures import to_png, to_svg
 from monitor.measures import MEASURES
 
 _PAGES: Final = jinja2.Environment(
@@ -84,7 +73,7 @@ def page(found: Findings) -> bytes:
 
 def sheet(found: Findings) -> bytes:
     """One PNG picture."""
-    return to_png(_sheet(found))
+    return to_png(sheet_of(found, _title(found), _subtitle(found)))
 
 
 class _Cell(NamedTuple):
@@ -110,15 +99,16 @@ _HEADINGS: Final = ("measure", "value", "95% interval", "if calibrated", "95% of
 def _page_parts(found: Findings) -> dict[str, Any]:
     """What the template shows."""
     lead, sections = _words(found)
+    pictures, missing = pictures_of(found)
     return {
         "title": _title(found),
         "lead": lead,
         "sections": sections,
         "pictures": [
             {"title": each.title, "explanation": each.explanation, "svg": Markup(to_svg(each.figure))}  # noqa: S704 - our own
-            for each in _pictures(found)
+            for each in pictures
         ],
-        "notes": found.notes,
+        "notes": [*found.notes, *missing],
         "cautions": found.cautions,
     }
 
@@ -262,52 +252,16 @@ def _verdict(report: Report) -> _Cell:
     return _Cell(f"{word.value[:1].upper()}{word.value[1:]}. {report.diagnosis.sentence}", _TONES[word.style])
 
 
-def _pictures(found: Findings) -> list[Picture]:
-    pictures = list(report_figures(found.scores))
-    if found.comparison is None:
-        return pictures
-    of_second = [replace(each, title=f"{each.title} ({plain(found.comparison.second.model)})") for each in pictures]
-    if not found.comparison.differences:
-        return of_second
-    figure = _comparison_figure(found.comparison)
-    return [Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure), *of_second]
-
-
-def _sheet(found: Findings) -> Figure:
-    if found.comparison is not None and found.comparison.differences:
-        return _comparison_figure(found.comparison)
+def _subtitle(found: Findings) -> str:
     if found.many is not None:
-        rows = [_row(CLASS_MEASURES[name].title, each) for name, each in found.many.measures.items()]
-        return report_sheet(found.scores, rows, _title(found), "\n".join(class_head_lines(found.many)))
+        return "\n".join(class_head_lines(found.many))
     if found.binary is None:
-        return report_sheet(found.scores, [], _title(found), "")
+        return ""
     whole = found.binary.whole
-    rows = [_row(MEASURES[name].title, each) for name, each in whole.measures.items()]
-    return report_sheet(found.scores, rows, _title(found), "\n".join([_verdict(whole).text, *head_lines(whole)]))
+    return "\n".join([_verdict(whole).text, *head_lines(whole)])
 
 
 def _title(found: Findings) -> str:
     if found.comparison is not None:
         return f"Calibration of {plain(found.comparison.second.model)} against {plain(found.comparison.first.model)}"
     return f"Calibration of {plain(found.name)}"
-
-
-def _row(title: str, result: MeasureResult) -> MeasureRow:
-    return MeasureRow(
-        title,
-        result.value,
-        result.unit,
-        result.lower,
-        result.upper,
-        result.null_mean,
-        result.null_q95,
-        of_measure(result).value,
-    )
-
-
-def _comparison_figure(found: Comparison) -> Figure:
-    rows = [
-        DifferenceRow(MEASURES[name].title, each.unit, each.first, each.second, each.lower, each.upper)
-        for name, each in found.differences.items()
-    ]
-    return comparison_figure(rows, plain(found.first.model), plain(found.second.model))

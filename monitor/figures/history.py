@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 CAPTION: Final = (
     "How to read it: above, a calibrated model's mean prediction goes with the share that came true. Below, each "
-    "measure with its 95% interval; the grey field is what chance gives a calibrated model in 95% of windows, and "
+    "measure with its 95% interval; the grey field is what chance gives a calibrated model in 95% of {what}s, and "
     "orange points lie beyond it. A line ends where there is no value."
 )
 _PANEL: Final = 1.75
@@ -34,31 +34,36 @@ _GAP: Final = 1.6
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known of one window.
+    """What was known of one window, or of one span of time.
 
     Attributes
     ----------
     time
-        The window's end, with its time zone.
+        Where it stands, with its time zone: a window's end, a span's middle.
     rows
         Its measures; none where there was too little data.
     prevalence, mean_prediction
         The share that came true, and the mean of the predictions.
+    start
+        Since when something holds that begins with it; ``time`` if left out.
     """
 
     time: datetime
     rows: Sequence[MeasureRow] = ()
     prevalence: float | None = None
     mean_prediction: float | None = None
+    start: datetime | None = None
 
 
-def history_figure(moments: Sequence[Moment]) -> Figure:
+def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
     """The measures of a sequence of windows as small multiples.
 
     Parameters
     ----------
     moments
         In any order. A window that is missing, or that has no value, is a gap in its line.
+    what
+        What one of them is called: ``window``, ``span``.
 
     Raises
     ------
@@ -66,7 +71,7 @@ def history_figure(moments: Sequence[Moment]) -> Figure:
         There is no moment.
     """
     if not moments:
-        raise NotEnoughData("a history needs at least 1 window, got 0")
+        raise NotEnoughData(f"a history needs at least 1 {what}, got 0")
     ordered = sorted(moments, key=lambda moment: moment.time)
     titles = list(dict.fromkeys(row.title for moment in ordered for row in moment.rows))
     lines = -(-len(titles) // 2)
@@ -75,8 +80,8 @@ def history_figure(moments: Sequence[Moment]) -> Figure:
     grid = frame(
         figure,
         height,
-        _title(ordered, titles),
-        CAPTION,
+        _title(ordered, titles, what),
+        CAPTION.format(what=what),
         rows=(1.1, *[1.0] * lines),
         columns=(1.0, 1.0),
         gap=0.75,
@@ -150,21 +155,22 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
 def _draw_measure(axes: Axes, title: str, rows: Sequence[MeasureRow | None], times: _Times) -> None:
     dress(axes)
     unit = next(row.unit for row in rows if row is not None)
-    value, lower, upper, chance = (
+    value, lower, upper, least, chance = (
         times.spread([None if row is None else getattr(row, name) for row in rows])
-        for name in ("value", "lower", "upper", "null_q95")
+        for name in ("value", "lower", "upper", "null_lower", "null_q95")
     )
-    axes.fill_between(times.x, 0.0, chance, color=CHANCE, lw=0.0)
+    axes.fill_between(times.x, least, chance, color=CHANCE, lw=0.0)
     axes.fill_between(times.x, lower, upper, color=PREDICTED, alpha=0.2, lw=0.0)
     # A window between two gaps has no width to fill.
     axes.plot(times.x, chance, ls="none", marker="_", ms=5.0, color=GREY)
     axes.vlines(times.x, lower, upper, color=PREDICTED, alpha=0.3, lw=1.0)
     axes.plot(times.x, value, color=INK, lw=1.4)
     # A comparison with nan is false, so what is not known is not beyond.
-    beyond = value > chance
+    beyond = (value > chance) | (value < least)
     axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5, color=INK)
     axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
-    axes.set_ylim(bottom=float(np.min(value, initial=0.0, where=np.isfinite(value))))
+    lowest = np.fmin(np.fmin(value, lower), least)
+    axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda each, _: f"{each:g}%" if unit == "percent" else f"{each:g}"))
     axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
     last = next(row for row in reversed(rows) if row is not None)
@@ -176,28 +182,31 @@ def _on_time(axes: Axes, times: _Times) -> None:
     first, last = float(times.x[0]), float(times.x[-1])
     margin = 0.02 * (last - first) if last > first else 1.0 / 48.0
     axes.set_xlim(first - margin, last + margin)
-    locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=6)  # type: ignore[no-untyped-call]  # matplotlib's dates
+    locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # matplotlib's dates
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]  # are untyped
     axes.xaxis.get_offset_text().set(size=SMALL_SIZE - 1.0, color=GREY)
 
 
-def _title(moments: Sequence[Moment], titles: Sequence[str]) -> str:
+def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
     """Since when, or how often, smCE was beyond chance; that of the first measure where there is no smCE."""
     told = "smCE" if "smCE" in titles else titles[0] if titles else None
     beyond = [next((row.beyond_chance for row in moment.rows if row.title == told), None) for moment in moments]
     known = [each for each in beyond if each is not None]
     if not known:
-        return f"{_windows(len(moments))}: too little is known to compare with chance"
+        return f"{_counted(len(moments), what)}: too little is known to compare with chance"
     if not any(known):
-        return f"The error was never more than chance ({told}, {_windows(len(known))})"
+        return f"The error was never more than chance ({told}, {_counted(len(known), what)})"
     clear = [number for number, each in enumerate(beyond) if each is False]
     run = [number for number, each in enumerate(beyond) if each and number > max(clear, default=-1)]
     if run:
-        start = moments[run[0]].time.astimezone(UTC)
-        return f"The error has been more than chance since {start:%Y-%m-%d %H:%M} UTC\n({told}, {_windows(len(run))})"
-    return f"The error was more than chance in {sum(known)} of {_windows(len(known))}, but not in the last ({told})"
+        start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
+        since = f"{start:%Y-%m-%d %H:%M} UTC"
+        return f"The error has been more than chance since {since}\n({told}, {_counted(len(run), what)})"
+    return (
+        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({told})"
+    )
 
 
-def _windows(number: int) -> str:
-    return "1 window" if number == 1 else f"{number} windows"
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -41,6 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = np.array(HOSTILE[:3])[[rng.choice(3, p=each) for each in vectors]]
     columns = {name: vectors[:, number] for number, name in enumerate(HOSTILE[:3])}
     pa.csv.write_csv(pa.table({**columns, "y": names, "f": z[:400]}), path / "classes.csv")
+    days = 1_770_000_000_000 + 86_400_000 * np.repeat([0, 1, 2, 5], 250)
+    later = pa.array(days + rng.integers(0, 80_000_000, 1000), pa.timestamp("ms", tz="UTC"))
+    over_time = {"p": expit(z), "y": y, "ts": later, "a$1$\\x": z, "b": rng.normal(40.0, 9.0, 1000), "c": np.ones(1000)}
+    pa.csv.write_csv(pa.table(over_time), path / "times.csv")
+    pa.csv.write_csv(pa.table({"p": expit(z), "y": y}), path / r"costs$\odd$.csv")
     return path
 
 
@@ -52,6 +57,8 @@ PAGES = {
     "tiny": ["tiny.csv"],
     "rare": ["rare.csv"],
     "empty": ["empty.csv"],
+    "over time": ["times.csv", "--feature", "a$1$\\x", "--feature", "b"],
+    "no formulas": [r"costs$\odd$.csv", "--compare", "other.csv"],
     "no draws": ["tiny.csv", "--draws", "0"],
     "classes": ["classes.csv", *(part for name in HOSTILE[:3] for part in ("--prediction", name)), "--feature", "f"],
 }
@@ -66,7 +73,7 @@ def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     # Nothing is loaded from anywhere, and nothing is run.
     assert not re.search(r"<(script|link|iframe|img|object)\b", html)
-    assert not re.search(r"""(href|src)=["'](?!#)""", html)
+    assert not re.search(r"""(href|src)=["'](?!#|data:image/png;base64,)""", html)
     assert "{{" not in html.replace(HOSTILE[2], "")
     assert "\x1b" not in html
     seen = render(tmp_path / "page.html")
@@ -88,6 +95,51 @@ def test_hostile_names_are_shown_as_they_are(folder: Path, tmp_path: Path) -> No
     # Nor do they steer the terminal.
     assert r"a\x1b[31m\nb" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_a_page_shows_how_it_went_over_time_and_over_two_features(folder: Path, tmp_path: Path) -> None:
+    done = inside("report", *PAGES["over time"], "--draws", "19", "--html", str(tmp_path / "page.html"), cwd=folder)
+    assert done.stderr == ""
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert re.findall("<h2>(How it went over time|Where among .*)</h2>", text) == [
+        "How it went over time",
+        "Where among a$1$\\x and b the model is too high or too low",
+    ]
+    assert re.search(r"\d+ spans of [\d.]+ (days|hours) each", text)
+
+
+def test_what_cannot_be_drawn_is_said(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    inside("report", "times.csv", "--feature", "b", "--feature", "c", "--draws", "19", "--html", str(page), cwd=folder)
+    assert "no map of the features: a map needs two features that vary" in page.read_text(encoding="utf-8")
+    short = tmp_path / "short.csv"
+    short.write_text("p,y,ts\n.2,0,2026-01-01T00:00:00Z\n.6,1,2026-01-02T00:00:00Z\n", encoding="utf-8")
+    inside("report", str(short), "--draws", "19", "--html", str(page), cwd=folder)
+    assert "nothing is shown over time: " in page.read_text(encoding="utf-8")
+
+
+def test_pictures_change_nothing_of_what_is_printed(folder: Path, tmp_path: Path) -> None:
+    arguments = ["report", *PAGES["over time"], "--draws", "19", "--json"]
+    with_page = inside(*arguments, "--html", str(tmp_path / "page.html"), cwd=folder)
+    assert with_page.stdout == inside(*arguments, cwd=folder).stdout
+
+
+def test_a_page_of_many_classes_compares_the_gce_measures(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    inside("report", *PAGES["classes"], "--draws", "19", "--html", str(page), cwd=folder)
+    text = page.read_text(encoding="utf-8")
+    assert "<h2>How much the choice of a measure decides</h2>" in text
+    assert "<h2>What was predicted, and what came true (the most probable class)</h2>" in text
+
+
+def test_a_page_never_contradicts_itself(folder: Path, tmp_path: Path) -> None:
+    """Figures judge smCE by the report's draws, whatever their number and seed: here by 19, which differ."""
+    for name in ("times.csv", "tiny.csv", "rare.csv", "other.csv", "constant.csv"):
+        page = tmp_path / "page.html"
+        inside("report", name, "--draws", "19", "--html", str(page), cwd=folder)
+        text = re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
+        (row,) = re.findall(r"<tr><td>smCE</td>.*?</tr>", text)
+        assert ("beyond chance" in row) != ("by smCE, the differences are within chance" in text)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(800, False), (1400, True)])

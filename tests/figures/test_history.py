@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -48,6 +49,27 @@ def test_the_title_says_since_when(values: list[float | None], title: str) -> No
     figure = history_figure([moment(hour, value) for hour, value in enumerate(values)])
     assert title in texts(figure)
     check_layout(figure)
+
+
+def test_a_span_is_called_so_and_holds_since_its_start() -> None:
+    spans = [replace(moment(24 * day, 0.03), start=START + timedelta(days=day, hours=-12)) for day in range(1, 4)]
+    written = texts(history_figure(spans, what="span"))
+    assert "The error has been more than chance since 2026-05-01 12:00 UTC (smCE, 3 spans)" in written
+    assert any("95% of spans" in each for each in written)
+
+
+def test_a_measure_with_a_sign_is_beyond_chance_on_either_side_and_in_the_picture() -> None:
+    values = [-0.4, 0.0, 0.3]
+    rows = [MeasureRow("offset", each, "nats", each - 0.1, each + 0.1, 0.0, 0.2, null_lower=-0.2) for each in values]
+    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    assert np.asarray(figure.axes[1].lines[-1].get_ydata()).tolist() == [-0.4, 0.3]
+    assert figure.axes[1].get_ylim()[0] < -0.5
+    check_layout(figure)
+
+
+@pytest.mark.parametrize("step", [timedelta(seconds=1), timedelta(minutes=14), timedelta(hours=6), timedelta(days=85)])
+def test_any_length_of_time_has_its_ticks(step: timedelta) -> None:
+    check_layout(history_figure([Moment(START + number * step, prevalence=0.1) for number in range(12)]))
 
 
 def test_each_measure_has_a_panel_with_its_last_value() -> None:
