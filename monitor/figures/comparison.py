@@ -17,6 +17,8 @@ CAPTION: Final = (
     "Where the line does not touch the middle, it is more than chance. For all of these measures, less is better."
 )
 _ROW: Final = 0.36
+_LONGEST: Final = 12
+"""Characters of a name that fit above a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,13 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) ->
     axes.set_axis_off()
     axes.set_xlim(0.0, 1.0)
     axes.set_ylim(len(rows) - 0.4, -1.2)
+    one, other = _headings(first, second)
     for x, text, side in (
         (0.0, "measure", "left"),
-        (0.36, first, "right"),
-        (0.49, second, "right"),
-        (0.56, f"\N{LEFTWARDS ARROW} {second} better", "left"),
-        (1.0, f"{second} worse \N{RIGHTWARDS ARROW}", "right"),
+        (0.36, one, "right"),
+        (0.49, other, "right"),
+        (0.56, f"\N{LEFTWARDS ARROW} {other} better", "left"),
+        (1.0, f"{other} worse \N{RIGHTWARDS ARROW}", "right"),
     ):
         axes.text(x, -0.8, text, size=SMALL_SIZE, color=GREY, ha=side, va="center")
     axes.hlines(-0.45, 0.0, 1.0, color=CHANCE, lw=1.0)
@@ -90,6 +93,14 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) ->
     for y, row in enumerate(rows):
         _draw_row(axes, y, row)
     return figure
+
+
+def _headings(first: str, second: str) -> tuple[str, str]:
+    """The names as they fit above columns: the ends of long ones, in which dates and versions differ."""
+    one, other = (
+        name if len(name) <= _LONGEST else f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST :]}" for name in (first, second)
+    )
+    return (one, other) if one != other else ("first", "second")
 
 
 def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:

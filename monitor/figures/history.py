@@ -202,7 +202,8 @@ def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
     if run:
         start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
         since = f"{start:%Y-%m-%d %H:%M} UTC"
-        return f"The error has been more than chance since {since}\n({told}, {_counted(len(run), what)})"
+        before = f"; {sum(known)} of all {len(known)}" if sum(known) > len(run) else ""
+        return f"The error has been more than chance since {since}\n({told}, {_counted(len(run), what)}{before})"
     return (
         f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({told})"
     )

@@ -65,6 +65,25 @@ def test_the_title_of_a_comparison_names_what_is_sure() -> None:
         comparison_figure([], "May", "June")
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "headings"),
+    [
+        ("May", "June", ("May", "June")),
+        (
+            "scores-of-2026-05",
+            "scores-of-2026-06",
+            ("\N{HORIZONTAL ELLIPSIS}-of-2026-05", "\N{HORIZONTAL ELLIPSIS}-of-2026-06"),
+        ),
+        ("may/the-same-scores", "june/the-same-scores", ("first", "second")),
+    ],
+)
+def test_long_names_have_room_above_their_columns(first: str, second: str, headings: tuple[str, str]) -> None:
+    figure = comparison_figure(ROWS, first, second)
+    check_layout(figure)
+    assert set(headings) <= set(texts(figure))
+    assert f"\N{LEFTWARDS ARROW} {headings[1]} better" in texts(figure)
+
+
 def test_a_log_loss_may_be_infinite() -> None:
     figure = comparison_figure([DifferenceRow("log loss", "nats", 0.5, float("inf"))], "May", "June")
     check_layout(figure)

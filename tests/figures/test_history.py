@@ -40,6 +40,10 @@ def test_the_order_of_moments_does_not_matter() -> None:
     [
         ([0.01, 0.01], "The error was never more than chance (smCE, 2 windows)"),
         ([0.01, 0.03, 0.04], "The error has been more than chance since 2026-05-01 01:00 UTC (smCE, 2 windows)"),
+        (
+            [0.03, 0.01, 0.03],
+            "The error has been more than chance since 2026-05-01 02:00 UTC (smCE, 1 window; 2 of all 3)",
+        ),
         ([0.03, 0.01], "The error was more than chance in 1 of 2 windows, but not in the last (smCE)"),
         ([0.03, None, 0.03], "The error has been more than chance since 2026-05-01 00:00 UTC (smCE, 2 windows)"),
         ([None], "1 window: too little is known to compare with chance"),
