@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 from typing import Final, NamedTuple
 
 from monitor.evaluation.report import MeasureResult
 from monitor.inference import NullLevel, Progress, intervals, null_level
-from monitor.measures.base import LARGEST, Measure
+from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 
 WINDOW_DRAWS: Final = 199
@@ -34,6 +35,8 @@ class Uncertainty(NamedTuple):
     above: float | None = None
     """From the value to the upper end."""
     level: NullLevel | None = None
+    largest: float = inf
+    """The largest value that the measure can have of such predictions."""
 
     def about(self, result: MeasureResult) -> MeasureResult:
         """A measure's result with this uncertainty."""
@@ -41,7 +44,7 @@ class Uncertainty(NamedTuple):
         return replace(
             result,
             lower=None if self.below is None else max(0.0, result.value - self.below),
-            upper=None if self.above is None else min(LARGEST[result.unit], result.value + self.above),
+            upper=None if self.above is None else min(self.largest, result.value + self.above),
             null_mean=None if level is None else level.mean,
             null_q95=None if level is None else level.q95,
             p_value=None if level is None else level.p_value_of(result.value),
@@ -103,6 +106,7 @@ def uncertainty(
             values[name] - found[measure.name].lower,
             found[measure.name].upper - values[name],
             levels[measure.name],
+            measure.largest + (0.0 if measure.offset is None else measure.offset(table)),
         )
         for name, measure in measures.items()
     }

@@ -172,7 +172,9 @@ def intervals(
         measure.name: replace(
             found[measure.name],
             lower=max(0.0, found[measure.name].lower),
-            upper=min(measure.largest, found[measure.name].upper),
+            upper=min(
+                measure.largest + (0.0 if measure.offset is None else measure.offset(table)), found[measure.name].upper
+            ),
         )
         for measure in chosen
     }

@@ -42,7 +42,7 @@ class NamedMeasure(Protocol):
 
     @property
     def largest(self) -> float:
-        """The largest value that it can have."""
+        """The largest value that it can have, but for its offset, which comes on top of it."""
         ...
 
     @property
