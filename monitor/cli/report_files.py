@@ -50,6 +50,8 @@ def check_target(option: str, path: Path) -> None:
         raise InputError(f"{option}: {path} is a directory; name a file in it")
     if not path.parent.is_dir():
         raise InputError(f"{option}: there is no directory {path.parent}; make it first")
+    if option == "--png" and path.suffix.lower() != ".png":
+        raise InputError(f"--png: the name of {path} must end in .png, which is what is written")
 
 
 def write_target(option: str, path: Path, content: bytes) -> None:

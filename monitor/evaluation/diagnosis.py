@@ -143,7 +143,7 @@ def _sentence(verdict: Verdict, found: _Found) -> str:
     if verdict is Verdict.PRIOR_SHIFT:
         return (
             f"Predictions are too {direction}: {_frequencies(shift)}. Add {fit.offset:+.2f} (give or take "
-            f"{_INTERVAL * fit.offset_error:.2f}) to every logit, which multiplies the odds by "
+            f"{_few_digits(_INTERVAL * fit.offset_error)}) to every logit, which multiplies the odds by "
             f"{math.exp(fit.offset):.2f}; beyond that no fault is seen, and no refit is needed."
         )
     shape = _shape(found)
@@ -173,7 +173,14 @@ def _shape(found: _Found) -> str:
     if not math.isfinite(fit.slope):
         return f"are {kind} (they part the outcomes perfectly; {off})"
     within = _INTERVAL * (fit.slope_error or 0.0)
-    return f"are {kind} (slope of the logits {fit.slope:.2f}, give or take {within:.2f}, where 1 is right; {off})"
+    return (
+        f"are {kind} (slope of the logits {fit.slope:.2f}, give or take {_few_digits(within)}, where 1 is right; {off})"
+    )
+
+
+def _few_digits(size: float) -> str:
+    """Two decimals, or as many as a small number needs: never 0.00."""
+    return f"{size:.2f}" if size >= 0.095 else f"{size:.1g}"
 
 
 def _frequencies(shift: PriorShift) -> str:

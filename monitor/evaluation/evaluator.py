@@ -326,7 +326,7 @@ class Evaluator:
         table = found.table.to_scores()
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
-        report = _report(key, found, table, with_uncertainty(assessment, carried))
+        report = _report(key, self._windows[key.window], found, table, with_uncertainty(assessment, carried))
         if not report.measures:
             report = diagnosed(report, table, draws=self._draws)
         elif before is not None and before.report.measures:
@@ -338,7 +338,7 @@ class Evaluator:
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()
         assessment = assess(table, measures=self._measures, minimum=self._minimum, draws=self._draws)
-        return diagnosed(_report(key, found, table, assessment), table, draws=self._draws)
+        return diagnosed(_report(key, self._windows[key.window], found, table, assessment), table, draws=self._draws)
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
         whole_models_first = sorted(series, key=lambda each: (each.segment != ALL, each))
@@ -364,7 +364,7 @@ class Evaluator:
             self._clock.sleep(min(left, _WAIT_SECONDS))
 
 
-def _report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
+def _report(key: ReportKey, window: Window, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
     n = found.table.labelled
     return Report(
         model=key.series.model,
@@ -379,7 +379,7 @@ def _report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assess
         prevalence=table.prevalence if n else None,
         mean_prediction=table.mean_prediction if n else None,
         measures=assessment.measures,
-        insufficient=assessment.insufficient,
+        insufficient=assessment.insufficient if found.table.predictions else window.emptiness,
         canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
         omitted=assessment.omitted,
     )

@@ -150,7 +150,9 @@ def test_a_window_without_predictions_has_no_means() -> None:
     panes = stream(hours=1)
     panes.advance("churn", START_MS + 30 * HOUR_MS)
     report = Evaluator(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key()]
-    assert report.insufficient == "no prediction has an outcome: at least 100 are needed"
+    assert report.insufficient == (
+        "holds no predictions: it ends one horizon before the newest event and moves on in steps of 1min"
+    )
     assert (report.n, report.prevalence, report.mean_prediction, report.label_coverage) == (0, None, None, None)
 
 
