@@ -14,6 +14,7 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker, Protocol
+from tests.real.vanishing import broker_vanishes, collected
 from tests.sources.logs import KafkaUnderTest, Reading, count, one_by_one, read, run_all
 
 pytestmark = pytest.mark.kafka
@@ -28,9 +29,10 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker
 
 @pytest.fixture
 def failing(own_broker: KafkaBroker) -> Iterator[KafkaUnderTest]:
-    log = KafkaUnderTest(own_broker)
-    yield log
-    log.close()
+    with collected():
+        log = KafkaUnderTest(own_broker)
+        yield log
+        log.close()
 
 
 def _patiently(source: Source, until: int, reading: Reading) -> None:
@@ -82,8 +84,13 @@ def test_a_host_that_does_not_exist() -> None:
         _source(_connection("no-such-host.invalid")).poll(0.1, 10)
 
 
+@broker_vanishes
 def test_a_broker_that_comes_late(tmp_path: Path) -> None:
-    broker = KafkaBroker(tmp_path)
+    with collected():
+        _comes_late(KafkaBroker(tmp_path))
+
+
+def _comes_late(broker: KafkaBroker) -> None:
     source = KafkaSource(_connection(broker.bootstrap), Topics({"late": None}), group_id="g")
     with pytest.raises(SourceUnavailable):
         source.poll(0.1, 10)
@@ -97,6 +104,7 @@ def test_a_broker_that_comes_late(tmp_path: Path) -> None:
         source.close()
 
 
+@broker_vanishes
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, how: str) -> None:
     topic = failing.topic()
@@ -118,6 +126,7 @@ def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, how: str) ->
     source.commit({TopicPartition(topic, 0): 20})
 
 
+@broker_vanishes
 def test_after_a_long_silence_the_brokers_are_looked_for_anew(failing: KafkaUnderTest) -> None:
     topic = failing.topic()
     one_by_one(failing.writer(), topic, [b"a", b"b"])

@@ -24,6 +24,7 @@ from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import MODELS, OF_CLASSES, SLIDE_MS, SPAN_MS, START_MS, MixedLog, unjoined_as_one
 from tests.real.produce import produce
 from tests.real.stream_worker import pipeline, topics
+from tests.real.vanishing import broker_vanishes, collected
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(420)]
 
@@ -111,9 +112,10 @@ def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp
     finish_and_compare(log, kafka_broker, "killed", url)
 
 
+@broker_vanishes
 def test_the_broker_restarts_in_the_middle(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
-    with SqlStore.open(url) as store:
+    with collected(), SqlStore.open(url) as store:
         instance = pipeline(kafka_broker.bootstrap, "broker-restart", store, topics(SUFFIX))
         with running(instance):
             while sum(instance.status.counters.values()) < len(log.lines) // 10:
