@@ -70,8 +70,8 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
         assert served.get("/v1/models")[1]["models"]
         own_broker.start()
         log.write_rest(own_broker, suffix, half)
+        served.eventually(lambda: sum(served.counted().values()) == len(log.lines))
         served.reports_as(log.reports)
-        assert sum(served.counted().values()) == len(log.lines)
         served.ready()
         assert served.stop() < 10
 
