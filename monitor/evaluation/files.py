@@ -1,6 +1,6 @@
 """Reports of a file: the whole of it, and each segment's."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.formats import open_bytes
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import EventTable
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is."""
@@ -48,42 +48,6 @@ class FileReport:
     segments: tuple[SegmentReport, ...] = ()
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
-
-
-def report_file(
-    path: str | Path,
-    *,
-    prediction: str | None = None,
-    outcome: str | None = None,
-    time: str | None = None,
-    segments: Sequence[str] = (),
-    weight: str | None = None,
-    model: str | None = None,
-    version: str = UNVERSIONED,
-    measures: Mapping[str, Measure] | None = None,
-    minimum: Minimum = GIVEN,
-    draws: int = DRAWS,
-    seed: int | None = None,
-) -> FileReport:
-    """Read a table of predictions and outcomes and report on it.
-
-    Parameters
-    ----------
-    path, prediction, outcome, time, segments, weight
-        See :func:`~monitor.sources.tables.read_table`.
-    model
-        What the report says it is about; the file's name without its ending if left out.
-    version, measures, minimum, draws, seed
-        See :func:`report_table`.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or its values are wrong.
-    """
-    table = read_table(path, prediction=prediction, outcome=outcome, time=time, segments=segments, weight=weight)
-    name = model_of(path) if model is None else model
-    return report_table(table, model=name, version=version, measures=measures, minimum=minimum, draws=draws, seed=seed)
 
 
 def model_of(path: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
@@ -59,14 +59,6 @@ class Window:
         end -= end % self.slide_ms
         length = max(self.length_ms - self.length_ms % self.slide_ms, self.slide_ms)
         return end - length, end
-
-
-class PaneCount(NamedTuple):
-    """How much one pane holds."""
-
-    start_ms: int
-    predictions: int
-    labelled: int
 
 
 class CountedPane(Protocol):

@@ -1,13 +1,12 @@
 """Panes in memory: raw events, summed on demand into real grid tables."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.classes.sketch import SkceSketch
-from monitor.evaluation.windows import PaneCount
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 
@@ -16,6 +15,16 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 CHURN = SeriesKey("churn", "7", ALL)
+
+
+class PaneCount(NamedTuple):
+    """How much one pane holds."""
+
+    start_ms: int
+    predictions: int
+    labelled: int
+
+
 EVENT = np.dtype([("time_ms", "<i8"), ("p", "<f8"), ("y", "i1")])
 
 

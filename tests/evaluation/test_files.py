@@ -8,10 +8,10 @@ import pytest
 
 import monitor
 from monitor.evaluation.assess import Minimum
-from monitor.evaluation.files import looks_like_event_log, report_file, report_table
+from monitor.evaluation.files import looks_like_event_log, model_of, report_table
 from monitor.evaluation.segments import MAX_SEGMENT_VALUES
 from monitor.measures import WINDOW_MEASURES
-from monitor.sources.tables import EventTable, SegmentColumn
+from monitor.sources.tables import EventTable, SegmentColumn, read_table
 from tests.evaluation.memory import calibrated
 
 
@@ -115,7 +115,8 @@ def test_a_file_is_read_and_reported(name: str, model: str, tmp_path: Path) -> N
         for number, (score, outcome) in enumerate(zip(p, y, strict=True))
     )
     (tmp_path / name).write_text("score,label,side\n" + lines)
-    found = report_file(tmp_path / name, segments=["side"], draws=19)
+    table = read_table(tmp_path / name, segments=["side"])
+    found = report_table(table, model=model_of(tmp_path / name), draws=19)
     assert found.whole == monitor.evaluate(p, y, draws=19, model=model)
     assert {each.report.segment: each.report.n for each in found.segments} == {"side=a": 150, "side=b": 150}
     assert found.notes == ("prediction read from column 'score'", "outcome read from column 'label'")
