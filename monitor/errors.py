@@ -6,8 +6,11 @@
     ├── SettingsError            a setting or an argument is wrong; the user mends it
     ├── InputError               a file or a request is wrong; the user mends it
     │   ├── UnknownSeries        no model, version, segment or window is called that; names those that are
+    │   ├── UnknownRecalibration no refit or map is called that
+    │   ├── Conflict             what is asked for does not fit what is there; says what stands in the way
     │   └── NoLongerKept         the events of that time are gone; names what is kept
     ├── NotEnoughData            fewer events than a measure needs
+    ├── CorruptMap               a recalibration map cannot be read; its bytes are damaged or of another format
     ├── EvaluationFailed         a report could not be made; the next evaluation tries again
     ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
     ├── SourceError
@@ -42,6 +45,14 @@ class UnknownSeries(InputError):  # noqa: N818 - the field's own words read bett
     """No model, version, segment or window is called that. The message names those that there are."""
 
 
+class UnknownRecalibration(InputError):  # noqa: N818
+    """No refit, no map or no part of one is called that."""
+
+
+class Conflict(InputError):  # noqa: N818
+    """What is asked for does not fit the state that things are in. The message says what stands in the way."""
+
+
 class NoLongerKept(InputError):  # noqa: N818
     """The report asked for needs events that are older than what is kept. The message names what is."""
 
@@ -52,6 +63,10 @@ class EvaluationFailed(MonitorError):  # noqa: N818
 
 class NotEnoughData(MonitorError):  # noqa: N818
     """There are fewer events than the measure needs."""
+
+
+class CorruptMap(MonitorError):  # noqa: N818
+    """A recalibration map cannot be read: its bytes are damaged, or of a format that this version does not know."""
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818

@@ -1,0 +1,153 @@
+"""Fitting and applying a map, with every check that methods and maps themselves may leave out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError
+from monitor.local.features import feature_table
+from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
+from monitor.measures.checks import require_whole
+from monitor.samples import LabelledEvents
+from monitor.scores import ClassTable
+from monitor.scores.table import check
+
+Floats = NDArray[np.float64]
+
+
+def check_options(method: Method, options: Mapping[str, Any]) -> dict[str, OptionValue]:
+    """The options of a fit, those left out at their defaults.
+
+    Raises
+    ------
+    InputError
+        An option is not the method's, or its value is out of its range. Names key and value.
+    """
+    for name in options:
+        if name not in method.options:
+            known = ", ".join(method.options) or "none"
+            raise InputError(f"{method.name} has no option {name!r}; it has {known}")
+    return {
+        name: _checked(method.name, name, option, options.get(name, option.default))
+        for name, option in method.options.items()
+    }
+
+
+def fit_map(method: Method, events: LabelledEvents, options: Mapping[str, Any] | None = None) -> RecalibrationMap:
+    """Fit a map.
+
+    Raises
+    ------
+    NotEnoughData
+        There are too few events, or too few of an outcome.
+    InputError
+        An option is wrong, or the events lack what the method needs.
+    """
+    checked = check_options(method, options or {})
+    if events.is_binary and not method.binary:
+        raise InputError(f"{method.name} is for predictions over several classes, and these are P(y = 1)")
+    if not events.is_binary and not method.many_classes:
+        raise InputError(f"{method.name} is for predictions P(y = 1), and these are over {events.classes} classes")
+    if method.needs_features and events.features is None:
+        raise InputError(f"{method.name} needs features, and these events have none: send them with the predictions")
+    if method.needs_segments and not events.segments:
+        raise InputError(f"{method.name} needs segments, and these events have none: declare them for the model")
+    return method.fit(events, checked)
+
+
+def apply_map(
+    chosen: RecalibrationMap,
+    prediction: ArrayLike,
+    *,
+    features: ArrayLike | None = None,
+    segments: Mapping[str, ArrayLike] | None = None,
+) -> Floats:
+    """Recalibrated predictions.
+
+    Parameters
+    ----------
+    prediction
+        Shape (n,): P(y = 1); or (n, K).
+    features
+        Shape (n, D), where the map uses features. Ignored where it does not.
+    segments
+        Key -> text, shape (n,). Only the map's own ``segment_key`` is looked at.
+
+    Returns
+    -------
+    float64, of the shape of ``prediction``.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
+    """
+    p = _predictions(chosen, prediction)
+    x: Floats | None = None
+    if chosen.feature_count is not None:
+        if features is None:
+            raise InputError(f"the map needs {chosen.feature_count} features an event, and there are none")
+        x = feature_table(features)
+        if x.shape != (p.shape[0], chosen.feature_count):
+            raise InputError(
+                f"features must have the shape ({p.shape[0]}, {chosen.feature_count}) for this map, got {x.shape}"
+            )
+    group: NDArray[np.str_] | None = None
+    if chosen.segment_key is not None:
+        if segments is None or chosen.segment_key not in segments:
+            raise InputError(f"the map needs the segment {chosen.segment_key!r} of each event")
+        group = np.asarray(segments[chosen.segment_key], np.str_)
+        if group.shape != p.shape[:1]:
+            raise InputError(
+                f"segment {chosen.segment_key!r} must be told of each of {p.shape[0]} events, got shape {group.shape}"
+            )
+    if p.shape[0] == 0:
+        return p
+    return chosen.apply(p, x, group)
+
+
+def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
+    try:
+        p = np.ascontiguousarray(prediction, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"prediction must be numbers: {error}") from error
+    if chosen.classes == 2 and p.ndim == 1:
+        check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+        return p
+    if p.ndim != 2 or p.shape[1] != chosen.classes:
+        wanted = "(n,)" if chosen.classes == 2 else f"(n, {chosen.classes})"
+        raise InputError(f"prediction must have the shape {wanted} for this map, got {p.shape}")
+    return ClassTable.from_events(p, np.zeros(p.shape[0])).prediction
+
+
+def _checked(method: str, name: str, option: Option, value: Any) -> OptionValue:
+    if value is None:
+        if option.default is not None:
+            raise InputError(f"option {name} of {method} must not be null")
+        return None
+    where = f"option {name} of {method}"
+    if option.kind == "flag":
+        if not isinstance(value, bool):
+            raise InputError(f"{where} must be true or false, got {value!r}")
+        return value
+    if option.kind == "text":
+        if not isinstance(value, str) or (option.choices and value not in option.choices):
+            allowed = f"one of {', '.join(option.choices)}" if option.choices else "text"
+            raise InputError(f"{where} must be {allowed}, got {value!r}")
+        return value
+    if option.kind == "whole":
+        require_whole(where, value, -(2**62))
+        number: float = value
+    else:
+        if isinstance(value, bool) or not isinstance(value, int | float) or np.isnan(value):
+            raise InputError(f"{where} must be a number, got {value!r}")
+        number = float(value)
+    if option.above is not None and not number > option.above:
+        raise InputError(f"{where} must be above {option.above:g}, got {value!r}")
+    if option.at_least is not None and number < option.at_least:
+        raise InputError(f"{where} must be at least {option.at_least:g}, got {value!r}")
+    if option.at_most is not None and number > option.at_most:
+        raise InputError(f"{where} must be at most {option.at_most:g}, got {value!r}")
+    return number

@@ -1,0 +1,102 @@
+"""What others need of recalibration: the API, the exposition and the command line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike
+
+from monitor.store.recalibrations import AuditEntry, Champion, Job, Order, StoredMap
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Recalibrated predictions.
+
+    Attributes
+    ----------
+    prediction
+        Shape (n,) or (n, K), as a list of numbers or of lists.
+    map_id
+        Which map made them; None: none serves, they are as they were.
+    """
+
+    prediction: list[Any]
+    map_id: str | None
+
+
+class Recalibrations(Protocol):
+    """All that can be asked of recalibration. Any thread. Raises what RecalibrationStore raises."""
+
+    def request(self, order: Order, *, actor: str, idempotency_key: str | None = None) -> tuple[Job, bool]:
+        """Queue a refit; False beside it if the same request was made before.
+
+        Raises
+        ------
+        InputError
+            The method or an option is wrong.
+        UnknownSeries
+            No model, or no version of it, is called that.
+        Conflict
+            Another refit of the model is under way.
+        """
+        ...
+
+    def version_of(self, model: str, version: str | None) -> str:
+        """The version meant: the one named, or the current one. Raises UnknownSeries."""
+        ...
+
+    def job(self, job_id: str) -> Job:
+        """One refit."""
+        ...
+
+    def jobs(self, model: str | None, *, before: str | None, limit: int) -> Sequence[Job]:
+        """Refits, the newest first."""
+        ...
+
+    def artifact(self, map_id: str) -> StoredMap:
+        """One map."""
+        ...
+
+    def figure(self, job_id: str, name: str) -> bytes:
+        """One picture, SVG."""
+        ...
+
+    def champion(self, model: str, version: str) -> Champion:
+        """What serves; ``map_id`` is None, and ``revision`` 0, where nothing ever did."""
+        ...
+
+    def promote(self, job_id: str, *, actor: str, note: str) -> Champion:
+        """Let a candidate's map serve."""
+        ...
+
+    def roll_back(self, model: str, version: str, *, actor: str, note: str) -> Champion:
+        """Let serve what served before."""
+        ...
+
+    def apply(
+        self,
+        model: str,
+        version: str,
+        prediction: ArrayLike,
+        *,
+        features: ArrayLike | None = None,
+        segments: Mapping[str, ArrayLike] | None = None,
+    ) -> Applied:
+        """Recalibrate by the map that serves."""
+        ...
+
+    def live(self, model: str, version: str) -> Mapping[str, Any] | None:
+        """Measures of raw and recalibrated scores, side by side, on events that no refit saw; None if there are none.
+
+        See docs/recalibration.md ("live").
+        """
+        ...
+
+    def schedules(self) -> Mapping[str, Mapping[str, Any]]:
+        """Model -> what its settings say of refits, with ``next`` (milliseconds since the epoch, or None)."""
+        ...
+
+    def audit(self, *, after: int, limit: int, model: str | None) -> Sequence[AuditEntry]:
+        """Who did what."""
+        ...

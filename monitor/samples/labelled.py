@@ -1,0 +1,166 @@
+"""Labelled events with features, as a fit wants them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.local.features import feature_table
+from monitor.scores import ClassTable
+from monitor.scores.table import check
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NO_SEGMENT: Final = ""
+"""The value of a segment key for an event that does not tell it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledEvents:
+    """Predictions whose outcome is known, in the order of time, with what is known beside.
+
+    Make them by :meth:`of`, which checks.
+
+    Attributes
+    ----------
+    prediction
+        float64, shape (n,): P(y = 1); or (n, K): probabilities of K classes.
+    outcome
+        int64, shape (n,): 0 or 1; or the class that came true.
+    weight
+        float64, shape (n,): how many events of the stream each stands for, above 0; their mean is 1. All are 1 where
+        no event was left out.
+    time_ms
+        int64, shape (n,), ascending: time of the prediction, milliseconds since the epoch.
+    features
+        float64, shape (n, D), finite; None where there are none.
+    segments
+        Key -> text, shape (n,): its value for each event, empty where it has none.
+    """
+
+    prediction: Floats
+    outcome: Ints
+    weight: Floats
+    time_ms: Ints
+    features: Floats | None = None
+    segments: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        prediction: ArrayLike,
+        outcome: ArrayLike,
+        *,
+        weight: ArrayLike | None = None,
+        time_ms: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        segments: Mapping[str, ArrayLike] | None = None,
+    ) -> "LabelledEvents":
+        """Check, and sort by time (stable). Without times the events are taken to be in their order.
+
+        Raises
+        ------
+        InputError
+            A value is out of its range, or lengths differ. Names key and value.
+        """
+        p, y = _numbers("prediction", prediction), _numbers("outcome", outcome)
+        if p.ndim == 2:
+            table = ClassTable.from_events(p, y)
+            p, label = table.prediction, table.outcome.astype(np.int64)
+        elif p.ndim == 1 and p.shape == y.shape:
+            check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+            check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+            label = y.astype(np.int64)
+        else:
+            raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+        n = p.shape[0]
+        w = np.ones(n) if weight is None else _numbers("weight", weight)
+        check(w, (w > 0.0) & np.isfinite(w), "weight must be above 0 and finite")
+        at = np.arange(n) if time_ms is None else np.asarray(time_ms, np.int64)
+        x = None if features is None else feature_table(features)
+        named = {key: np.asarray(value, np.str_) for key, value in (segments or {}).items()}
+        for name, column in {"weight": w, "time_ms": at, "features": x, **named}.items():
+            if column is not None and column.shape[0] != n:
+                raise InputError(f"{name} must be as long as prediction, got {column.shape[0]} and {n}")
+        order = np.argsort(at, kind="stable")
+        return cls(
+            prediction=p[order],
+            outcome=label[order],
+            weight=w[order] / w.mean() if n else w,
+            time_ms=at[order],
+            features=None if x is None else x[order],
+            segments={key: value[order] for key, value in named.items()},
+        )
+
+    def __len__(self) -> int:
+        return int(self.prediction.shape[0])
+
+    @property
+    def classes(self) -> int:
+        """Number K of classes; 2 for predictions P(y = 1) alone."""
+        return 2 if self.is_binary else int(self.prediction.shape[1])
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether predictions are P(y = 1) alone."""
+        return self.prediction.ndim == 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no event was left out, so that all weights are 1."""
+        return bool((self.weight == 1.0).all())
+
+    def select(self, rows: Any) -> "LabelledEvents":
+        """The events of these rows: a slice, a mask or ascending indices. Their weights have the mean 1 again."""
+        weight = self.weight[rows]
+        return LabelledEvents(
+            prediction=self.prediction[rows],
+            outcome=self.outcome[rows],
+            weight=weight / weight.mean() if weight.size else weight,
+            time_ms=self.time_ms[rows],
+            features=None if self.features is None else self.features[rows],
+            segments={key: value[rows] for key, value in self.segments.items()},
+        )
+
+    def content_hash(self) -> str:
+        """128-bit hash of everything, as 32 hexadecimal digits: equal data, and only equal data, have equal ones."""
+        digest = xxhash.xxh3_128()
+        for array in (self.prediction, self.outcome, self.weight, self.time_ms, self.features):
+            if array is None:
+                digest.update(b"none")
+            else:
+                digest.update(f"{array.dtype.str}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+        for key in sorted(self.segments):
+            digest.update("\0".join([key, *self.segments[key].tolist()]).encode())
+        return digest.hexdigest()
+
+    def require(self, *, events: int, each_outcome: int = 0) -> None:
+        """Check that there is enough to fit on: events in all, and of each outcome.
+
+        Raises
+        ------
+        NotEnoughData
+            There is less. Says what is there, and what is wanted.
+        """
+        if len(self) < events:
+            raise NotEnoughData(f"{len(self)} labelled events, at least {events} are needed")
+        counts = np.bincount(self.outcome, minlength=self.classes)
+        rarest = int(np.argmin(counts))
+        if counts[rarest] < each_outcome:
+            raise NotEnoughData(
+                f"only {counts[rarest]} of {len(self)} labelled events have the outcome {rarest}, "
+                f"at least {each_outcome} are needed"
+            )
+
+
+def _numbers(name: str, values: ArrayLike) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
