@@ -42,6 +42,29 @@ class Recalibrations(Protocol):
         """
         ...
 
+    def order(
+        self,
+        model: str,
+        version: str | None = None,
+        *,
+        method: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        window_ms: int | None = None,
+        promote: bool | None = None,
+    ) -> Order:
+        """What is asked for; what is None is as the model's settings say.
+
+        Options that the settings name are those of the method that they name: they do not go with another one.
+
+        Raises
+        ------
+        InputError
+            The method or an option is wrong.
+        UnknownSeries
+            No model, or no version of it, is called that.
+        """
+        ...
+
     def version_of(self, model: str, version: str | None) -> str:
         """The version meant: the one named, or the current one. Raises UnknownSeries."""
         ...
