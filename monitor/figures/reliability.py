@@ -83,8 +83,8 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, smce:
     density = figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
     dress(density)
-    _draw_curve(main, cells, axis)
-    _draw_dots(main, bins, axis)
+    draw_curve(main, cells, axis)
+    draw_dots(main, bins, axis)
     axis.on_x(main, labels=False)
     axis.on_y(main)
     main.set_ylabel("how often it came true")
@@ -131,7 +131,8 @@ def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     axes.set_xlabel("predicted probability")
 
 
-def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    """The isotonic curve, its band under calibration, and the diagonal."""
     x = axis.place(cells.score)
     low, high = _consistency_band(cells)
     if x.size > 1:
@@ -144,7 +145,8 @@ def _draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     axes.plot(x, axis.place(corp_curve(cells)), color=HAPPENED, lw=2.2)
 
 
-def _draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
+def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
+    """Bins as dots, the larger the more predictions they hold."""
     held = bins.counts > 0.0
     share = bins.counts[held] / bins.counts.sum()
     predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])

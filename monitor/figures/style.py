@@ -161,15 +161,26 @@ def dress(axes: Axes, *, grid: str = "y") -> None:
     axes.yaxis.label.set(size=TEXT_SIZE, color=INK)
 
 
-def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """A legend above the axes, where it hides nothing."""
+def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float = 0.0) -> None:
+    """A legend above the axes, where it hides nothing; ``above`` inches over them where they have a title."""
+    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     axes.legend(
         handles=list(handles),
         loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
+        bbox_to_anchor=(-0.01, 1.0 + above / height),
         ncols=columns,
         frameon=False,
         fontsize=SMALL_SIZE,
         borderaxespad=0.2,
         columnspacing=1.6,
     )
+
+
+def name_panel(axes: Axes, name: str, remark: str) -> None:
+    """What one of several axes shows, in bold above it, and a remark below that."""
+    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+    for text, inches, color, size, weight in (
+        (name, 0.22, INK, TEXT_SIZE, "bold"),
+        (remark, 0.05, GREY, SMALL_SIZE, "normal"),
+    ):
+        axes.text(0.0, 1.0 + inches / height, text, transform=axes.transAxes, color=color, size=size, weight=weight)
