@@ -1,0 +1,127 @@
+"""What calibration is good for: deciding when to answer, and when to say "unsure"."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.scores import ClassTable
+from monitor.scores.table import check
+
+Floats = NDArray[np.float64]
+
+COST_RATIOS: Final = (2.0, 5.0, 10.0, 20.0, 50.0)
+"""How many times as much as "unsure" a wrong answer costs, where nobody says."""
+
+
+def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weight: ArrayLike | None = None) -> float:
+    r"""Mean reward of whoever answers where the confidence is above :math:`1 - u/w`, and says "unsure" elsewhere.
+
+    .. math:: -\frac1n \sum_i \left( 1[c_i \le 1 - u/w] + \frac wu\, 1[c_i > 1 - u/w]\, 1[\text{wrong}_i] \right)
+
+    with c the confidence in the answer, w the cost of a wrong one and u that of being unsure, which is the unit. For a
+    calibrated model no other threshold does better.
+
+    Parameters
+    ----------
+    prediction
+        Shape (n,): P(y = 1), with the confidence max(p, 1 - p) in the answer; or (n, K), with the largest of each row.
+    outcome
+        Shape (n,): 0 or 1; or the class that came true.
+    cost_ratio
+        w / u, above 1: otherwise nobody would ever be unsure.
+    weight
+        Shape (n,): how much an event counts; 1 each if left out.
+
+    Returns
+    -------
+    float
+        In [-cost_ratio, 0], in units of u: 0 if every event is answered, and right. It is -1 for one who is always
+        unsure.
+
+    Raises
+    ------
+    InputError
+        A value is out of range, or shapes do not fit.
+    NotEnoughData
+        There are no events.
+
+    Notes
+    -----
+    Source: "Local Calibration: Metrics and Recalibration", section 5.4.
+    """
+    if not (np.isfinite(cost_ratio) and cost_ratio > 1.0):
+        raise InputError(f"cost_ratio must be finite and above 1, got {cost_ratio}")
+    confidence, wrong, w = _answers(prediction, outcome, weight)
+    answered = confidence > 1.0 - 1.0 / cost_ratio
+    return -float(np.where(answered, cost_ratio * wrong, 1.0) @ w)
+
+
+def prediction_rejection_ratio(
+    prediction: ArrayLike, outcome: ArrayLike, *, weight: ArrayLike | None = None
+) -> float | None:
+    """How well confidence tells right answers from wrong ones, between chance (0) and an oracle (1).
+
+    Answers are handed to an oracle, the least confident first; the errors that are left, as a function of the share
+    handed over, make a curve. The ratio is the area between it and that of a random order, over the area between that
+    of the best order and that of a random one. Answers of equal confidence are handed over in a random order.
+
+    Parameters
+    ----------
+    prediction, outcome, weight
+        See :func:`reward`.
+
+    Returns
+    -------
+    float or None
+        At most 1; below 0 where confidence misleads. None where no answer is wrong, or all are: there is nothing to be
+        told apart.
+
+    Raises
+    ------
+    InputError
+        A value is out of range, or shapes do not fit.
+    NotEnoughData
+        There are no events.
+
+    Notes
+    -----
+    Source: Malinin, Mlodozeniec, Gales, "Ensemble distribution distillation", 2020, which the paper names in section
+    5.4. It depends on the order of the confidences alone, and so hardly on a global recalibration.
+    """
+    confidence, wrong, w = _answers(prediction, outcome, weight)
+    errors = float(wrong @ w)
+    if errors in {0.0, 1.0} or not wrong.any() or wrong.all():
+        return None
+    level = np.unique(confidence, return_inverse=True)[1]
+    size, missed = np.bincount(level, w), np.bincount(level, w * wrong)
+    # Errors that are left before and after each level of confidence is handed over; linear in between.
+    left = errors - np.concatenate([[0.0], np.cumsum(missed)])
+    area = float((size * (left[:-1] + left[1:])).sum() / 2.0)
+    return (errors / 2.0 - area) / (errors / 2.0 - errors**2 / 2.0)
+
+
+def _answers(
+    prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None
+) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    """Confidence in each answer, whether it is wrong, and its share of all weight; shape (n,) each."""
+    p, y = np.asarray(prediction, np.float64), np.asarray(outcome, np.float64)
+    if p.ndim == 2:
+        table = ClassTable.from_events(p, y)
+        p, y = table.prediction, table.outcome.astype(np.float64)
+        answer = np.argmax(p, axis=1)
+        confidence = p[np.arange(answer.size), answer]
+    elif p.ndim == 1 and p.shape == y.shape:
+        check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+        check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+        answer, confidence = (p >= 0.5).astype(np.int64), np.maximum(p, 1.0 - p)
+    else:
+        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+    if p.shape[0] == 0:
+        raise NotEnoughData("a decision needs at least 1 event, got 0")
+    w = np.ones(p.shape[0]) if weight is None else np.asarray(weight, np.float64)
+    if w.shape != (p.shape[0],):
+        raise InputError(f"weight must be as long as prediction, got shapes {w.shape} and {p.shape}")
+    check(w, (w > 0.0) & np.isfinite(w), "weight must be above 0 and finite")
+    return confidence, answer != y, w / w.sum()
