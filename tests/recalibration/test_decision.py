@@ -53,8 +53,8 @@ def test_an_oracle_has_1_and_one_confidence_for_all_has_0() -> None:
 
 def test_of_many_classes_the_largest_probability_is_the_answer() -> None:
     p = [[0.9, 0.05, 0.05], [0.4, 0.35, 0.25], [0.1, 0.2, 0.7]]
-    # At 5 to 1 the second is not answered; of the others, one is wrong.
-    assert reward(p, [0, 0, 1], 5.0) == pytest.approx(-(1.0 + 5.0) / 3.0)
+    # At 3 to 1 the second is not answered; of the others, one is wrong.
+    assert reward(p, [0, 0, 1], 3.0) == pytest.approx(-(1.0 + 3.0) / 3.0)
 
 
 def test_for_a_calibrated_model_the_threshold_is_the_best() -> None:
