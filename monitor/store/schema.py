@@ -6,6 +6,7 @@ from sqlalchemy import (
     BigInteger,
     Column,
     Dialect,
+    Double,
     ForeignKey,
     Index,
     Integer,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -130,6 +132,32 @@ CLOSED_SKETCHES: Final = Table(
     Column("sketch", LargeBinary, nullable=False),
 )
 
+SAMPLE_CANDIDATES: Final = Table(
+    "sample_candidates",
+    METADATA,
+    _partition(),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("model", Name, nullable=False),
+    Column("bucket_ms", BigInteger, nullable=False),
+    Column("rows", LargeBinary, nullable=False),
+    Index("sample_candidates_by_bucket", "partition", "model", "bucket_ms"),
+)
+
+CLOSED_SAMPLES: Final = Table(
+    "closed_samples",
+    METADATA,
+    _partition(),
+    Column("model", Name, primary_key=True),
+    Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("version", Name, primary_key=True),
+    Column("segment", Name, primary_key=True),
+    Column("sample", LargeBinary, nullable=False),
+    # A refit asks for one model's version, of all partitions.
+    Index("closed_samples_by_version", "model", "version"),
+)
+"""Keyed as panes are: ``slide_ms`` is the width of the span, ``segment`` is always ``all``."""
+
 COUNTERS: Final = Table(
     "counters",
     METADATA,
@@ -156,5 +184,94 @@ DEAD_LETTERS: Final = Table(
     UniqueConstraint("topic", "partition", "offset", name="dead_letters_by_offset"),
     Index("dead_letters_by_reason", "reason", "number"),
     # A number is never given twice, so that a page's end stays a place to go on from.
+    sqlite_autoincrement=True,
+)
+
+_UNDER_WAY: Final = text("state IN ('queued', 'running')")
+_SERVES: Final = text("until_ms IS NULL")
+
+REFITS: Final = Table(
+    "refits",
+    METADATA,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("model", Name, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("options", Text, nullable=False),  # JSON
+    Column("window_ms", BigInteger),
+    Column("promote", Integer, nullable=False),
+    Column("triggered_by", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("requested_ms", BigInteger, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("started_ms", BigInteger),
+    Column("finished_ms", BigInteger),
+    Column("progress", Double, nullable=False),
+    Column("step", Name, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("reason", Name),
+    Column("comparison", Text),  # JSON
+    Column("figures", Text, nullable=False),  # JSON: [name, ...]
+    Column("baseline", Text),
+    # Who works at it, or did last: so that an end that is told twice is told from one that comes too late.
+    Column("owner", Text),
+    Column("lease_until_ms", BigInteger),
+    Column("idempotency_key", Name, unique=True),
+    Column("fingerprint", Name, nullable=False),
+    Index("refits_under_way", "model", unique=True, sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
+    Index("refits_by_model", "model", "number"),
+    sqlite_autoincrement=True,
+)
+
+RECALIBRATION_MAPS: Final = Table(
+    "recalibration_maps",
+    METADATA,
+    Column("id", Text, ForeignKey("refits.id"), primary_key=True),
+    Column("artifact", LargeBinary, nullable=False),
+    Column("sha256", Text, nullable=False),
+)
+
+REFIT_FIGURES: Final = Table(
+    "refit_figures",
+    METADATA,
+    Column("refit", Text, ForeignKey("refits.id"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("svg", LargeBinary, nullable=False),
+)
+
+SERVINGS: Final = Table(
+    "servings",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    Column("version", Name, primary_key=True),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("map_id", Text),  # null: predictions as they are
+    Column("since_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger),
+    Column("goes_back_to", BigInteger),  # the revision that a rollback restores; null: predictions as they are
+    Index("servings_now", "model", "version", unique=True, sqlite_where=_SERVES, postgresql_where=_SERVES),
+)
+
+REFIT_SCHEDULES: Final = Table(
+    "refit_schedules",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    Column("expression", Text, nullable=False),
+    Column("handled_ms", BigInteger, nullable=False),
+)
+
+AUDIT: Final = Table(
+    "audit",
+    METADATA,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("model", Name, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("subject", Name, nullable=False),
+    Column("detail", Text, nullable=False),  # JSON
+    Index("audit_by_model", "model", "number"),
     sqlite_autoincrement=True,
 )
