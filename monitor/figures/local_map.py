@@ -7,6 +7,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.figures.style import GREY, HAPPENED, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
@@ -14,13 +15,16 @@ from monitor.figures.words import points
 from monitor.local import LocalMap
 from monitor.local.calibration import LEAST_NEIGHBOURS
 
+Floats = NDArray[np.float64]
+
 HEIGHT: Final = 7.2
 CAPTION: Final = (
     "How to read it: predictions that are alike lie close together. Where it is blue they say too much, where it is "
     "orange too little; the paler a place, the fewer events are near, and white places have too few to say anything. "
     "The cross marks the worst place of those with enough."
 )
-_COLORS: Final = LinearSegmentedColormap.from_list("direction", [HAPPENED, "#F4F4F4", PREDICTED])
+COLORS: Final = LinearSegmentedColormap.from_list("direction", [HAPPENED, "#F4F4F4", PREDICTED])
+"""From too low to too high."""
 
 
 def local_map_figure(local: LocalMap, x_name: str, y_name: str) -> Figure:
@@ -56,9 +60,8 @@ def local_map_figure(local: LocalMap, x_name: str, y_name: str) -> Figure:
     axes = figure.add_subplot(grid[0, 0])
     dress(axes, grid="")
     reach = max(float(np.abs(local.error[enough]).max()), 0.01)
-    shades = ScalarMappable(Normalize(-reach, reach), _COLORS)
-    picture = shades.to_rgba(np.nan_to_num(local.error))
-    picture[..., 3] = np.clip(np.nan_to_num(local.n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
+    shades = ScalarMappable(Normalize(-reach, reach), COLORS)
+    picture = shaded(shades, local.error, local.n_eff)
     half_x, half_y = 0.5 * (local.x[1] - local.x[0]), 0.5 * (local.y[1] - local.y[0])
     axes.imshow(
         picture,
@@ -76,3 +79,10 @@ def local_map_figure(local: LocalMap, x_name: str, y_name: str) -> Figure:
     bar.ax.tick_params(labelsize=SMALL_SIZE, color=GREY)
     bar.outline.set_visible(False)
     return figure
+
+
+def shaded(shades: ScalarMappable, error: Floats, n_eff: Floats) -> Floats:
+    """Errors as colours, the paler the fewer events are near; (rows, columns) -> (rows, columns, 4)."""
+    picture = np.asarray(shades.to_rgba(np.nan_to_num(error)), np.float64)
+    picture[..., 3] = np.clip(np.nan_to_num(n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
+    return picture

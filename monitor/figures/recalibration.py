@@ -9,8 +9,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.figures.cells import drawn, smce_row
 from monitor.figures.output import to_svg
+from monitor.figures.recalibration_gamma import gamma_curve, gamma_figure
+from monitor.figures.recalibration_plane import plane_figure
 from monitor.figures.recalibration_reliability import before_and_after_figure
+from monitor.figures.recalibration_segments import SegmentRow, segments_figure
 from monitor.local.calibration import confidence_and_hit
 from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
@@ -67,15 +71,59 @@ def recalibration_figures(
         labels[name]: ScoreTable.from_events(p, y, None if held_out.is_whole else held_out.weight)
         for name, (p, y) in observed.items()
     }
-    drawn: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
+    wanted: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
+    if phi is not None:
+        wanted["mlce_by_gamma"] = lambda: gamma_figure(
+            {label: gamma_curve(predictions[name], held_out.outcome, phi, seed=seed) for name, label in labels.items()}
+        )
+    if phi is not None and phi.shape[1] >= 2:
+        # After another map another class may be the largest, so that each map has hits of its own.
+        wanted["local_map"] = lambda: plane_figure(
+            {label: observed[name][0] for name, label in labels.items()},
+            {label: observed[name][1] for name, label in labels.items()},
+            phi[:, :2],
+            held_out.weight,
+            seed=seed,
+        )
+    if segments:
+        wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
     pictures: dict[str, bytes] = {}
-    for name, draw in drawn.items():
+    for name, draw in wanted.items():
         try:
             pictures[name] = to_svg(draw()).encode()
         except NotEnoughData:
             # The comparison itself says what is too little; a picture of it would say nothing.
             continue
     return pictures
+
+
+def _rows(
+    held_out: LabelledEvents, observed: Mapping[str, tuple[Floats, Floats]], segments: Sequence[Mapping[str, Any]]
+) -> list[SegmentRow]:
+    """What a comparison says of segments, with what chance gives in each."""
+    rows = []
+    p, y = observed["challenger"]
+    for entry in segments:
+        name = str(entry["segment"])
+        key, _, value = name.partition("=")
+        chance = None
+        if key in held_out.segments:
+            inside = held_out.segments[key] == value
+            if inside.any():
+                weight = None if held_out.is_whole else held_out.weight[inside]
+                chance = smce_row(drawn(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
+        champion = entry.get("champion")
+        rows.append(
+            SegmentRow(
+                name,
+                int(entry["n"]),
+                before=float(entry["none"]["smce"]),
+                after=float(entry["challenger"]["smce"]),
+                champion=None if champion is None else float(champion["smce"]),
+                chance=chance,
+            )
+        )
+    return rows
 
 
 def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from monitor.figures.reliability import draw_curve, draw_density, draw_dots
 from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, dress, frame, legend, name_panel, new_figure
 from monitor.figures.words import percent, points
 from monitor.scores import ScoreTable
+from monitor.scores.merging import merge_rows
 
 HEIGHT: Final = {2: 6.2, 3: 5.7}
 """Inches, by the number of diagrams: they are about square."""
@@ -27,6 +28,8 @@ CAPTION: Final = (
     "is smCE."
 )
 _BINS: Final = 10
+_CURVE_ROWS: Final = 300
+"""More cannot be seen in a third of a page, and would be half of the picture's bytes."""
 
 
 def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
@@ -66,7 +69,7 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
         diagram, density = figure.add_subplot(grid[0, column]), figure.add_subplot(grid[1, column])
         dress(diagram, grid="both")
         dress(density)
-        draw_curve(diagram, table, axis)
+        draw_curve(diagram, merge_rows(table, _CURVE_ROWS), axis)
         draw_dots(diagram, BinSums.of(table, axis.edges(_BINS)), axis)
         axis.on_x(diagram, labels=False)
         axis.on_y(diagram, labels=column == 0)
