@@ -1,0 +1,150 @@
+"""Histogram binning: the frequency of each bin of predictions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import CorruptMap
+from monitor.maps import reading
+from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.maps.enough import require_outcomes
+from monitor.maps.scales import on_positive
+from monitor.measures.bins import first_rows
+from monitor.samples import LabelledEvents
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+LEAST_EVENTS: Final = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The frequencies of bins of predictions.
+
+    Attributes
+    ----------
+    edges
+        float64, shape (B - 1,), strictly ascending, in (0, 1): the inner edges. Bins are closed on the left and open on
+        the right; p = 1 falls in the last.
+    value
+        float64, shape (B,), in [0, 1]: what the predictions of a bin become.
+    weight
+        float64, shape (B,): events that the fit had in it. Where there were none, predictions stay as they are.
+    """
+
+    edges: Floats
+    value: Floats
+    weight: Floats
+    method: ClassVar[str] = "histogram"
+    classes: ClassVar[int] = 2
+    feature_count: ClassVar[int | None] = None
+    segment_key: ClassVar[str | None] = None
+
+    def apply(
+        self,
+        prediction: Floats,
+        features: Floats | None = None,  # noqa: ARG002
+        group: NDArray[np.str_] | None = None,  # noqa: ARG002
+    ) -> Floats:
+        """The value of a prediction's bin; the prediction itself where the bin was empty."""
+        return on_positive(prediction, self._recalibrate)
+
+    def _recalibrate(self, p: Floats) -> Floats:
+        place = np.searchsorted(self.edges, p, side="right")
+        return np.asarray(np.where(self.weight[place] > 0.0, self.value[place], p))
+
+    def parts(self) -> MapParts:
+        """The bins."""
+        return MapParts(arrays={"edges": self.edges, "value": self.value, "weight": self.weight})
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> "Histogram":
+        """The map of these parts. Raises CorruptMap."""
+        edges = reading.column(parts, "edges", low=0.0, high=1.0, rising=True)
+        value = reading.column(parts, "value", low=0.0, high=1.0, least=1)
+        weight = reading.column(parts, "weight", low=0.0, least=1)
+        if not edges.size + 1 == value.size == weight.size:
+            raise CorruptMap(
+                f"value and weight must be one longer than edges, got {value.size}, {weight.size} and {edges.size}"
+            )
+        return cls(edges, value, weight)
+
+    def describe(self) -> str:
+        """What it does."""
+        held = self.value[self.weight > 0.0]
+        said = f"takes predictions to the frequency of their bin, {self.value.size} bins: {held.min():.4g} to "
+        said += f"{held.max():.4g}"
+        empty = self.value.size - held.size
+        return f"{said}; leaves them as they are in {empty} without events" if empty else said
+
+
+def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogram:
+    require_outcomes(events, LEAST_EVENTS)
+    bins = int(options["bins"] or 1)
+    edges = _edges(events, str(options["kind"]), bins)
+    place = np.searchsorted(edges, events.prediction, side="right")
+    weight, hits, expected, squares = (
+        np.bincount(place, column, edges.size + 1)
+        for column in (
+            events.weight,
+            events.weight * events.outcome,
+            events.weight * events.prediction,
+            events.weight**2,
+        )
+    )
+    # What the bin's weights are worth in events, and so many more that agree with the predictions.
+    worth = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
+    added = float(options["shrinkage"] or 0.0)
+    frequency, mean = (
+        np.divide(column, weight, out=np.zeros_like(weight), where=weight > 0.0) for column in (hits, expected)
+    )
+    value = np.divide(worth * frequency + added * mean, worth + added, out=np.zeros_like(weight), where=weight > 0.0)
+    return Histogram(edges, np.clip(value, 0.0, 1.0), np.asarray(weight, np.float64))
+
+
+def _edges(events: LabelledEvents, kind: str, bins: int) -> Floats:
+    """Inner edges, strictly ascending."""
+    if kind == "equal_width":
+        return np.arange(1, bins) / bins
+    table = ScoreTable.from_events(events.prediction, events.outcome, events.weight)
+    inner = np.unique(first_rows(table, "quantile", bins)[1:-1])
+    inner = inner[(inner > 0) & (inner < table.rows)]
+    # Half the way between the neighbours; where no number lies between them, at the upper one.
+    middle = (table.score[inner - 1] + table.score[inner]) / 2.0
+    return np.asarray(np.where(middle > table.score[inner - 1], middle, table.score[inner]))
+
+
+METHOD: Final = Method(
+    name="histogram",
+    title="Histogram binning",
+    meaning=(
+        "Takes each prediction to the frequency of its bin: makes no assumption on the fault, and forgets what tells "
+        "predictions of one bin apart."
+    ),
+    rank=35,
+    fit=_fit,
+    load=Histogram.from_parts,
+    options={
+        "bins": Option("whole", 15, "How many bins.", at_least=1, at_most=1000),
+        "kind": Option(
+            "text",
+            "equal_width",
+            "equal_width, or quantile: as equally filled as equal predictions allow.",
+            choices=("equal_width", "quantile"),
+        ),
+        "shrinkage": Option(
+            "number",
+            1.0,
+            "How many events that agree with the bin's mean prediction are added to it; 0 for plain binning, in which "
+            "a bin of few events can become 0 or 1.",
+            at_least=0.0,
+            at_most=1e6,
+        ),
+    },
+)
+"""Source: Zadrozny, Elkan, "Obtaining calibrated probability estimates from decision trees and naive Bayesian
+classifiers", 2001. Guo et al. 2017, section 4.1, for bins of equal width; the shrinkage is ours."""

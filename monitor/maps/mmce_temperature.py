@@ -1,0 +1,162 @@
+"""Temperature scaling by the kernel calibration error: MMCE in place of log loss."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import log_expit, logsumexp
+
+from monitor.classes.mmce import DEFAULT_WIDTH
+from monitor.kernels.laplace import laplace_quadratic_form
+from monitor.maps import reading
+from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.maps.enough import require_outcomes
+from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
+from monitor.maps.temperature import LEAST_EVENTS, describe_temperature, fit_slope, tempered
+from monitor.samples import LabelledEvents
+
+Floats = NDArray[np.float64]
+
+_GRID: Final = 41
+"""Slopes that are tried before the best is made precise: the error can have several minima."""
+
+
+@dataclass(frozen=True)
+class MmceTemperature:
+    """Logits divided by the temperature of the least kernel calibration error.
+
+    Attributes
+    ----------
+    temperature
+        T, from .01 to 100.
+    classes
+        K.
+    """
+
+    temperature: float
+    classes: int = 2
+    method: ClassVar[str] = "mmce_temperature"
+    feature_count: ClassVar[int | None] = None
+    segment_key: ClassVar[str | None] = None
+
+    def apply(
+        self,
+        prediction: Floats,
+        features: Floats | None = None,  # noqa: ARG002
+        group: NDArray[np.str_] | None = None,  # noqa: ARG002
+    ) -> Floats:
+        """Sigmoid of logit p / T; of many classes softmax of log p / T. Logits count as -+17 beyond."""
+        return tempered(prediction, 1.0 / self.temperature)
+
+    def parts(self) -> MapParts:
+        """Temperature and number of classes."""
+        return MapParts({"temperature": self.temperature, "classes": self.classes})
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> "MmceTemperature":
+        """The map of these parts. Raises CorruptMap."""
+        return cls(
+            reading.number(parts, "temperature", 1.0 / SLOPE_LIMIT, SLOPE_LIMIT), reading.whole(parts, "classes", 2)
+        )
+
+    def describe(self) -> str:
+        """What it does."""
+        return f"{describe_temperature(self.temperature)} (the temperature of the least kernel calibration error)"
+
+
+def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:
+    """KCE of P(y = 1), or MMCE of many classes, once logits are multiplied by the slope; events count by weight."""
+    p = tempered(events.prediction, slope)
+    if events.is_binary:
+        residual = events.outcome - p
+    else:
+        top = np.argmax(p, axis=1)
+        p = p[np.arange(len(events)), top]
+        residual = (top == events.outcome) - p
+    order = np.argsort(p, kind="stable")
+    square = float(laplace_quadratic_form(p[order], (events.weight * residual)[order], width))
+    return math.sqrt(max(0.0, square)) / float(events.weight.sum())
+
+
+def _log_loss(events: LabelledEvents, slope: float) -> float:
+    if events.is_binary:
+        eta = slope * logits(events.prediction)
+        loss = -log_expit(np.where(events.outcome == 1, eta, -eta))
+    else:
+        eta = slope * log_probabilities(events.prediction)
+        loss = logsumexp(eta, axis=1) - eta[np.arange(len(events)), events.outcome]
+    return float(np.average(loss, weights=events.weight))
+
+
+def _kept(events: LabelledEvents, best: float, keep: float) -> tuple[float, float]:
+    """The slopes, from least to most, at which log loss keeps a share of what the best slope gains on a flat guess."""
+    floor = _log_loss(events, best)
+    ceiling = math.log(events.classes) - keep * (math.log(events.classes) - floor)
+
+    # Log loss is convex in the slope, so that one crossing lies on either side of the best.
+    def over(slope: float) -> float:
+        return _log_loss(events, slope) - ceiling
+
+    least, most = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
+    if over(least) > 0.0 >= over(best):
+        least = float(brentq(over, least, best))
+    if over(most) > 0.0 >= over(best):
+        most = float(brentq(over, best, most))
+    return least, most
+
+
+def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemperature:
+    require_outcomes(events, LEAST_EVENTS)
+    width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
+    best = fit_slope(events)
+    least, most = _kept(events, best, keep)
+    # The slopes of log loss, and of no map, take part: of equal errors the first is taken.
+    slopes = np.unique(np.r_[best, np.clip(1.0, least, most), np.geomspace(least, most, _GRID)])
+    errors = np.array([kernel_error(events, float(slope), width) for slope in slopes])
+    place = int(np.argmin(errors))
+    slope, error = float(slopes[place]), float(errors[place])
+    low, high = slopes[max(0, place - 1)], slopes[min(slopes.size - 1, place + 1)]
+    if low < high:
+        found = minimize_scalar(
+            lambda log_slope: kernel_error(events, math.exp(log_slope), width),
+            bounds=(math.log(low), math.log(high)),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        if found.fun < error:
+            slope = math.exp(found.x)
+    return MmceTemperature(min(max(1.0 / slope, 1.0 / SLOPE_LIMIT), SLOPE_LIMIT), events.classes)
+
+
+METHOD: Final = Method(
+    name="mmce_temperature",
+    title="Temperature by MMCE",
+    meaning=(
+        "Divides all logits by the number that makes the kernel calibration error least: of P(y = 1), or of the most "
+        "probable class. Where one temperature cannot be right everywhere it spreads the error as this measure sees it."
+    ),
+    rank=15,
+    fit=_fit,
+    load=MmceTemperature.from_parts,
+    options={
+        "width": Option(
+            "number", DEFAULT_WIDTH, "Width of the Laplace kernel, in units of probability.", above=0.0, at_most=100.0
+        ),
+        "keep": Option(
+            "number",
+            0.9,
+            "Which share of the log loss that the best temperature gains on a flat guess must be kept. At 0 a "
+            "temperature without end can win, for it is calibrated where classes are balanced.",
+            at_least=0.0,
+            at_most=1.0,
+        ),
+    },
+    many_classes=True,
+)
+"""Source: Kumar, Sarawagi, Jain, "Trainable Calibration Measures For Neural Networks From Kernel Mean Embeddings",
+2018. It departs from the paper, which trains a network on log loss plus a multiple of MMCE: which multiple is right
+depends on the number of events, a share of the log loss' gain does not."""

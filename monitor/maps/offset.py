@@ -1,0 +1,129 @@
+"""Prior correction: an offset of the logits, and nothing else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.inference.cox import solve_offset
+from monitor.maps import reading
+from monitor.maps.base import MapParts, Method, OptionValue
+from monitor.maps.enough import require_outcomes
+from monitor.maps.newton import Curved, minimise
+from monitor.maps.scales import log_probabilities, logits, probabilities, softmax
+from monitor.samples import LabelledEvents
+
+Floats = NDArray[np.float64]
+
+LEAST_EVENTS: Final = 5
+_FARTHEST: Final = 100.0
+"""More than any offset: the largest logit, and what prevalence can add."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """Offsets of the logits.
+
+    Attributes
+    ----------
+    offset
+        float64, shape (1,): b of sigmoid(logit p + b); or (K,): of softmax(log p + b), which add up to 0.
+    """
+
+    offset: Floats
+    method: ClassVar[str] = "offset"
+    feature_count: ClassVar[int | None] = None
+    segment_key: ClassVar[str | None] = None
+
+    @property
+    def classes(self) -> int:
+        """Number K of classes; 2 for P(y = 1) alone."""
+        return max(2, self.offset.size)
+
+    def apply(
+        self,
+        prediction: Floats,
+        features: Floats | None = None,  # noqa: ARG002
+        group: NDArray[np.str_] | None = None,  # noqa: ARG002
+    ) -> Floats:
+        """Sigmoid of logit p + b, or softmax of log p + b. Logits count as -+17 beyond."""
+        if prediction.ndim == 1:
+            # Of two offsets only their difference matters.
+            return probabilities(
+                logits(prediction) + (self.offset[-1] - (self.offset[0] if self.offset.size > 1 else 0))
+            )
+        offset = self.offset if self.offset.size > 1 else np.r_[0.0, self.offset]
+        return softmax(log_probabilities(prediction) + offset)
+
+    def parts(self) -> MapParts:
+        """The offsets."""
+        return MapParts(arrays={"offset": self.offset})
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> "Offset":
+        """The map of these parts. Raises CorruptMap."""
+        return cls(reading.column(parts, "offset", low=-_FARTHEST, high=_FARTHEST, least=1))
+
+    def describe(self) -> str:
+        """What it does."""
+        if self.offset.size == 1:
+            b = float(self.offset[0])
+            return f"adds {b:+.4g} to every logit, which multiplies the odds by {np.exp(b):.4g}"
+        most, least = int(np.argmax(self.offset)), int(np.argmin(self.offset))
+        return (
+            f"multiplies the odds of each class by a number of its own: from {np.exp(self.offset[least]):.4g} "
+            f"(class {least}) to {np.exp(self.offset[most]):.4g} (class {most})"
+        )
+
+
+def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset:  # noqa: ARG001
+    require_outcomes(events, LEAST_EVENTS)
+    if events.is_binary:
+        hits = float(events.weight[events.outcome == 1].sum())
+        order = np.argsort(events.prediction, kind="stable")
+        return Offset(np.array([solve_offset(logits(events.prediction)[order], events.weight[order], hits)]))
+    return Offset(_class_offsets(events))
+
+
+def _class_offsets(events: LabelledEvents) -> Floats:
+    """Offsets of the classes at which each is expected as often as it came true; shape (K,), of sum 0."""
+    z, share = log_probabilities(events.prediction), events.weight / events.weight.sum()
+    wanted = np.bincount(events.outcome, share, events.classes).astype(np.float64)
+    # A class that never came true would have no finite offset: half an event of it counts, as in the Cox fit.
+    wanted[wanted == 0.0] = 0.5 / len(events)
+    wanted /= wanted.sum()
+
+    def about(offset: Floats) -> Curved:
+        eta = z + offset
+        highest = eta.max(axis=1)
+        odds = np.exp(eta - highest[:, None])
+        total = odds.sum(axis=1)
+        q = odds / total[:, None]
+        mean = share @ q
+        return Curved(
+            value=float(share @ (highest + np.log(total)) - wanted @ offset),
+            gradient=mean - wanted,
+            hessian=np.diag(mean) - (q.T * share) @ q,
+        )
+
+    limit = np.full(events.classes, _FARTHEST / 2.0)
+    offset = minimise(about, np.zeros(events.classes), -limit, limit)
+    return np.asarray(offset - offset.mean())
+
+
+METHOD: Final = Method(
+    name="offset",
+    title="Prior correction",
+    meaning=(
+        "Adds one number to every logit, or one to each class: what repairs a model when only the share of outcomes "
+        "has moved. It is the offset that the diagnosis of a report names, and needs the fewest events."
+    ),
+    rank=5,
+    fit=_fit,
+    load=Offset.from_parts,
+    many_classes=True,
+)
+"""Source: section 5 of the mathematics; of many classes Saerens, Latinne, Decaestecker, "Adjusting the outputs of a
+classifier to new a priori probabilities", 2002, from labelled events, where the paper has none."""

@@ -1,0 +1,131 @@
+"""Temperature scaling: one factor for all logits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.maps import reading
+from monitor.maps.base import MapParts, Method, OptionValue
+from monitor.maps.enough import require_outcomes
+from monitor.maps.logistic import fit_logistic
+from monitor.maps.newton import Curved, minimise
+from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
+from monitor.samples import LabelledEvents
+
+Floats = NDArray[np.float64]
+
+LEAST_EVENTS: Final = 10
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Logits divided by a temperature.
+
+    Attributes
+    ----------
+    temperature
+        T, from .01 to 100. Above 1 predictions become less sure, below 1 surer.
+    classes
+        K.
+    """
+
+    temperature: float
+    classes: int = 2
+    method: ClassVar[str] = "temperature"
+    feature_count: ClassVar[int | None] = None
+    segment_key: ClassVar[str | None] = None
+
+    def apply(
+        self,
+        prediction: Floats,
+        features: Floats | None = None,  # noqa: ARG002
+        group: NDArray[np.str_] | None = None,  # noqa: ARG002
+    ) -> Floats:
+        """Sigmoid of logit p / T; of many classes softmax of log p / T. Logits count as -+17 beyond."""
+        return tempered(prediction, 1.0 / self.temperature)
+
+    def parts(self) -> MapParts:
+        """Temperature and number of classes."""
+        return MapParts({"temperature": self.temperature, "classes": self.classes})
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> "Temperature":
+        """The map of these parts. Raises CorruptMap."""
+        return cls(
+            reading.number(parts, "temperature", 1.0 / SLOPE_LIMIT, SLOPE_LIMIT), reading.whole(parts, "classes", 2)
+        )
+
+    def describe(self) -> str:
+        """What it does."""
+        return describe_temperature(self.temperature)
+
+
+def tempered(prediction: Floats, slope: float) -> Floats:
+    """Predictions, shape (n,) or (n, K), whose logits are multiplied by a slope: 1 / T."""
+    if prediction.ndim == 1:
+        return probabilities(slope * logits(prediction))
+    return softmax(slope * log_probabilities(prediction))
+
+
+def describe_temperature(temperature: float) -> str:
+    """What a temperature does, in a sentence."""
+    if temperature >= SLOPE_LIMIT:
+        effect = "the limit: predictions say nothing of the outcomes, or the opposite"
+    elif temperature <= 1.0 / SLOPE_LIMIT:
+        effect = "the limit: predictions part the outcomes, and a smaller one would fit better still"
+    else:
+        effect = "predictions become less sure" if temperature > 1.0 else "predictions become surer"
+        if round(temperature, 3) == 1.0:
+            effect = "predictions hardly change"
+    return f"divides logits by {temperature:.4g}; {effect}"
+
+
+def fit_slope(events: LabelledEvents) -> float:
+    """The factor of the logits, 1 / T, of the least log loss; from .01 to 100."""
+    bounds = np.array([1.0 / SLOPE_LIMIT]), np.array([SLOPE_LIMIT])
+    start = np.ones(1)
+    if events.is_binary:
+        z = logits(events.prediction)[:, None]
+        target = events.outcome.astype(np.float64)
+        return float(fit_logistic(z, target, events.weight, start=start, lower=bounds[0], upper=bounds[1])[0])
+    z = log_probabilities(events.prediction)
+    hit = z[np.arange(len(events)), events.outcome]
+    share = events.weight / events.weight.sum()
+
+    def about(slope: Floats) -> Curved:
+        eta = slope[0] * z
+        highest = eta.max(axis=1)
+        odds = np.exp(eta - highest[:, None])
+        total = odds.sum(axis=1)
+        mean = (odds * z).sum(axis=1) / total
+        varying = (odds * z**2).sum(axis=1) / total - mean**2
+        return Curved(
+            value=float(share @ (highest + np.log(total) - slope[0] * hit)),
+            gradient=np.array([share @ (mean - hit)]),
+            hessian=np.array([[share @ np.maximum(varying, 0.0)]]),
+        )
+
+    return float(minimise(about, start, *bounds)[0])
+
+
+def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001
+    require_outcomes(events, LEAST_EVENTS)
+    return Temperature(1.0 / fit_slope(events), events.classes)
+
+
+METHOD: Final = Method(
+    name="temperature",
+    title="Temperature scaling",
+    meaning=(
+        "Divides all logits by one number, found by log loss: for models that are too sure, or not sure enough, of "
+        "everything alike. The order of predictions stays, and so does the most probable class."
+    ),
+    rank=10,
+    fit=_fit,
+    load=Temperature.from_parts,
+    many_classes=True,
+)
+"""Source: Guo, Pleiss, Sun, Weinberger, "On Calibration of Modern Neural Networks", 2017, section 4.2."""
