@@ -198,8 +198,12 @@ class RecalibrationStore(Protocol):
         """
         ...
 
-    def release_job(self, job_id: str, owner: str) -> None:
-        """Put a running job back into the queue: its worker was lost, or the service ends."""
+    def release_job(self, job_id: str, owner: str, *, lost: str | None = None) -> None:
+        """Put a running job back into the queue: its worker was lost, or the service ends.
+
+        Without ``lost`` the attempt does not count. With it, in words how the worker was lost, it does, and the last
+        of three ends the job as failed. Nothing happens where the job is not the owner's any more.
+        """
         ...
 
     def job(self, job_id: str) -> Job:
@@ -211,7 +215,15 @@ class RecalibrationStore(Protocol):
         ...
 
     def artifact(self, map_id: str) -> StoredMap:
-        """One map. Raises UnknownRecalibration."""
+        """One map.
+
+        Raises
+        ------
+        UnknownRecalibration
+            No refit is called that, or it has no map, or it is not kept any more.
+        CorruptMap
+            Its bytes are not those that were stored.
+        """
         ...
 
     def figure(self, job_id: str, name: str) -> bytes:
@@ -250,4 +262,12 @@ class RecalibrationStore(Protocol):
 
     def add_audit(self, entry: AuditEntry) -> None:
         """Note what needed no other change, such as a refusal. Its ``number`` is given by the store."""
+        ...
+
+    def handled_slot(self, model: str, expression: str, *, now_ms: int) -> int:
+        """Time of the last slot of a schedule that was dealt with; ``now_ms`` where the schedule is new or another."""
+        ...
+
+    def note_slot(self, model: str, expression: str, slot_ms: int) -> None:
+        """Note that the slots of a schedule up to this one are dealt with. A later one that is noted stays."""
         ...

@@ -82,6 +82,11 @@ class SqlStore:
             raise
         return cls(database, dead_letter_limit)
 
+    @property
+    def database(self) -> Database:
+        """The database, for what else is kept in it. It is closed with the store."""
+        return self._database
+
     def close(self) -> None:
         """Release the connections."""
         self._database.close()

@@ -1,0 +1,39 @@
+"""The audit trail in the database: entries are appended, and the database itself refuses to change them."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+
+from monitor.store.recalibrations import AuditEntry
+from monitor.store.schema import AUDIT
+
+_detail_from_json: Final = msgspec.json.Decoder(dict)
+
+
+def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:
+    """Append entries; each gets the next number, whatever its own is."""
+    if entries:
+        connection.execute(
+            sa.insert(AUDIT),
+            [
+                {
+                    **{name: value for name, value in entry._asdict().items() if name != "number"},
+                    "detail": msgspec.json.encode(entry.detail).decode(),
+                }
+                for entry in entries
+            ],
+        )
+
+
+def page(connection: sa.Connection, after: int, limit: int, model: str | None) -> list[AuditEntry]:
+    """Entries with a number greater than ``after``, ascending."""
+    # The columns are called as the fields are.
+    columns = [AUDIT.c[name] for name in AuditEntry._fields]
+    statement = sa.select(*columns).where(AUDIT.c.number > after).order_by(AUDIT.c.number).limit(limit)
+    if model is not None:
+        statement = statement.where(AUDIT.c.model == model)
+    return [
+        AuditEntry._make((*row[:-1], _detail_from_json.decode(row.detail))) for row in connection.execute(statement)
+    ]

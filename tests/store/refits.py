@@ -1,0 +1,60 @@
+"""Refits to store, by number."""
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+from monitor.store.recalibrations import Job, JobState, Order, RecalibrationStore, StoredMap
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+
+LEASE_MS = 30_000
+
+
+def order(model: str = "churn", version: str = "7", **told: Any) -> Order:
+    return Order(model, version, "beta", {"variant": "abm"}, **told)
+
+
+def queued(number: int = 1, *, at_ms: int = 0, **told: Any) -> Job:
+    return Job(f"rc_{number}", order(**told), JobState.QUEUED, at_ms, "ada")
+
+
+def stored_map(job_id: str, artifact: bytes = b"ARROW1\x00map") -> StoredMap:
+    return StoredMap(job_id, artifact, hashlib.sha256(artifact).hexdigest())
+
+
+def recalibrations(store: SqlStore, keep: int = 20) -> SqlRecalibrations:
+    return SqlRecalibrations(store.database, keep)
+
+
+def run(
+    store: RecalibrationStore,
+    number: int,
+    *,
+    state: JobState = JobState.CANDIDATE,
+    baseline: str | None = None,
+    promote: bool = False,
+    **told: Any,
+) -> Job:
+    """Add a refit and bring it to its end."""
+    store.add_job(queued(number, **told))
+    claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+    assert claimed is not None
+    assert claimed.id == f"rc_{number}"
+    reason = None if state is JobState.CANDIDATE else "because"
+    ended = replace(
+        claimed, state=state, reason=reason, comparison={"fit": {"n": number}}, baseline=baseline, finished_ms=number
+    )
+    failed = state is JobState.FAILED
+    return store.finish_job(
+        ended,
+        "w",
+        None if failed else stored_map(claimed.id, f"map {number}".encode()),
+        {} if failed else {"reliability": f"<svg>{number}</svg>".encode(), "segments": b"<svg/>"},
+        promote=promote,
+    )
+
+
+def told(store: RecalibrationStore) -> list[tuple[str, str]]:
+    """What the audit trail says was done with which refit."""
+    return [(entry.action, entry.subject) for entry in store.audit(limit=1000)]
