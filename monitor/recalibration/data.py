@@ -1,0 +1,119 @@
+"""What a refit is made of: the events of a window, those to fit on, and the later ones to compare on."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.local.calibration import confidence_and_hit
+from monitor.recalibration.change import Change, last_change
+from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.samples import LabelledEvents
+
+LEAST_EVENTS: Final = 100
+"""To fit on, and to compare on. With fewer, no method tells a model's error from chance."""
+
+LEAST_OF_EACH: Final = 5
+"""Events of each outcome, in either part; of many classes, hits and misses of the largest probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class RefitData:
+    """The events of a refit, parted in time.
+
+    Attributes
+    ----------
+    fit
+        What a map is fitted on.
+    held_out
+        Later events, which no fit sees. None of them is as early as the latest of ``fit``.
+    change
+        The change of calibration since which events were taken; None where there is none, or a window was named.
+    """
+
+    fit: LabelledEvents
+    held_out: LabelledEvents
+    change: Change | None = None
+
+
+def refit_data(
+    events: LabelledEvents, *, window_ms: int | None = None, held_out: float = HELD_OUT, seed: int = 0
+) -> RefitData:
+    """Choose the events of a refit, and part them in time.
+
+    Parameters
+    ----------
+    events
+        The sample, in the order of time.
+    window_ms
+        How far back from the newest event others are taken, above 0. If left out: since the last change of calibration,
+        or all.
+    held_out
+        Share of the latest events that are held out, above 0 and below 1.
+    seed
+        Of the test for a change.
+
+    Raises
+    ------
+    NotEnoughData
+        There are too few events, or too few of an outcome, in either part. Says how many there are, and of which part.
+    InputError
+        An option is out of its range.
+    """
+    if window_ms is not None and not window_ms > 0:
+        raise InputError(f"window must be longer than 0, got {window_ms} ms")
+    if not 0.0 < held_out < 1.0:
+        raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}")
+    if len(events) == 0:
+        raise NotEnoughData("there is no labelled event whose outcome can change no more")
+    change = None
+    if window_ms is not None:
+        since = int(events.time_ms[-1]) - window_ms
+        chosen, of = events.select(events.time_ms > since), "of the window"
+    else:
+        change = last_change(events, seed=seed)
+        if change is None:
+            chosen, of = events, "in all"
+        else:
+            chosen, of = events.select(slice(change.row, None)), "since the last change of calibration; name a window"
+    fit, later = part_in_time(chosen, held_out)
+    for name, part in (("to fit on", fit), ("held out", later)):
+        _require(part, f"{name} ({len(chosen)} {of})")
+    return RefitData(fit, later, change)
+
+
+def part_in_time(events: LabelledEvents, held_out: float) -> tuple[LabelledEvents, LabelledEvents]:
+    """Earlier and later events; those of one time stay together, on the side that leaves the share the nearer.
+
+    Parameters
+    ----------
+    events
+        n of them, in the order of time.
+    held_out
+        Share of the later ones.
+
+    Returns
+    -------
+    tuple
+        Either may be empty, where all events are of one time.
+    """
+    cut = round(len(events) * (1.0 - held_out))
+    if 0 < cut < len(events):
+        at = events.time_ms[cut]
+        first, last = (int(np.searchsorted(events.time_ms, at, side)) for side in ("left", "right"))
+        cut = first if cut - first <= last - cut else last
+    return events.select(slice(0, cut)), events.select(slice(cut, None))
+
+
+def _require(events: LabelledEvents, where: str) -> None:
+    if len(events) < LEAST_EVENTS:
+        raise NotEnoughData(f"{len(events)} labelled events {where}, at least {LEAST_EVENTS} are needed")
+    hit = confidence_and_hit(events.prediction, events.outcome)[1]
+    names = ("the outcome 1", "the outcome 0") if events.is_binary else ("their largest class", "another class")
+    for name, count in zip(names, (int(hit.sum()), int((1.0 - hit).sum())), strict=True):
+        if count < LEAST_OF_EACH:
+            raise NotEnoughData(
+                f"only {count} of {len(events)} labelled events {where} have {name}, "
+                f"at least {LEAST_OF_EACH} are needed"
+            )

@@ -1,0 +1,303 @@
+"""Who may be promoted: who is better on later events than what serves now, and not worse among events alike."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+from monitor.errors import NotEnoughData
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_E: Final = 20.0
+"""E-value that a challenger must reach: one that is no better reaches it with a probability of 1 / 20 at most."""
+
+BETS: Final = (0.05, 0.2, 0.5, 0.9)
+"""Shares lambda that are staked on each event; the e-value is the mean over them."""
+
+LARGEST_E: Final = 1e300
+"""What an e-value is said to be at most: JSON knows no infinity. ``log10_e`` says what it is."""
+
+LOCAL_TOLERANCE: Final = 2.0
+"""Standard deviations by which the excess of the largest local error may lie above that of what serves now."""
+
+_NORMAL_975: Final = float(norm.ppf(0.975))
+
+
+@dataclass(frozen=True, slots=True)
+class LossDifference:
+    """Mean loss of the challenger less that of the other: below 0 where the challenger is better.
+
+    Attributes
+    ----------
+    value
+        The difference.
+    lower, upper
+        Its 95% confidence interval, by the central limit theorem: the events are the same.
+    """
+
+    value: float
+    lower: float
+    upper: float
+
+    def to_dict(self) -> dict[str, float]:
+        """As JSON shows it."""
+        return {"value": self.value, "lower": self.lower, "upper": self.upper}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How sure it is that a challenger is better than another map.
+
+    Attributes
+    ----------
+    log10_e
+        Decimal logarithm of the e-value.
+    brier, log_loss
+        Differences of the mean losses; None where one is infinite.
+    """
+
+    log10_e: float
+    brier: LossDifference
+    log_loss: LossDifference | None
+
+    @property
+    def e_value(self) -> float:
+        """The e-value, at most 1e300."""
+        return float(10.0 ** min(self.log10_e, math.log10(LARGEST_E)))
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether the e-value reaches what is asked of it."""
+        return self.log10_e >= math.log10(LEAST_E)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "e_value": self.e_value,
+            "log10_e": self.log10_e,
+            "brier_difference": self.brier.value,
+            "lower": self.brier.lower,
+            "upper": self.brier.upper,
+            "log_loss_difference": None if self.log_loss is None else self.log_loss.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LocalError:
+    """The largest local error of a map, against chance.
+
+    Attributes
+    ----------
+    excess
+        How far it lies above that of a calibrated model with these predictions, on average.
+    deviation
+        Standard deviation of that of a calibrated model.
+    """
+
+    excess: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Whether a challenger may be promoted.
+
+    Attributes
+    ----------
+    passed
+        Whether it may.
+    reasons
+        Why, in sentences: all that speaks against it, or, if nothing does, all that was looked at.
+    notes
+        What could not be looked at, in sentences.
+    """
+
+    passed: bool
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {"passed": self.passed, "reasons": list(self.reasons), "notes": list(self.notes)}
+
+
+def brier_losses(prediction: Floats, outcome: Ints) -> Floats:
+    """Brier loss of each event, (n,), in [0, 1]: (y - p)^2, or half the squared distance of vectors (n, K)."""
+    if prediction.ndim == 1:
+        return np.asarray((outcome - prediction) ** 2, np.float64)
+    own = prediction[np.arange(outcome.size), outcome]
+    # |e_y - p|^2 = 1 - 2 p_y + |p|^2
+    return np.asarray((1.0 - 2.0 * own + (prediction**2).sum(axis=1)) / 2.0, np.float64)
+
+
+def log_losses(prediction: Floats, outcome: Ints) -> Floats:
+    """Log loss of each event in nats, (n,); infinite where what came true was ruled out."""
+    if prediction.ndim == 1:
+        own = np.where(outcome == 1, prediction, 1.0 - prediction)
+    else:
+        own = prediction[np.arange(outcome.size), outcome]
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.log(own), np.float64)
+
+
+def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> Evidence:
+    r"""The evidence that a challenger is better than a baseline.
+
+    .. math:: E = \frac1{|B|} \sum_{\beta \in B} \prod_i \left(1 + \beta w_i [L(p_i, y_i) - L(q_i, y_i)]\right)
+
+    with p the baseline's predictions, q the challenger's, and L the Brier loss, which lies in [0, 1]. The bets are
+    B = {lambda / max w} and {lambda / max_i w_i m_i} for the lambda of :data:`BETS`, with m_i the most that the
+    challenger can lose on event i, whatever its outcome. Both keep every factor above 0.
+
+    If the challenger is not better, the mean of E is at most 1, so that E >= 20 has a probability of at most 5%. That
+    holds given the predictions and the weights, for independent outcomes of any law, stationary or not, as long as the
+    weighted mean of the expected differences is at most 0: by the inequality of arithmetic and geometric means,
+    prod (1 + beta w_i d_i) <= (1 + beta mean(w_i d_i))^n <= 1. So it holds for a sample with a fixed number of events
+    in each stratum, too.
+
+    Parameters
+    ----------
+    baseline, challenger
+        float64, shape (n,) or (n, K).
+    outcome
+        int64, shape (n,).
+    weight
+        float64, shape (n,), above 0: how many events each stands for.
+
+    Raises
+    ------
+    NotEnoughData
+        There are no events.
+
+    Notes
+    -----
+    Source: section 7 of the mathematics, which has the bets lambda / max w alone. The others are a departure: where
+    outcomes are rare, or maps alike, all differences are small, and with the former alone nothing is ever won. At a
+    prevalence of 1% and 6,000 held-out events, a challenger that takes away an offset of .7 in the logits reached 20
+    in .00 of 1,000 samples, and in .46 with both; slopes of 1.3 of balanced models were repaired in .81 instead of .86.
+    """
+    if outcome.size == 0:
+        raise NotEnoughData("evidence needs at least 1 event, got 0")
+    gain = brier_losses(baseline, outcome) - brier_losses(challenger, outcome)
+    most = float((weight * _most_lost(baseline, challenger)).max())
+    stakes = [share / float(weight.max()) for share in BETS]
+    if most > 0.0:
+        stakes += [share / most for share in BETS]
+    logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
+    return Evidence(
+        log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
+        brier=_difference(-gain, weight),
+        log_loss=_log_loss_difference(baseline, challenger, outcome, weight),
+    )
+
+
+def judge(
+    *,
+    serving: str,
+    against_serving: Evidence,
+    against_none: Evidence,
+    events: int,
+    local: LocalError | None = None,
+    local_serving: LocalError | None = None,
+    notes: Sequence[str] = (),
+) -> Guard:
+    """Decide about a challenger.
+
+    It passes if all of these hold:
+
+    - The e-value against what serves now is at least 20 (:func:`weigh`).
+    - The excess of its largest local error (MLCE over its mean under calibration) lies no more than two standard
+      deviations above that of what serves now, the standard deviation being that of the difference of two such levels,
+      sqrt(s^2 + s'^2). Without any tolerance chance alone decides between maps that are alike: of challengers that
+      were better everywhere, {0:.2f} were refused, with one standard deviation {1:.2f}, with two {2:.2f}; of those that
+      were better on the whole and far worse in a tenth of the feature space, {3:.2f}, {4:.2f} and {5:.2f} were.
+    - It is not evidently worse than no map at all: the 95% interval of the difference of Brier scores does not lie
+      above 0.
+
+    Parameters
+    ----------
+    serving
+        What serves now, in words: ``no map`` or ``the map that serves``.
+    against_serving, against_none
+        The evidence; one and the same if no map serves.
+    events
+        How many held-out events it rests on.
+    local, local_serving
+        Local errors of the challenger and of what serves; None where they are not known.
+    notes
+        What could not be looked at, in sentences.
+    """
+    faults: list[str] = []
+    found: list[str] = []
+    brier = against_serving.brier
+    told = (
+        f"on {events:,} later events its Brier score is {_lower(brier)} "
+        f"(95% interval of the difference {brier.lower:+.2g} to {brier.upper:+.2g}), evidence {_e(against_serving)}"
+    )
+    if against_serving.sufficient:
+        found.append(f"Better than {serving}: {told}, where at least {LEAST_E:g} is needed.")
+    else:
+        faults.append(f"Not evidently better than {serving}: {told}, and at least {LEAST_E:g} is needed.")
+    if against_none.brier.lower > 0.0:
+        worse = against_none.brier
+        faults.append(
+            f"Evidently worse than no map at all: its Brier score is {worse.value:.2g} higher "
+            f"(95% interval {worse.lower:+.2g} to {worse.upper:+.2g})."
+        )
+    if local is not None and local_serving is not None:
+        allowed = LOCAL_TOLERANCE * math.hypot(local.deviation, local_serving.deviation)
+        compared = (
+            f"the largest error among events that are alike lies {_beyond(local.excess)} chance, "
+            f"that of {serving} {_beyond(local_serving.excess)} it"
+        )
+        if local.excess - local_serving.excess > allowed:
+            faults.append(f"Worse among events that are alike: {compared}; up to {allowed:.2g} more would be chance.")
+        else:
+            found.append(f"Not worse among events that are alike: {compared}.")
+    return Guard(not faults, tuple(faults or found), tuple(notes))
+
+
+def _most_lost(baseline: Floats, challenger: Floats) -> Floats:
+    """The most that the challenger's loss can exceed the baseline's, over the outcomes; (n,), at least 0."""
+    if baseline.ndim == 1:
+        losses = np.stack([challenger**2 - baseline**2, (1.0 - challenger) ** 2 - (1.0 - baseline) ** 2])
+        return np.asarray(np.maximum(losses.max(axis=0), 0.0))
+    common = ((challenger**2).sum(axis=1) - (baseline**2).sum(axis=1)) / 2.0
+    return np.asarray(np.maximum(common + (baseline - challenger).max(axis=1), 0.0))
+
+
+def _difference(away: Floats, weight: Floats) -> LossDifference:
+    share = weight / weight.sum()
+    value = float(share @ away)
+    radius = _NORMAL_975 * math.sqrt(float(share**2 @ (away - value) ** 2))
+    return LossDifference(value, value - radius, value + radius)
+
+
+def _log_loss_difference(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> LossDifference | None:
+    before, after = log_losses(baseline, outcome), log_losses(challenger, outcome)
+    if not (np.isfinite(before).all() and np.isfinite(after).all()):
+        return None
+    return _difference(after - before, weight)
+
+
+def _lower(brier: LossDifference) -> str:
+    if brier.value == 0.0:
+        return "no lower"
+    return f"{abs(brier.value):.2g} {'lower' if brier.value < 0.0 else 'higher'}"
+
+
+def _e(evidence: Evidence) -> str:
+    if evidence.log10_e >= 6.0:
+        return f"E = 10^{evidence.log10_e:.0f}"
+    return f"E = {evidence.e_value:,.0f}" if evidence.log10_e >= 2.0 else f"E = {evidence.e_value:.2g}"
+
+
+def _beyond(excess: float) -> str:
+    return f"{abs(excess):.2g} {'above' if excess >= 0.0 else 'below'}"
