@@ -29,12 +29,17 @@ def tag(data: bytes) -> Body:
     return Body(data, f'"{xxhash.xxh3_128_hexdigest(data)}"')
 
 
-def answer(request: Request, body: Body) -> Response:
+def answer(request: Request, body: Body, media_type: str = MEDIA_TYPE) -> Response:
     """200 with the body, or 304 without it if the request names its tag."""
     headers = {"etag": body.etag, "cache-control": "no-cache"}
-    if _matches(request.headers.get("if-none-match", ""), body.etag):
+    if has_tag(request, body.etag):
         return Response(status_code=304, headers=headers)
-    return Response(body.data, headers=headers, media_type=MEDIA_TYPE)
+    return Response(body.data, headers=headers, media_type=media_type)
+
+
+def has_tag(request: Request, etag: str) -> bool:
+    """Whether the request names this tag: whoever sends it has the body already."""
+    return _matches(request.headers.get("if-none-match", ""), etag)
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

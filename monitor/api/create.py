@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from monitor.api.audit import audit_router
 from monitor.api.data import data_router
 from monitor.api.events import events_router
 from monitor.api.home import home_router
@@ -15,9 +16,14 @@ from monitor.api.models import models_router
 from monitor.api.parts import Parts
 from monitor.api.probes import probes_router
 from monitor.api.problems import add_problem_handlers
+from monitor.api.recalibrate import recalibrate_router
+from monitor.api.recalibration_examples import EXAMPLES
+from monitor.api.recalibration_schemas import ANSWERS, REQUESTS
+from monitor.api.recalibrations import recalibrations_router
+from monitor.api.refit_pages import refit_pages_router
 from monitor.api.reports import reports_router
 from monitor.api.requests import Computations
-from monitor.api.schemas import definitions
+from monitor.api.schemas import definitions, described
 from monitor.api.snapshots import LatestView
 from monitor.measures import MEASURES
 from monitor.version import VERSION
@@ -64,6 +70,18 @@ def create_api(parts: Parts) -> FastAPI:
         metrics_router(parts.metrics),
     ):
         app.include_router(router)
+    if parts.recalibrations is not None:
+        known = parts.recalibrations
+        lookups = Computations(limits.writes, limits.wait_seconds)
+        # A long report must not keep those waiting who only want their predictions recalibrated.
+        applications = Computations(limits.computations, limits.wait_seconds)
+        for router in (
+            recalibrations_router(parts, known, lookups),
+            recalibrate_router(parts, known, lookups, applications),
+            audit_router(known, lookups),
+            refit_pages_router(),
+        ):
+            app.include_router(router)
     add_problem_handlers(app)
     app.add_middleware(Everywhere)
     _add_definitions(app)
@@ -76,7 +94,8 @@ def _add_definitions(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         document = of_routes()
-        document.setdefault("components", {}).setdefault("schemas", {}).update(definitions())
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(definitions() | described(ANSWERS, REQUESTS, EXAMPLES))
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

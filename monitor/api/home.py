@@ -15,7 +15,7 @@ def home_router() -> APIRouter:
     """The route."""
     router = APIRouter(tags=["pages"])
     page = (files("monitor.api") / "home.html").read_text(encoding="utf-8")
-    headers = {"content-security-policy": _policy(page), "cache-control": "no-cache", "referrer-policy": "no-referrer"}
+    headers = page_headers(page)
 
     @router.get(
         "/",
@@ -29,6 +29,11 @@ def home_router() -> APIRouter:
     return router
 
 
+def page_headers(page: str) -> dict[str, str]:
+    """Headers of a page: it loads nothing from elsewhere, and is asked for anew each time."""
+    return {"content-security-policy": _policy(page), "cache-control": "no-cache", "referrer-policy": "no-referrer"}
+
+
 def _policy(page: str) -> str:
     """Nothing from elsewhere, and no script or style but the page's own."""
     scripts, styles = (
@@ -36,7 +41,7 @@ def _policy(page: str) -> str:
         for tag in ("script", "style")
     )
     return (
-        f"default-src 'none'; script-src {scripts}; style-src {styles}; connect-src 'self'; img-src data:; "
+        f"default-src 'none'; script-src {scripts}; style-src {styles}; connect-src 'self'; img-src 'self' data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
 

@@ -28,16 +28,24 @@ def page(keys: Sequence[Key], cursor: str | None, limit: int) -> Page:
     Problem
         422: the cursor is not one that this service gave.
     """
-    start = 0 if cursor is None else bisect_right(keys, _read(cursor))
+    start = 0 if cursor is None else bisect_right(keys, read_cursor(cursor))
     shown = keys[start : start + limit]
-    return Page(shown, _write(shown[-1]) if shown and start + limit < len(keys) else None)
+    return Page(shown, write_cursor(shown[-1]) if shown and start + limit < len(keys) else None)
 
 
-def _write(key: Key) -> str:
+def write_cursor(key: Key) -> str:
+    """The cursor behind this item."""
     return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
 
 
-def _read(cursor: str) -> Key:
+def read_cursor(cursor: str) -> Key:
+    """The item that a cursor stands behind.
+
+    Raises
+    ------
+    Problem
+        422: the cursor is not one that this service gave.
+    """
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=Key)

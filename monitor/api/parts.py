@@ -13,6 +13,7 @@ from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.measures.base import Measure
+from monitor.recalibration.contract import Recalibrations
 from monitor.sources.base import Topics, Writer
 from monitor.stream.status import PipelineStatus
 
@@ -90,7 +91,7 @@ class Limits:
     Attributes
     ----------
     report_bytes, event_bytes
-        Largest body of POST /v1/reports and of POST /v1/events.
+        Largest body of POST /v1/reports (and of predictions to be recalibrated) and of POST /v1/events.
     body_seconds
         How long a request may take to send its body.
     computations
@@ -123,6 +124,8 @@ class Parts:
         Names of the models that the settings declare: they are listed before their first event.
     decoder
         Makes a decoder with the stream's own limits.
+    recalibrations
+        Refits, maps and what serves; None where there are none, and no routes for them.
     """
 
     evaluator: Evaluator
@@ -136,3 +139,4 @@ class Parts:
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
+    recalibrations: Recalibrations | None = None

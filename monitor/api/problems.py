@@ -25,6 +25,8 @@ _RETRY_SECONDS: Final = 5
 
 _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.UnknownSeries, 404, "unknown-series"),
+    (errors.UnknownRecalibration, 404, "unknown-recalibration"),
+    (errors.Conflict, 409, "conflict"),
     (errors.NoLongerKept, 410, "no-longer-kept"),
     (errors.InputError, 422, "invalid-input"),
     (errors.NotEnoughData, 422, "not-enough-data"),
@@ -194,16 +196,22 @@ class LastResort:
 
         try:
             await self._app(scope, receive, noting)
-        except Exception:
+        except Exception as error:
             if scope["type"] != "http":
                 raise
             incident = uuid.uuid4().hex[:12]
             _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
             if not started:
-                problem = Problem(
-                    500,
-                    "internal",
-                    f"the service failed to answer; its log says why, under incident {incident}",
-                    incident=incident,
-                )
-                await problem.response(scope["path"])(scope, receive, send)
+                await _failure(error, incident).response(scope["path"])(scope, receive, send)
+
+
+def _failure(error: Exception, incident: str) -> Problem:
+    where = f"the service's log says why, under incident {incident}"
+    if isinstance(error, errors.CorruptMap):
+        return Problem(
+            500,
+            "corrupt-map",
+            f"the stored map cannot be read; roll back to the one before, or fit another; {where}",
+            incident=incident,
+        )
+    return Problem(500, "internal", f"the service failed to answer; {where}", incident=incident)

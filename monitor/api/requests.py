@@ -87,6 +87,22 @@ def check_json(request: Request, allowed: tuple[str, ...]) -> str:
     return media
 
 
+async def no_parameters(request: Request) -> None:
+    """A dependency of routes that take no query.
+
+    Raises
+    ------
+    Problem
+        422: there is one.
+    """
+    for name, value in request.query_params.items():
+        raise Problem(
+            422,
+            "invalid-parameter",
+            f"{name}: there is no such parameter here; /docs lists those there are, got {value[:80]!r}",
+        )
+
+
 def parse_time(text: str, name: str) -> int:
     """Milliseconds since the epoch of a query parameter: RFC 3339, or integer milliseconds.
 

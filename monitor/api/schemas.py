@@ -1,5 +1,7 @@
 """The bodies as OpenAPI describes them, with examples. Documentation alone: answers are encoded without these."""
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -274,19 +276,20 @@ BODIES: Final = (
     ClassReportBody,
     ReportsBody,
     ModelsBody,
-    DataBody,
     TakenBody,
     MeasuresBody,
     HealthBody,
     ReadyBody,
     ProblemBody,
 )
-"""Those that routes refer to."""
+"""Answers that routes refer to."""
 
 _KINDS: Final = {
     400: ("incomplete-body", "the connection was closed before the body was complete"),
     404: ("unknown-series", "no window '25h'; windows are '1h', '24h', '7d'"),
+    406: ("not-acceptable", "Accept must allow application/vnd.apache.arrow.file or application/json, got image/png"),
     408: ("slow-body", "the body was not complete after 30 seconds; 1024 bytes came"),
+    409: ("conflict", "refit rc_5e2c8f0b7d1a4936 of model 'churn' is under way; wait until it has ended"),
     410: ("no-longer-kept", "predictions are kept since 2026-11-13T10:00:00Z: ask as of 2026-11-14T10:00:00Z or later"),
     413: ("body-too-large", "the body must have at most 4194304 bytes, got 5000000 bytes; send it in several requests"),
     415: ("unsupported-media-type", "Content-Type must be application/json, got text/plain"),
@@ -314,9 +317,17 @@ def text(media_type: str, description: str, example: str) -> dict[int | str, dic
     }
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entries of the problems that a route has, each with an example; 500 always."""
-    titles = {status: _KINDS[status] for status in (*statuses, 500)}
+def problems(
+    *statuses: int, other: Mapping[int, tuple[str, str]] = MappingProxyType({})
+) -> dict[int | str, dict[str, Any]]:
+    """The ``responses`` entries of the problems that a route has, each with an example; 500 always.
+
+    Parameters
+    ----------
+    other
+        Status -> kind and detail, where the usual example is not the route's.
+    """
+    titles = {status: other.get(status, _KINDS[status]) for status in (*statuses, 500)}
     return {
         status: {
             "description": kind.replace("-", " ").capitalize(),
@@ -344,12 +355,19 @@ def reference(body: type[BaseModel]) -> dict[str, str]:
 
 def definitions() -> dict[str, Any]:
     """The schemas of all bodies, by name, with their examples."""
+    return described(BODIES, (DataBody,), EXAMPLES)
+
+
+def described(
+    answers: Iterable[type[BaseModel]], requests: Iterable[type[BaseModel]], examples: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The schemas of these bodies, by name, with their examples."""
     # Answers as they are sent: a key that always comes is required.
     _, schema = models_json_schema(
-        [(body, "validation" if body is DataBody else "serialization") for body in BODIES],
+        [*((body, "serialization") for body in answers), *((body, "validation") for body in requests)],
         ref_template="#/components/schemas/{model}",
     )
     found: dict[str, Any] = schema["$defs"]
-    for body, example in EXAMPLES.items():
+    for body, example in examples.items():
         found[body]["examples"] = [example]
     return found

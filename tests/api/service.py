@@ -19,8 +19,10 @@ from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
+from monitor.recalibration.contract import Recalibrations
 from monitor.sources.base import Message, Topics
 from monitor.stream.status import Phase, PipelineStatus
+from tests.api.refits import Refits
 from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
 
 KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
@@ -83,6 +85,7 @@ class Service:
         default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
     )
     limits: Limits = field(default_factory=Limits)
+    refits: Recalibrations = field(default_factory=Refits)
 
     def app(self, **parts: Any) -> FastAPI:
         exposition = Exposition([WindowFamilies(self.evaluator, MEASURES), PipelineFamilies(self.pipeline)])
@@ -97,6 +100,7 @@ class Service:
             "declared": tuple(self.policies),
             "clock": self.clock,
             "limits": self.limits,
+            "recalibrations": self.refits,
         }
         return create_api(Parts(**(given | parts)))
 

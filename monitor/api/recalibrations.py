@@ -1,0 +1,348 @@
+"""Refits: asking for one, what became of it, its map and pictures, promotion, and the way back."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.api.actors import actor_of
+from monitor.api.answers import MEDIA_TYPE, answer, encode_json, make_body, tag
+from monitor.api.artifacts import artifact_answer, artifact_responses
+from monitor.api.pages import read_cursor, write_cursor
+from monitor.api.parts import Parts
+from monitor.api.problems import Problem
+from monitor.api.recalibration_documents import champion_document, job_document, job_path, job_summary
+from monitor.api.recalibration_schemas import (
+    ChampionBody,
+    NoteBody,
+    RefitBody,
+    RefitRequestBody,
+    RefitsBody,
+    RollbackBody,
+)
+from monitor.api.requests import Computations, check_json, no_parameters, read_body
+from monitor.api.schemas import ok, problems, reference, text
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import UnknownRecalibration
+from monitor.maps import OptionValue
+from monitor.recalibration.contract import Recalibrations
+
+T = TypeVar("T")
+
+_BODY_BYTES: Final = 64 * 1024
+"""Of what only says what to do."""
+
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+_FIGURE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
+"""A picture that somebody opens on its own runs nothing and loads nothing."""
+
+_NOT_MODIFIED: Final[dict[int | str, dict[str, Any]]] = {
+    304: {"description": "Nothing has changed since the answer with that ETag"}
+}
+
+_NO_QUERY: Final = [Depends(no_parameters)]
+
+_UNKNOWN: Final = {404: ("unknown-recalibration", "there is no refit 'rc_17'; GET /v1/models/{model}/recalibrations")}
+
+_REQUEST_DESCRIPTION: Final = """\
+Fits a map on a sample of the labelled events, compares it on later events with what serves now and with no map at all,
+and ends as `candidate`, `rejected` (it is not better, and is never promoted) or `failed`. The answer comes at once;
+follow `Location` to see how far it is. Of one model one refit is under way at a time: another is 409.
+
+Send an `Idempotency-Key`, and a request that is sent again gets the refit that the first one made.
+"""
+
+_PROMOTE_DESCRIPTION: Final = """\
+Lets the map of a `candidate` serve. 409 where it is none, or where what it was compared with serves no more: then
+nothing is known of whether it is better than what does.
+"""
+
+
+class Refit(msgspec.Struct, forbid_unknown_fields=True):
+    """What is to be fitted."""
+
+    method: str | None = None
+    options: dict[str, OptionValue] | None = None
+    version: str | int | None = None
+    window: str | float | None = None
+    promote: bool | None = None
+
+
+class Note(msgspec.Struct, forbid_unknown_fields=True):
+    """Why."""
+
+    note: str = ""
+
+
+class RollBack(msgspec.Struct, forbid_unknown_fields=True):
+    """Which version's map is taken back, and why."""
+
+    version: str | int | None = None
+    note: str = ""
+
+
+class RefitsQuery(BaseModel):
+    """Which refits are wanted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="refits on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+
+
+def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computations) -> APIRouter:
+    """The routes.
+
+    Parameters
+    ----------
+    lookups
+        Where the store is asked: it may keep a request waiting, and never the others.
+    """
+    router = APIRouter(tags=["recalibration"])
+    add_reading(router, known, lookups)
+
+    async def read(request: Request, kind: type[T], example: str) -> T:
+        check_json(request, (MEDIA_TYPE,))
+        return read_struct(await read_body(request, _BODY_BYTES, parts.limits.body_seconds), kind, example)
+
+    @router.post(
+        "/v1/models/{model:path}/recalibrations",
+        status_code=202,
+        summary="Fit a map",
+        dependencies=_NO_QUERY,
+        description=_REQUEST_DESCRIPTION,
+        response_class=Response,
+        responses=ok(RefitBody, "The refit, queued; `Location` says where it stands", 202)
+        | problems(400, 404, 408, 409, 413, 415, 422, 503),
+        openapi_extra={
+            "parameters": [
+                {
+                    "name": "Idempotency-Key",
+                    "in": "header",
+                    "required": False,
+                    "description": "1 to 255 printable characters of your own, such as a UUID",
+                    "schema": {"type": "string", "maxLength": 255},
+                }
+            ],
+            "requestBody": _required(RefitRequestBody),
+        },
+    )
+    async def request_refit(request: Request, model: str) -> Response:
+        key = request.headers.get("idempotency-key")
+        if key is not None and not _KEY.fullmatch(key):
+            raise Problem(
+                422,
+                "invalid-parameter",
+                f"Idempotency-Key must have 1 to 255 printable characters without spaces, got {key[:80]!r}",
+            )
+        asked = await read(request, Refit, '{"method": "beta", "window": "7d"}')
+        window_ms = None if asked.window is None else read_window(asked.window)
+        actor = actor_of(request)
+
+        def queue() -> tuple[bytes, str, bool]:
+            order = known.order(
+                model,
+                text_of_version(asked.version),
+                method=asked.method,
+                options=asked.options,
+                window_ms=window_ms,
+                promote=asked.promote,
+            )
+            job, is_new = known.request(order, actor=actor, idempotency_key=key)
+            return encode_json(job_document(job)), job_path(job.id), is_new
+
+        data, path, is_new = await lookups.run(queue)
+        headers = {"location": path} | ({} if is_new else {"idempotent-replayed": "true"})
+        return Response(data, 202, headers, MEDIA_TYPE)
+
+    @router.post(
+        "/v1/recalibrations/{id}/promotion",
+        summary="Let a map serve",
+        dependencies=_NO_QUERY,
+        description=_PROMOTE_DESCRIPTION,
+        response_class=Response,
+        responses=ok(ChampionBody, "What serves from now on")
+        | problems(400, 404, 408, 409, 413, 415, 422, 503, other=_UNKNOWN | _NO_CANDIDATE),
+        openapi_extra={"requestBody": _required(NoteBody)},
+    )
+    async def promote(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+        asked = await read(request, Note, '{"note": "agreed with the pricing team"}')
+        note, actor = checked_note(asked.note), actor_of(request)
+        return await _json(lookups, lambda: champion_document(known.promote(id, actor=actor, note=note)))
+
+    @router.post(
+        "/v1/models/{model:path}/rollback",
+        summary="Let the map before serve again",
+        dependencies=_NO_QUERY,
+        description="Takes back the map that serves: the one before it serves again, or none. 409 where none serves.",
+        response_class=Response,
+        responses=ok(ChampionBody, "What serves from now on")
+        | problems(400, 404, 408, 409, 413, 415, 422, 503, other=_NONE_SERVES),
+        openapi_extra={"requestBody": _required(RollbackBody)},
+    )
+    async def roll_back(request: Request, model: str) -> Response:
+        asked = await read(request, RollBack, '{"version": "7", "note": "complaints since noon"}')
+        note, actor = checked_note(asked.note), actor_of(request)
+
+        def take_back() -> dict[str, object]:
+            version = known.version_of(model, text_of_version(asked.version))
+            return champion_document(known.roll_back(model, version, actor=actor, note=note))
+
+        return await _json(lookups, take_back)
+
+    return router
+
+
+def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations) -> None:
+    """Add the routes that only read."""
+
+    def page(model: str | None, query: RefitsQuery) -> dict[str, object]:
+        before = _job_of(query.cursor) if query.cursor else None
+        try:
+            # One more than is shown tells whether there is a next page.
+            jobs = known.jobs(model, before=before, limit=query.limit + 1)
+        except UnknownRecalibration:
+            raise _wrong_cursor(query.cursor) from None
+        shown = jobs[: query.limit]
+        return {
+            "recalibrations": [job_summary(job) for job in shown],
+            "next_cursor": write_cursor((shown[-1].id,)) if len(jobs) > len(shown) else None,
+        }
+
+    @router.get(
+        "/v1/models/{model:path}/recalibrations",
+        summary="The refits of a model",
+        description="The newest first, without their comparisons. A model that nobody refitted has an empty list.",
+        response_class=Response,
+        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
+    )
+    async def refits_of_model(request: Request, model: str, query: Annotated[RefitsQuery, Query()]) -> Response:
+        return answer(request, make_body(await lookups.run(lambda: page(model, query))))
+
+    @router.get(
+        "/v1/recalibrations",
+        summary="The refits of all models",
+        description="The newest first, without their comparisons.",
+        response_class=Response,
+        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
+    )
+    async def all_refits(request: Request, query: Annotated[RefitsQuery, Query()]) -> Response:
+        return answer(request, make_body(await lookups.run(lambda: page(None, query))))
+
+    @router.get(
+        "/v1/recalibrations/{id}",
+        summary="What became of a refit",
+        dependencies=_NO_QUERY,
+        response_class=Response,
+        responses=ok(RefitBody, "How far it is, and what it found")
+        | _NOT_MODIFIED
+        | problems(404, 422, 503, other=_UNKNOWN),
+    )
+    async def refit(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+        return answer(request, make_body(await lookups.run(lambda: job_document(known.job(id)))))
+
+    @router.get(
+        "/v1/recalibrations/{id}/artifact",
+        summary="The map of a refit",
+        dependencies=_NO_QUERY,
+        description="As an Arrow IPC file, or as JSON where `Accept` prefers it. It never changes.",
+        response_class=Response,
+        responses=artifact_responses() | problems(404, 406, 422, 503, other=_UNKNOWN),
+    )
+    async def artifact(request: Request, id: str) -> Response:  # noqa: A002
+        return await lookups.run(lambda: artifact_answer(request, known.artifact(id)))
+
+    @router.get(
+        "/v1/recalibrations/{id}/figures/{name}",
+        summary="A picture of a refit",
+        dependencies=_NO_QUERY,
+        description="The refit's `links.figures` name them.",
+        response_class=Response,
+        responses=text("image/svg+xml", "SVG", '<svg xmlns="http://www.w3.org/2000/svg">...</svg>')
+        | _NOT_MODIFIED
+        | problems(404, 422, 503, other=_UNKNOWN),
+    )
+    async def figure(request: Request, id: str, name: str) -> Response:  # noqa: A002
+        sent = answer(request, tag(await lookups.run(lambda: known.figure(id, name))), "image/svg+xml")
+        sent.headers["content-security-policy"] = _FIGURE_POLICY
+        return sent
+
+
+def read_struct(body: bytes, kind: type[T], example: str) -> T:
+    """A request's body.
+
+    Raises
+    ------
+    Problem
+        422: it is no JSON, or not of this form.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(422, "invalid-input", f"the body must be JSON like {example}: {error}") from None
+
+
+def read_window(value: str | float) -> int:
+    """Milliseconds of a duration in a request.
+
+    Raises
+    ------
+    Problem
+        422: it is none, or of no length.
+    """
+    try:
+        window_ms = to_ms(parse_duration(value))
+    except ValueError as error:
+        raise Problem(422, "invalid-input", f"window {error}, got {value!r}") from None
+    if window_ms == 0:
+        raise Problem(422, "invalid-input", f"window must be longer than 0, got {value!r}; leave it out for all events")
+    return window_ms
+
+
+def text_of_version(version: str | int | None) -> str | None:
+    """A version as events have it: integers count as they are written, and an empty one is left out."""
+    return None if version in (None, "") else str(version)
+
+
+def checked_note(note: str) -> str:
+    """A note for the audit trail.
+
+    Raises
+    ------
+    Problem
+        422: it is longer than 2000 characters.
+    """
+    if len(note) > 2000:
+        raise Problem(422, "invalid-input", f"note must have at most 2000 characters, got {len(note)}")
+    return note
+
+
+async def _json(lookups: Computations, document: Callable[[], object]) -> Response:
+    return Response(encode_json(await lookups.run(document)), media_type=MEDIA_TYPE)
+
+
+def _job_of(cursor: str) -> str:
+    match read_cursor(cursor):
+        case (job_id,):
+            return job_id
+    raise _wrong_cursor(cursor)
+
+
+def _wrong_cursor(cursor: str) -> Problem:
+    return Problem(422, "invalid-parameter", f"cursor must be the next_cursor of the page before, got {cursor[:80]!r}")
+
+
+def _required(body: type[BaseModel]) -> dict[str, object]:
+    return {"required": True, "content": {MEDIA_TYPE: {"schema": reference(body)}}}
+
+
+_NO_CANDIDATE: Final = {
+    409: ("conflict", "refit rc_5e2c8f0b7d1a4936 is rejected, and only a candidate can be promoted")
+}
+
+_NONE_SERVES: Final = {409: ("conflict", "no map serves churn 7, so that there is nothing to take back")}

@@ -1,0 +1,46 @@
+"""GET /recalibrations and /recalibrations/{id}: refits for people. The page fills itself from the API."""
+
+from importlib.resources import files
+from typing import Final
+
+from fastapi import APIRouter, Depends
+from starlette.responses import Response
+
+from monitor.api.home import page_headers
+from monitor.api.requests import no_parameters
+from monitor.api.schemas import problems, text
+
+_ROOT: Final = "ROOT/"
+"""Stands in the page for the way up to where the service begins, which may lie behind a prefix."""
+
+
+def refit_pages_router() -> APIRouter:
+    """The routes."""
+    router = APIRouter(tags=["pages"])
+    page = (files("monitor.api") / "refits.html").read_text(encoding="utf-8")
+    listing, single = page.replace(_ROOT, "./"), page.replace(_ROOT, "../")
+    headers = page_headers(page)
+    html = text("text/html", "HTML", "<!doctype html>...") | problems(422)
+
+    @router.get(
+        "/recalibrations",
+        summary="Refits, for people",
+        response_class=Response,
+        responses=html,
+        dependencies=[Depends(no_parameters)],
+    )
+    async def refits() -> Response:
+        return Response(listing, headers=headers, media_type="text/html")
+
+    @router.get(
+        "/recalibrations/{id}",
+        summary="A refit, for people",
+        response_class=Response,
+        responses=html,
+        dependencies=[Depends(no_parameters)],
+    )
+    async def refit(id: str) -> Response:  # noqa: A002 - the name in the path
+        del id  # the page reads it from its own address
+        return Response(single, headers=headers, media_type="text/html")
+
+    return router
