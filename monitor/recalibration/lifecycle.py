@@ -162,17 +162,20 @@ class Lifecycle:
             champion = self._store.promote(job_id, actor=actor, now_ms=now_ms, note=note)
         except Conflict as refused:
             order = self._store.job(job_id).order
-            self._refused(order.model, order.version, job_id, actor, note, refused)
+            self._refused(
+                AuditEntry(0, now_ms, actor, "refused", order.model, order.version, job_id, {}), note, refused
+            )
             raise
         self._serving.refresh()
         return champion
 
     def roll_back(self, model: str, version: str, *, actor: str, note: str) -> Champion:
         """Let serve what served before. Errors as of :meth:`RecalibrationStore.roll_back`; a refusal is audited."""
+        now_ms = self._clock.now_ms()
         try:
-            champion = self._store.roll_back(model, version, actor=actor, now_ms=self._clock.now_ms(), note=note)
+            champion = self._store.roll_back(model, version, actor=actor, now_ms=now_ms, note=note)
         except Conflict as refused:
-            self._refused(model, version, "", actor, note, refused)
+            self._refused(AuditEntry(0, now_ms, actor, "refused", model, version, "", {}), note, refused)
             raise
         self._serving.refresh()
         return champion
@@ -231,9 +234,8 @@ class Lifecycle:
             self._wake()
         return queued, made
 
-    def _refused(self, model: str, version: str, subject: str, actor: str, note: str, refused: Conflict) -> None:
-        detail = {"note": note, "reason": str(refused)}
-        self._store.add_audit(AuditEntry(0, self._clock.now_ms(), actor, "refused", model, version, subject, detail))
+    def _refused(self, entry: AuditEntry, note: str, refused: Conflict) -> None:
+        self._store.add_audit(entry._replace(detail={"note": note, "reason": str(refused)}))
 
 
 def _fingerprint(order: Order) -> str:

@@ -94,6 +94,10 @@ class SqlRecalibrations:
 
     def claim_job(self, owner: str, *, now_ms: int, lease_ms: int) -> Job | None:
         """Take the oldest queued job, or one whose owner's lease ran out; it is ``running`` and owned from now on."""
+        with self._database.reading() as connection:
+            if refits.claimable(connection, now_ms) is None:
+                # Nearly always: workers ask every few seconds, and who writes nothing keeps nobody waiting.
+                return None
         with self._changing() as connection:
             while (row := refits.claimable(connection, now_ms)) is not None:
                 job = refits.from_row(row)

@@ -1,0 +1,334 @@
+"""Runs queued refits, each in a process of its own: claimed, watched, and brought to its end in the store.
+
+What goes wrong:
+
+- A worker that is killed: the refit is queued again; after three, it has failed.
+- The service ends: workers are ended, and their refits are queued again as if they had not begun.
+- The service is killed: the kernel ends the workers, and the refits are queued again when their leases run out.
+- The store does not answer: a worker goes on, and its end is written as soon as that is possible.
+- A worker takes too long, or ends with an error: the refit has failed, with a reason that tells its reader what to do.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
+
+from monitor.clock import Clock, SystemClock
+from monitor.durations import format_duration
+from monitor.errors import BrokenHandover, Conflict, CorruptMap, InputError, NotEnoughData, StoreUnavailable
+from monitor.maps.artifact import from_bytes
+from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
+from monitor.recalibration.worker import WorkerProcess, how_it_ended
+from monitor.store.recalibrations import Job, JobState, RecalibrationStore, SampleStore, StoredMap
+
+MOST_EVENTS: Final = 100_000
+"""A refit is of so many events at the most: fits are quick with them, and more would hardly change the map."""
+
+_LEASE_MS: Final = 60_000
+_KEEP_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+_PREFIX: Final = "calibration-refit-"
+_IN_USE: Final = "in-use"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """How a refit gets to a worker and back; see monitor/app/refit_task.py.
+
+    Attributes
+    ----------
+    write
+        (folder, task): writes what the worker needs.
+    command
+        folder -> the program, by an absolute path, and its arguments.
+    read
+        folder -> what came of it. Raises BrokenHandover where that is not all there.
+    """
+
+    write: Callable[[Path, RefitTask], None]
+    command: Callable[[Path], Sequence[str]]
+    read: Callable[[Path], RefitOutcome]
+
+
+class _End(NamedTuple):
+    """How a refit ended."""
+
+    state: JobState
+    reason: str | None = None
+    outcome: RefitOutcome | None = None
+
+
+class Runner:
+    """Threads that work off the queue. Use once: ``start``, ``stop``.
+
+    Parameters
+    ----------
+    store, samples
+        Refits, and the events that they are made of.
+    handover
+        How a refit gets to a worker and back.
+    jobs
+        Refits that run at one time.
+    timeout_seconds
+        How long one may take.
+    held_out
+        Share of the latest events that a fit never sees.
+    promoted
+        Called when a map was promoted.
+    folder
+        Where workers' folders are made; the system's own for temporary files if left out.
+    clock
+        The one clock.
+    """
+
+    def __init__(
+        self,
+        store: RecalibrationStore,
+        samples: SampleStore,
+        handover: Handover,
+        *,
+        jobs: int = 1,
+        timeout_seconds: float = 900.0,
+        held_out: float = HELD_OUT,
+        promoted: Callable[[], None] | None = None,
+        folder: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._store = store
+        self._samples = samples
+        self._handover = handover
+        self._timeout_seconds = timeout_seconds
+        self._held_out = held_out
+        self._promoted = promoted
+        self._folder = folder or Path(tempfile.gettempdir())
+        self._clock = clock or SystemClock()
+        self._stopping = threading.Event()
+        self._queued = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"refits {number}", daemon=True) for number in range(jobs)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        _remove_abandoned(self._folder)
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """There is a refit in the queue. Any thread."""
+        self._queued.set()
+
+    def stop(self, seconds: float = 3.0) -> bool:
+        """End workers, release their refits and end the threads; False if that took longer."""
+        self._stopping.set()
+        self._queued.set()
+        deadline = self._clock.monotonic() + seconds
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - self._clock.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+            try:
+                job = self._store.claim_job(owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS)
+                if job is not None:
+                    self._work(job, owner)
+                    continue
+            except StoreUnavailable as error:
+                _log.warning("refits wait for the store", detail=str(error))
+            except Exception:  # noqa: BLE001 - the next refit shall have its turn; the log says what happened
+                _log.exception("a refit could not be brought to its end")
+            self._queued.wait(_LOOK_SECONDS)
+            self._queued.clear()
+
+    def _work(self, job: Job, owner: str) -> None:
+        began = self._clock.monotonic()
+        order = job.order
+        log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
+        log.info("refit started", attempt=job.attempts)
+        try:
+            with _own_folder(self._folder) as folder:
+                job, end = self._try(job, owner, folder, log)
+        except StoreUnavailable as error:
+            log.warning("refit interrupted: it is begun again when its lease has run out", detail=str(error))
+            return
+        except (InputError, NotEnoughData, CorruptMap) as error:
+            end = _End(JobState.FAILED, str(error))
+        except Exception:  # it would fail again
+            log.exception("refit failed unexpectedly")
+            end = _End(JobState.FAILED, "the service could not run it; its log has the error, with the refit's id")
+        if end is not None:
+            job = self._finish(job, owner, end) or job
+            seconds = round(self._clock.monotonic() - began, 1)
+            log.info("refit ended", state=str(job.state), reason=job.reason, seconds=seconds)
+
+    def _try(self, job: Job, owner: str, folder: Path, log: structlog.stdlib.BoundLogger) -> tuple[Job, _End | None]:
+        """One attempt; no end where another attempt is to follow, or where it is another worker's now."""
+        order = job.order
+        serving = (
+            each for each in self._store.champions() if (each.model, each.version) == (order.model, order.version)
+        )
+        baseline = next((each.map_id for each in serving), None)
+        job = replace(job, baseline=baseline)
+        sample = self._samples.read_sample(order.model, order.version, limit=MOST_EVENTS)
+        if not len(sample.events):
+            raise NotEnoughData(
+                f"no labelled events of model {order.model!r} version {order.version!r} are kept for refits yet: they"
+                " are kept once their outcome can change no more, which is one horizon after the prediction"
+            )
+        self._handover.write(
+            folder,
+            RefitTask(
+                id=job.id,
+                model=order.model,
+                version=order.version,
+                method=order.method,
+                options=order.options,
+                created_ms=self._clock.now_ms(),
+                events=sample.events,
+                window_ms=order.window_ms,
+                held_out=self._held_out,
+                left_out=sample.left_out,
+                champion=None if baseline is None else self._store.artifact(baseline).artifact,
+            ),
+        )
+        del sample
+        worker = WorkerProcess(self._handover.command(folder), folder)
+        try:
+            status = self._watch(job, owner, worker)
+        finally:
+            worker.end()
+        if status is None:
+            return job, None
+        words = worker.last_words()
+        if words:
+            log.info("what the refit's worker said", text=words)
+        if isinstance(status, str):
+            return job, _End(JobState.FAILED, status)
+        if status > 0:
+            log.error("the refit's worker ended with an error", status=status)
+            return job, _End(
+                JobState.FAILED,
+                "the worker ended with an unexpected error; the service's log has it, with the refit's id",
+            )
+        lost = how_it_ended(status) if status else None
+        if lost is None:
+            try:
+                return job, _judged(self._handover.read(folder))
+            except BrokenHandover as error:
+                lost = str(error)
+        log.warning("refit lost its worker", detail=lost)
+        self._store.release_job(job.id, owner, lost=lost)
+        return job, None
+
+    def _watch(self, job: Job, owner: str, worker: WorkerProcess) -> int | str | None:
+        """Its exit status; why it has failed; or None if the refit is given back, or another worker's."""
+        began = self._clock.monotonic()
+        kept = began - _KEEP_SECONDS
+        while (status := worker.wait(_POLL_SECONDS)) is None:
+            now = self._clock.monotonic()
+            if self._stopping.is_set():
+                worker.end()
+                self._store.release_job(job.id, owner)
+                return None
+            if now - began > self._timeout_seconds:
+                limit = format_duration(timedelta(seconds=self._timeout_seconds))
+                return (
+                    f"it took longer than {limit}: raise recalibration.timeout, or take a shorter window or a quicker"
+                    " method"
+                )
+            if now - kept >= _KEEP_SECONDS:
+                kept = now
+                share, step = worker.progress
+                try:
+                    ours = self._store.keep_job(
+                        job.id, owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS, progress=share, step=step
+                    )
+                except StoreUnavailable as error:
+                    _log.warning("a refit's progress cannot be noted", refit=job.id, detail=str(error))
+                    continue
+                if not ours:
+                    _log.warning("a refit is another worker's now", refit=job.id)
+                    return None
+        return status
+
+    def _finish(self, job: Job, owner: str, end: _End) -> Job | None:
+        """Write the end, however long the store lets us wait; the job as it is then, or None if it is not ours."""
+        outcome = end.outcome or RefitOutcome()
+        artifact = None
+        if outcome.artifact is not None:
+            artifact = StoredMap(job.id, outcome.artifact, hashlib.sha256(outcome.artifact).hexdigest())
+        ended = replace(
+            job,
+            state=end.state,
+            reason=end.reason,
+            comparison=outcome.comparison,
+            finished_ms=self._clock.now_ms(),
+        )
+        while True:
+            try:
+                done = self._store.finish_job(ended, owner, artifact, outcome.figures, promote=job.order.promote)
+            except StoreUnavailable as error:
+                _log.warning("a refit's end waits for the store", refit=job.id, detail=str(error))
+                if self._stopping.wait(_RETRY_SECONDS):
+                    return None
+            except Conflict as error:
+                _log.warning("a refit's end came too late", refit=job.id, detail=str(error))
+                return None
+            else:
+                if done.state is JobState.CHAMPION and self._promoted is not None:
+                    self._promoted()
+                return done
+
+
+def _judged(outcome: RefitOutcome) -> _End:
+    """The end that an outcome means."""
+    if outcome.error is not None:
+        return _End(JobState.FAILED, outcome.detail)
+    if outcome.artifact is None or outcome.comparison is None:
+        raise BrokenHandover("the result names neither a map nor an error")
+    # What cannot be read shall not serve; who made it and who serves it run the same code.
+    from_bytes(outcome.artifact)
+    guard = outcome.comparison["guard"]
+    if guard["passed"]:
+        return _End(JobState.CANDIDATE, None, outcome)
+    return _End(JobState.REJECTED, " ".join(guard["reasons"]), outcome)
+
+
+@contextmanager
+def _own_folder(parent: Path) -> Iterator[Path]:
+    """A folder that is removed at the end: by us, or by the next service if we are killed."""
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / _IN_USE).open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield Path(name)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of services that were killed: they hold events, and nobody else would."""
+    for mark in parent.glob(f"{_PREFIX}*/{_IN_USE}"):
+        try:
+            with mark.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(mark.parent)
+        except OSError as error:
+            # In use, or another user's.
+            _log.debug("a refit's folder is left", folder=str(mark.parent), detail=str(error))
