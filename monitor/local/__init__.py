@@ -1,10 +1,12 @@
 """Local calibration: errors among predictions that are alike in their features, too."""
 
 from monitor.local.calibration import LocalCalibration, LocalLevel, group_calibration_error, local_calibration_error
+from monitor.local.embedding import Embedding
 from monitor.local.features import FeatureMap, PrincipalComponents, Standardised
 from monitor.local.landscape import LocalMap, local_error_map
 
 __all__ = [
+    "Embedding",
     "FeatureMap",
     "LocalCalibration",
     "LocalLevel",

@@ -48,23 +48,28 @@ class Standardised:
     scale: Floats
 
     @classmethod
-    def fit(cls, features: ArrayLike) -> "Standardised":
-        """The map that mean and standard deviation of the features (n, D) make.
+    def fit(cls, features: ArrayLike, weight: ArrayLike | None = None) -> "Standardised":
+        """The map that mean and standard deviation of the features (n, D) make; weights, if any, have the shape (n,).
 
         Raises
         ------
         NotEnoughData
             There are no rows.
         InputError
-            Features are not a table of finite numbers.
+            Features are not a table of finite numbers, or weights are not above 0, one an event.
         """
         x = feature_table(features)
         if x.shape[0] == 0:
             raise NotEnoughData("a feature map needs at least 1 event, got 0")
-        deviation = x.std(axis=0)
+        if weight is None:
+            mean, deviation = x.mean(axis=0), x.std(axis=0)
+        else:
+            share = _shares(weight, x.shape[0])
+            mean = share @ x
+            deviation = np.sqrt(share @ (x - mean) ** 2)
         # The deviation of equal numbers is not always 0 to the last bit.
         varies = deviation > 1e-12 * np.abs(x).max(axis=0)
-        return cls(x.mean(axis=0), np.where(varies, deviation, 1.0))
+        return cls(mean, np.where(varies, deviation, 1.0))
 
     @property
     def dimensions(self) -> int:
@@ -89,8 +94,7 @@ class Standardised:
 class PrincipalComponents:
     """The directions in which the standardised features vary most.
 
-    The paper reduces features by PCA or by t-SNE. The latter cannot map events that it was not fitted on, so that it
-    would serve a picture and nothing else.
+    The paper reduces features by PCA or by t-SNE; for the latter see :class:`~monitor.local.embedding.Embedding`.
 
     Attributes
     ----------
@@ -104,19 +108,24 @@ class PrincipalComponents:
     axes: Floats
 
     @classmethod
-    def fit(cls, features: ArrayLike, dimensions: int = DEFAULT_DIMENSIONS) -> "PrincipalComponents":
-        """The map that the features (n, D) make, to at most D dimensions.
+    def fit(
+        cls, features: ArrayLike, dimensions: int = DEFAULT_DIMENSIONS, weight: ArrayLike | None = None
+    ) -> "PrincipalComponents":
+        """The map that the features (n, D) make, to at most D dimensions; weights, if any, have the shape (n,).
 
         Raises
         ------
         NotEnoughData
             There are no rows.
         InputError
-            Features are not a table of finite numbers, or ``dimensions`` is no whole number of at least 1.
+            Features are not a table of finite numbers, ``dimensions`` is no whole number of at least 1, or weights are
+            not above 0, one an event.
         """
         require_whole("dimensions", dimensions, 1)
-        standardised = Standardised.fit(features)
+        standardised = Standardised.fit(features, weight)
         x = standardised.apply(features)
+        if weight is not None:
+            x *= np.sqrt(_shares(weight, x.shape[0]))[:, None]
         # The right singular vectors of x, from the D x D matrix of covariances: x may have a million rows.
         _, vectors = np.linalg.eigh(x.T @ x)
         return cls(standardised, np.ascontiguousarray(vectors[:, ::-1][:, :dimensions]))
@@ -135,6 +144,14 @@ class PrincipalComponents:
             Features are not a table of D finite numbers a row.
         """
         return self.standardised.apply(features) @ self.axes
+
+
+def _shares(weight: ArrayLike, events: int) -> Floats:
+    """Weights as shares of their sum."""
+    w = np.asarray(weight, np.float64)
+    if w.shape != (events,) or not (np.isfinite(w) & (w > 0.0)).all():
+        raise InputError(f"weight must be finite and above 0 for each of {events} events, got the shape {w.shape}")
+    return np.asarray(w / w.sum())
 
 
 def feature_table(features: ArrayLike) -> Floats:

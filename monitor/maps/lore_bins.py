@@ -1,0 +1,172 @@
+"""Bins of confidence: which events count for each other, and how a confidence becomes a prediction again."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import CorruptMap, NotEnoughData
+from monitor.inference.cox import LOGIT_BOUND
+from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS
+from monitor.maps.base import MapParts, Option
+from monitor.maps.reading import column, whole
+from monitor.samples import LabelledEvents
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LEAST_EVENTS: Final = 50
+LEAST_OF_EACH: Final = 5
+"""Hits and misses that a fit needs."""
+
+_LEAST: Final = float(np.exp(-LOGIT_BOUND))
+
+BINS: Final = Option(
+    kind="whole",
+    default=None,
+    at_least=1,
+    at_most=1000,
+    meaning="Number of bins of equal width of the confidence; null: 15, and 5 for fewer than 1,000 events.",
+)
+SHRINKAGE: Final = Option(
+    kind="number",
+    default=5.0,
+    at_least=0.0,
+    at_most=1e6,
+    meaning="How many events of the whole bin count beside the neighbours; 0: none, which is the paper's formula.",
+)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bins:
+    """Bins of equal width of the confidence (the last is closed on the right), and what came true in each.
+
+    Attributes
+    ----------
+    mean
+        float64, shape (B,): weighted share of hits; 0 in an empty bin.
+    events
+        float64, shape (B,): sum of the events' weights; 0 in an empty bin.
+    """
+
+    mean: Floats
+    events: Floats
+
+    @classmethod
+    def of(cls, place: Ints, count: int, hit: Floats, weight: Floats) -> "Bins":
+        """The bins of events in these places."""
+        events = np.bincount(place, weight, count).astype(np.float64)
+        hits = np.bincount(place, weight * hit, count)
+        return cls(np.divide(hits, events, out=np.zeros(count), where=events > 0.0).clip(0.0, 1.0), events)
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> "Bins":
+        """The bins that :meth:`arrays` and the setting ``bins`` tell of. Raises CorruptMap."""
+        count = whole(parts, "bins", 1)
+        mean, events = column(parts, "bin_mean", low=0.0, high=1.0), column(parts, "bin_events", low=0.0)
+        if mean.size != count or events.size != count:
+            raise CorruptMap(f"bin_mean and bin_events must be of {count} bins, got {mean.size} and {events.size}")
+        return cls(mean, events)
+
+    def arrays(self) -> dict[str, Floats]:
+        """The bins as arrays of a map."""
+        return {"bin_mean": self.mean, "bin_events": self.events}
+
+    @property
+    def count(self) -> int:
+        """Number B of bins."""
+        return int(self.mean.size)
+
+    def places(self, confidence: Floats) -> Ints:
+        """The bin of each confidence, int64, of its shape."""
+        return np.asarray(np.searchsorted(np.arange(1, self.count) / self.count, confidence, side="right"), np.int64)
+
+
+def number_of_bins(asked: object, events: int) -> int:
+    """The option ``bins``, or what suits so many events (paper, appendix A: five for 500)."""
+    if isinstance(asked, int):
+        return asked
+    return DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
+
+
+def confidence_of(prediction: Floats) -> Floats:
+    """P(y = 1), of predictions (n,) and of two classes; of more classes the largest probability; shape (n,)."""
+    if prediction.ndim == 1:
+        return prediction
+    if prediction.shape[1] == 2:
+        return np.ascontiguousarray(prediction[:, 1])
+    return np.asarray(prediction.max(axis=1))
+
+
+def hits_of(events: LabelledEvents) -> Floats:
+    """The outcome; of more than two classes whether the most probable one came true; float64, shape (n,)."""
+    if events.classes == 2:
+        return events.outcome.astype(np.float64)
+    return np.asarray(np.argmax(events.prediction, axis=1) == events.outcome, np.float64)
+
+
+def with_confidence(prediction: Floats, confidence: Floats) -> Floats:
+    """Predictions with another confidence, of the shape of ``prediction``.
+
+    Of more than two classes the most probable one gets the new confidence, and the others share what is left as they
+    did before; equally, if they had nothing. So another class may become the most probable one.
+    """
+    if prediction.ndim == 1:
+        return confidence
+    if prediction.shape[1] == 2:
+        return np.stack([1.0 - confidence, confidence], axis=1)
+    rows, top = np.arange(prediction.shape[0]), np.argmax(prediction, axis=1)
+    others = prediction.copy()
+    others[rows, top] = 0.0
+    left = others.sum(axis=1)
+    others[left == 0.0] = 1.0
+    others[rows, top] = 0.0
+    result = others * ((1.0 - confidence) / others.sum(axis=1))[:, None]
+    result[rows, top] = confidence
+    return np.asarray(result)
+
+
+def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
+    """Means of neighbourhoods, pulled towards those of their bins.
+
+    Parameters
+    ----------
+    sums
+        float64, shape (..., 3): sums over neighbours of weight k, of weight k hit, and of (weight k)^2.
+    mean
+        float64, shape (...) or less of it: share of hits in the bin.
+    shrinkage
+        How many events of the bin count beside the n_eff = (sum weight k)^2 / sum (weight k)^2 neighbours.
+
+    Returns
+    -------
+    float64, shape (...), within 4e-8 of 0 and 1 at most: no outcome has an infinite log loss. Where there are no
+    neighbours, the bin's share.
+    """
+    total, hits, squares = sums[..., 0], sums[..., 1], sums[..., 2]
+    some = squares > 0.0
+    n_eff = np.divide(total**2, squares, out=np.zeros_like(total), where=some)
+    local = np.divide(hits, total, out=np.zeros_like(total), where=some)
+    wide = np.broadcast_to(mean, total.shape)
+    denominator = n_eff + shrinkage
+    pulled = np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
+    return np.asarray(np.clip(pulled, _LEAST, 1.0 - _LEAST))
+
+
+def require_hits(events: LabelledEvents, hit: Floats) -> None:
+    """Check that there are at least 50 events, 5 hits and 5 misses.
+
+    Raises
+    ------
+    NotEnoughData
+        There are fewer. Says what is there.
+    """
+    events.require(events=LEAST_EVENTS)
+    hits = int(hit.sum())
+    if min(hits, len(events) - hits) < LEAST_OF_EACH:
+        what = "outcomes of 1" if events.classes == 2 else "hits of the most probable class"
+        raise NotEnoughData(
+            f"{hits} of {len(events)} labelled events are {what}: "
+            f"at least {LEAST_OF_EACH} are needed, and as many that are not"
+        )

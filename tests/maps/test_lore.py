@@ -1,0 +1,383 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from monitor.errors import CorruptMap, InputError, NotEnoughData
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
+from monitor.maps.lore import METHOD, Lore
+from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
+from monitor.maps.lore_space import coordinates
+from monitor.samples import LabelledEvents
+from tests.reference import naive_lore
+
+Floats = NDArray[np.float64]
+
+
+def simulated(seed: int, n: int = 300, d: int = 3, *, weighted: bool = False) -> LabelledEvents:
+    """Predictions that are too high where the second feature is below 0, and too low elsewhere."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    p = expit(x[:, 0])
+    y = rng.random(n) < expit(logit(p) + np.sign(x[:, 1 % d]))
+    return LabelledEvents.of(p, y, features=x, weight=rng.uniform(0.2, 3.0, n) if weighted else None)
+
+
+def fit(events: LabelledEvents, **options: Any) -> Lore:
+    found = fit_map(METHOD, events, options)
+    assert isinstance(found, Lore)
+    return found
+
+
+def naive_data(lore: Lore, events: LabelledEvents) -> naive_lore.Data:
+    assert events.features is not None
+    phi = coordinates(lore.space, events.features).astype(np.float64)
+    return events.prediction, events.outcome.astype(np.float64), phi, events.weight
+
+
+# --- The formula ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.05, 0.4, 3.0]),
+    st.integers(1, 15),
+    st.sampled_from([0.0, 1.0, 5.0]),
+    st.tuples(st.booleans(), st.sampled_from(["pca", "standardised"])),
+)
+def test_it_is_the_papers_formula(
+    seed: int, gamma: float, bins: int, shrinkage: float, weighting: tuple[bool, str]
+) -> None:
+    weighted, space = weighting
+    events, asked = simulated(seed, 120, weighted=weighted), simulated(seed + 1, 10)
+    lore = fit(events, gamma=gamma, bins=bins, shrinkage=shrinkage, space=space)
+    assert asked.features is not None
+    at = coordinates(lore.space, asked.features).astype(np.float64)
+    data = naive_data(lore, events)
+    wanted = [
+        naive_lore.recalibrated(p, x, data, gamma=gamma, bins=bins, shrinkage=shrinkage)
+        for p, x in zip(asked.prediction, at, strict=True)
+    ]
+    found = apply_map(lore, asked.prediction, features=asked.features)
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("shrinkage", [0.0, 5.0])
+def test_losses_are_those_of_leaving_each_event_out(weighted: bool, shrinkage: float) -> None:
+    events = simulated(5, 80, weighted=weighted)
+    lore = fit(events, bins=4, shrinkage=shrinkage)
+    data = naive_data(lore, events)
+    gammas = np.array([0.05, 0.4, 6.4])
+    found = leave_one_out_losses(lore.stored, lore.bins, shrinkage, gammas)
+    wanted = [naive_lore.leave_one_out(data, gamma=gamma, bins=4, shrinkage=shrinkage) for gamma in gammas]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+
+
+def test_gamma_is_that_of_the_least_loss() -> None:
+    events = simulated(6, 2000)
+    lore = fit(events)
+    losses = leave_one_out_losses(lore.stored, lore.bins, 5.0, np.array(GAMMAS))
+    assert lore.gamma == GAMMAS[int(np.argmin(losses))]
+    assert losses.min() < losses[-1] - 0.02  # what the bin alone says is worse here
+    assert lore.gamma_found
+    assert not fit(events, gamma=0.4).gamma_found
+
+
+def test_where_features_say_nothing_it_takes_all_of_a_bin() -> None:
+    rng = np.random.default_rng(7)
+    p = rng.uniform(0.2, 0.8, 3000)
+    events = LabelledEvents.of(p, rng.random(3000) < 0.5, features=rng.normal(size=(3000, 5)))
+    lore = fit(events)
+    assert lore.gamma >= 1.0
+    whole = apply_map(fit(events, gamma=WHOLE_BIN), p, features=np.zeros((3000, 5)))
+    assert np.abs(apply_map(lore, p, features=np.zeros((3000, 5))) - whole).max() < 0.03
+
+
+# --- Its limits -------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 5.0, 100.0]), st.integers(1, 15), st.booleans())
+def test_of_an_infinite_gamma_it_is_histogram_binning(seed: int, shrinkage: float, bins: int, weighted: bool) -> None:
+    events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
+    lore = fit(events, gamma=1e12, bins=bins, shrinkage=shrinkage)
+    found = apply_map(lore, asked.prediction, features=asked.features)
+    place, of = (np.minimum((v * bins).astype(int), bins - 1) for v in (events.prediction, asked.prediction))
+    for b in range(bins):
+        inside = place == b
+        if not inside.any():
+            np.testing.assert_array_equal(found[of == b], asked.prediction[of == b])
+        else:
+            share = np.average(events.outcome[inside], weights=events.weight[inside])
+            np.testing.assert_allclose(found[of == b], share, rtol=1e-9, atol=5e-8)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.booleans())
+def test_of_a_vanishing_gamma_it_is_the_nearest_neighbour_in_the_bin(seed: int, weighted: bool) -> None:
+    events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
+    lore = fit(events, gamma=1e-6, bins=5, shrinkage=0)
+    found = apply_map(lore, asked.prediction, features=asked.features)
+    assert events.features is not None
+    assert asked.features is not None
+    phi, at = coordinates(lore.space, events.features), coordinates(lore.space, asked.features)
+    place, of = lore.bins.places(events.prediction), lore.bins.places(asked.prediction)
+    for i in range(len(asked)):
+        distance = np.where(place == of[i], np.abs(phi - at[i]).sum(axis=1), np.inf)
+        first, second = np.partition(distance, 1)[:2]
+        if np.isfinite(second) and second - first > 2e-5:  # else both count
+            assert found[i] == pytest.approx(float(events.outcome[np.argmin(distance)]), abs=1e-7)
+
+
+def test_an_empty_bin_leaves_predictions_as_they_are() -> None:
+    events = simulated(8, 500)
+    low = events.select(events.prediction < 0.5)
+    lore = fit(low, gamma=0.4)
+    asked = np.array([0.2, 0.75, 1.0])
+    found = apply_map(lore, asked, features=np.zeros((3, 3)))
+    assert found[1:].tolist() == [0.75, 1.0]
+    assert found[0] != 0.2
+
+
+# --- What it does not depend on ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"max_points": 150}, {"space": "standardised", "gamma": 0.4}])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_order_of_events_does_not_matter(options: Mapping[str, Any], weighted: bool) -> None:
+    events, asked = simulated(9, 400, weighted=weighted), simulated(10, 60)
+    order = np.random.default_rng(1).permutation(len(events))
+    assert events.features is not None
+    other = LabelledEvents.of(
+        events.prediction[order],
+        events.outcome[order],
+        weight=events.weight[order],
+        features=events.features[order],
+        time_ms=np.arange(len(events)),
+    )
+    one, two = fit(events, **options), fit(other, **options)
+    assert one.gamma == two.gamma
+    found = [apply_map(m, asked.prediction, features=asked.features) for m in (one, two)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("space", ["pca", "standardised"])
+def test_a_weight_counts_as_so_many_events(space: str) -> None:
+    """But for the shrinkage: an event of weight 3 tells no more than one event, and one that came thrice does."""
+    events, asked = simulated(11, 200), simulated(12, 60)
+    assert events.features is not None
+    times = np.random.default_rng(11).integers(1, 5, 200)
+    rows = np.repeat(np.arange(200), times)
+    weighted = LabelledEvents.of(events.prediction, events.outcome, features=events.features, weight=times)
+    repeated = LabelledEvents.of(events.prediction[rows], events.outcome[rows], features=events.features[rows])
+    found = [
+        apply_map(fit(e, space=space, gamma=0.4, bins=4, shrinkage=0), asked.prediction, features=asked.features)
+        for e in (weighted, repeated)
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
+
+
+def test_weights_of_another_unit_are_the_same_weights() -> None:
+    events, asked = simulated(13, 200, weighted=True), simulated(14, 60)
+    other = LabelledEvents.of(
+        events.prediction, events.outcome, features=events.features, weight=1000.0 * events.weight
+    )
+    found = [apply_map(fit(e), asked.prediction, features=asked.features) for e in (events, other)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+
+
+def test_a_batch_is_as_good_as_one_by_one() -> None:
+    lore, asked = fit(simulated(15, 600)), simulated(16, 30)
+    assert asked.features is not None
+    together = apply_map(lore, asked.prediction, features=asked.features)
+    alone = [
+        apply_map(lore, asked.prediction[i : i + 1], features=asked.features[i : i + 1])[0] for i in range(len(asked))
+    ]
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+
+
+# --- What it keeps ----------------------------------------------------------------------------------------------------
+
+
+def test_no_more_events_are_kept_than_asked_for_and_each_bin_keeps_some() -> None:
+    rng = np.random.default_rng(17)
+    p = np.concatenate([rng.uniform(0.0, 0.05, 5000), [0.99, 0.5]])
+    y = np.concatenate([rng.random(5000) < 0.3, [True, False]])
+    events = LabelledEvents.of(p, y, features=rng.normal(size=(5002, 4)))
+    lore = fit(events, max_points=200)
+    assert 190 <= lore.stored.hit.size <= 203
+    assert ((np.diff(lore.stored.first) > 0) == (lore.bins.events > 0)).all()
+    assert lore.bins.events.sum() == pytest.approx(5002)  # shares are those of all
+    assert fit(events).stored.hit.size == 5002
+
+
+def test_features_are_kept_as_coordinates_alone() -> None:
+    rng = np.random.default_rng(18)
+    x = rng.normal(size=(300, 8)) + 1000.0
+    events = LabelledEvents.of(rng.random(300), rng.random(300) < 0.5, features=x)
+    parts = fit(events, dimensions=3).parts()
+    assert parts.arrays["points"].shape == (300, 3)
+    kept = np.concatenate([array.ravel() for name, array in parts.arrays.items() if name != "feature_mean"])
+    assert np.abs(kept).max() < 900.0
+
+
+def test_far_and_huge_features_are_no_trouble() -> None:
+    lore = fit(simulated(19, 300))
+    far = np.array([[1e150, -1e150, 1e150], [1e9, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    found = apply_map(lore, np.array([0.3, 0.3, 0.3]), features=far)
+    assert ((found > 0.0) & (found < 1.0)).all()
+
+
+def test_it_mends_what_the_features_show() -> None:
+    events, later = simulated(20, 20_000), simulated(21, 5_000)
+    assert later.features is not None
+    true = expit(logit(later.prediction) + np.sign(later.features[:, 1]))
+    lore = fit(events)
+    found = apply_map(lore, later.prediction, features=later.features)
+    bins = apply_map(fit(events, gamma=WHOLE_BIN), later.prediction, features=later.features)
+    off = [float(((q - true) ** 2).mean()) for q in (later.prediction, bins, found)]
+    assert off[2] < 0.25 * off[1] < 0.5 * off[0] + off[1]
+
+
+# --- Many classes -----------------------------------------------------------------------------------------------------
+
+
+def classes(seed: int, n: int, k: int) -> LabelledEvents:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 4))
+    p = rng.dirichlet(np.ones(k), n)
+    y = np.where(rng.random(n) < expit(2.0 * x[:, 0]), np.argmax(p, axis=1), np.argmin(p, axis=1))
+    return LabelledEvents.of(p, y, features=x)
+
+
+def test_of_many_classes_the_most_probable_is_mended_and_the_others_keep_their_proportions() -> None:
+    events, asked = classes(22, 1000, 4), classes(23, 40, 4)
+    lore = fit(events, gamma=0.4, bins=3, shrinkage=2)
+    found = apply_map(lore, asked.prediction, features=asked.features)
+    assert asked.features is not None
+    assert events.features is not None
+    top = np.argmax(asked.prediction, axis=1)
+    hit = (np.argmax(events.prediction, axis=1) == events.outcome).astype(np.float64)
+    phi = coordinates(lore.space, events.features).astype(np.float64)
+    at = coordinates(lore.space, asked.features).astype(np.float64)
+    data = (events.prediction.max(axis=1), hit, phi, events.weight)
+    for i in range(len(asked)):
+        p = asked.prediction[i]
+        q = naive_lore.recalibrated(p[top[i]], at[i], data, gamma=0.4, bins=3, shrinkage=2)
+        wanted = p * (1.0 - q) / (1.0 - p[top[i]])
+        wanted[top[i]] = q
+        np.testing.assert_allclose(found[i], wanted, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_a_certain_prediction_shares_what_it_loses_equally() -> None:
+    events = classes(24, 500, 4)
+    certain = np.eye(4)[[2, 2]]
+    lore = fit(events, gamma=1e12, bins=1)
+    found = apply_map(lore, certain, features=np.zeros((2, 4)))
+    assert found[0, 2] == pytest.approx(lore.bins.mean[0])
+    np.testing.assert_allclose(found[0, [0, 1, 3]], (1.0 - lore.bins.mean[0]) / 3)
+
+
+def test_two_classes_are_those_of_their_second() -> None:
+    events = simulated(25, 300)
+    both = LabelledEvents.of(
+        np.stack([1.0 - events.prediction, events.prediction], axis=1), events.outcome, features=events.features
+    )
+    assert events.features is not None
+    one, two = fit(events), fit(both)
+    found = apply_map(two, both.prediction, features=events.features)
+    np.testing.assert_allclose(found[:, 1], apply_map(one, events.prediction, features=events.features), rtol=1e-9)
+    np.testing.assert_array_equal(apply_map(one, both.prediction, features=events.features), found)
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_too_little_says_what_is_there() -> None:
+    events = simulated(26, 300)
+    with pytest.raises(NotEnoughData, match="49 labelled events, at least 50"):
+        fit(events.select(slice(49)))
+    few = np.concatenate([np.flatnonzero(events.outcome == 0)[:96], np.flatnonzero(events.outcome == 1)[:4]])
+    with pytest.raises(NotEnoughData, match="4 of 100 labelled events are outcomes of 1: at least 5"):
+        fit(events.select(np.sort(few)))
+    bare = LabelledEvents.of(events.prediction, events.outcome)
+    with pytest.raises(InputError, match="lore needs features"):
+        fit(bare)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 0.0}, "gamma of lore must be at least 1e-06"),
+        ({"gamma": np.inf}, "gamma of lore must be at most 1e\\+12"),
+        ({"bins": 0}, "bins of lore"),
+        ({"shrinkage": -1}, "shrinkage of lore"),
+        ({"space": "umap"}, "space of lore must be one of pca, standardised, tsne"),
+        ({"space": "standardised", "dimensions": 3}, "dimensions must be null for the space standardised"),
+        ({"max_points": 5}, "max_points of lore must be at least 100"),
+    ],
+)
+def test_wrong_options_are_named(options: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit(simulated(27, 100), **options)
+
+
+def test_features_of_another_length_are_refused() -> None:
+    lore = fit(simulated(28, 100))
+    with pytest.raises(InputError, match="shape \\(2, 3\\)"):
+        apply_map(lore, [0.2, 0.3], features=np.zeros((2, 4)))
+    with pytest.raises(InputError, match="needs 3 features an event, and there are none"):
+        apply_map(lore, [0.2, 0.3])
+
+
+def test_it_says_what_it_does() -> None:
+    events = simulated(29, 1200)
+    assert fit(events, gamma=0.4, dimensions=2).describe() == (
+        "share of hits among events alike in 2 principal components of 3 features, within 15 bins of confidence; "
+        "gamma 0.4 (as told), 1,200 events kept, shrunk towards the bin by 5 events"
+    )
+    assert "all events of a bin alike" in fit(events, gamma=1e6).describe()
+
+
+def changed(parts: MapParts, name: str, value: Any) -> MapParts:
+    if name in parts.settings:
+        return MapParts({**parts.settings, name: value}, parts.arrays)
+    return MapParts(parts.settings, {**parts.arrays, name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("space", "umap", "space must be one of"),
+        ("gamma", 0.0, "gamma must be a number"),
+        ("gamma_found", 1, "gamma_found must be true or false"),
+        ("bins", 4, "must be of 4 bins"),
+        ("classes", 1, "classes must be"),
+        ("points", np.zeros((120, 3)), "points must be float32"),
+        ("points", np.zeros((120, 2), np.float32), "points must be float32 of the shape \\(120, 3\\)"),
+        ("points", np.full((120, 3), 2e30, np.float32), "points must be within 1e\\+30"),
+        ("hit", np.full(120, 0.5), "hit must be 0 or 1"),
+        ("weight", np.zeros(120), "weight"),
+        ("weight", np.ones(119), "weight as long"),
+        ("first", np.arange(6), "first must tell of 5 bins"),
+        ("first", np.array([0, 50, 40, 60, 70, 120]), "first must ascend"),
+        ("axes", np.zeros((2, 3)), "axes must have the shape \\(3, 3\\)"),
+        ("axes", np.zeros((3, 0)), "axes must be a matrix that is not empty"),
+        ("feature_scale", np.zeros(3), "feature_scale must be finite and from"),
+        ("feature_scale", np.ones(2), "equally long"),
+        ("bin_mean", np.full(5, 1.5), "bin_mean must be finite and from 0 to 1"),
+        ("bin_events", np.zeros(5), "only bins that had events"),
+    ],
+)
+def test_parts_of_no_map_are_refused(name: str, value: Any, message: str) -> None:
+    parts = fit(simulated(30, 120), gamma=0.4).parts()
+    with pytest.raises(CorruptMap, match=message):
+        METHODS["lore"].load(changed(parts, name, value))
