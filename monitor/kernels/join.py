@@ -210,6 +210,7 @@ def apply_events(
         row = add_known(known, high, low, time_ms, prediction, time_ms, stratum, vector, outcome)
         write_row(accepted.rows, written, PREDICTED, high, low, time_ms, prediction, time_ms, stratum, hit)
         filed_model[written], filed_ms[written] = model, time_ms
+        accepted.event[written] = index
         written += 1
         counts[kind, ACCEPTED] += 1
 

@@ -117,12 +117,14 @@ class Accepted(NamedTuple):
     """What a batch changed: rows of the journal, with the model and the time by which each is filed.
 
     Of a row whose prediction is over several classes, also where its probabilities begin (else -1), and the class that
-    came true, as it is known now and as it was before; -1 where none is.
+    came true, as it is known now and as it was before; -1 where none is. Of a row with the entry PREDICTED, also the
+    place of its event in the batch; of others that is not written.
     """
 
     rows: NDArray[np.void]
     model: NDArray[np.int32]
     filed_ms: NDArray[np.int64]
+    event: NDArray[np.int32]
     vector: NDArray[np.int32]
     label: NDArray[np.int16]
     before: NDArray[np.int16]

@@ -4,6 +4,9 @@ Two things hold the whole state. The *journal* is what the join accepted, append
 bucket; the join's table and the open panes are rebuilt from it. When a bucket's horizon has passed, its rows can
 change no more: they are added to the *closed panes* and the bucket's journal is dropped, in one transaction with the
 offsets. So each event is written once, and restoring is one pass.
+
+Beside the journal stand the *candidates* for the samples that refits are made of, beside the closed panes the *closed
+samples*. They come and go with them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +17,7 @@ import numpy as np
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
+from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
 
 JOURNAL_ROW: Final = np.dtype(
@@ -90,6 +94,26 @@ class ClosedSketch(NamedTuple):
     sketch: SkceSketch
 
 
+class CandidateBatch(NamedTuple):
+    """Candidates for the sample of a bucket's predictions. Beside the journal, and dropped with it."""
+
+    bucket: Bucket
+    rows: bytes
+    """As :meth:`monitor.samples.candidates.Candidates.to_bytes` wrote it."""
+    whole: bool = False
+    """Whether it takes the place of all that was saved of the bucket before."""
+
+
+class SampledSpan(NamedTuple):
+    """What dropped buckets leave behind in the sample of one version and span of time. Its closed part is their sum.
+
+    The key is that of a pane: as wide as the span, of the version's series ``all``.
+    """
+
+    key: PaneKey
+    sample: ClosedSample
+
+
 class ModelState(NamedTuple):
     """What a partition knows of a model besides its events. Place in the sequence is the model's id."""
 
@@ -120,6 +144,8 @@ class PartitionState:
         Batches in the order in which they were saved.
     panes, sketches
         The closed panes, and the sketches of those that have one.
+    candidates
+        Batches in the order in which they were saved. Closed samples are not loaded: nothing is asked of them here.
     """
 
     offsets: Mapping[str, int]
@@ -129,6 +155,7 @@ class PartitionState:
     journal: Iterator[JournalBatch]
     panes: Iterator[ClosedPane]
     sketches: Iterator[ClosedSketch] = field(default_factory=lambda: iter(()))
+    candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +180,12 @@ class Checkpoint:
         What the dropped buckets add to the closed panes, and to their sketches.
     expired_before_ms
         (model, slide) -> closed panes of it that start earlier are of no window any more, and go.
+    candidates
+        Batches to append, or to put in place of what there is.
+    closed_samples
+        What the dropped buckets add to the closed samples.
+    expired_samples_before_ms
+        (model, width of its spans) -> closed samples of it that start earlier go.
     counters
         All of them.
     dead_letters
@@ -170,6 +203,9 @@ class Checkpoint:
     closed: Sequence[ClosedPane] = ()
     closed_sketches: Sequence[ClosedSketch] = ()
     expired_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    candidates: Sequence[CandidateBatch] = ()
+    closed_samples: Sequence[SampledSpan] = ()
+    expired_samples_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
 

@@ -1,4 +1,4 @@
-"""The closed panes in the database, and their sketches: each the sum of what dropped buckets left behind in it."""
+"""Closed panes, sketches and samples in the database: each the sum of what dropped buckets left behind in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,11 @@ import sqlalchemy as sa
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
+from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
 from monitor.store.base import PaneKey
 from monitor.store.database import Database
-from monitor.store.schema import CLOSED_PANES, CLOSED_SKETCHES
+from monitor.store.schema import CLOSED_PANES, CLOSED_SAMPLES, CLOSED_SKETCHES
 
 T = TypeVar("T")
 
@@ -133,3 +134,6 @@ TABLES: Final = ClosedParts(CLOSED_PANES, "grid_table", GridTable.to_bytes, Grid
 
 SKETCHES: Final = ClosedParts(CLOSED_SKETCHES, "sketch", SkceSketch.to_bytes, SkceSketch.from_bytes, _sum_of_newest)
 """The sketches of those that have one."""
+
+SAMPLES: Final = ClosedParts(CLOSED_SAMPLES, "sample", ClosedSample.to_bytes, ClosedSample.from_bytes, ClosedSample.sum)
+"""The samples of spans of time."""

@@ -1,8 +1,8 @@
 """The store in SQLite or PostgreSQL."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 import sqlalchemy as sa
@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from monitor.clock import Clock, SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
-from monitor.store import journal, letters, panes
+from monitor.store import journal, letters, panes, samples
 from monitor.store.address import connect
 from monitor.store.base import (
+    CandidateBatch,
     Checkpoint,
     ClosedPane,
     ClosedSketch,
@@ -23,9 +24,9 @@ from monitor.store.base import (
 )
 from monitor.store.database import Database
 from monitor.store.migrate import migrate
+from monitor.store.recalibrations import Sample
 from monitor.store.schema import COUNTERS, MODELS, OFFSETS, PARTITIONS, STRATA
-
-T = TypeVar("T")
+from monitor.store.streams import Snapshot, Stream
 
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 
@@ -116,12 +117,12 @@ class SqlStore:
     def load(self, partition: int) -> PartitionState:
         """The state as of the last checkpoint; empty if there was none.
 
-        ``journal`` and ``panes`` read from one snapshot of the database, which is held until both are exhausted,
-        closed (each has a ``close``) or forgotten. Within a bucket the batches come in the order in which they were
-        saved; where batches of a bucket were merged, they stand in the first one's place.
+        The streams read from one snapshot of the database, which is held until all of them are exhausted, closed (each
+        has a ``close``) or forgotten. Within a bucket the batches come in the order in which they were saved; where
+        batches of a bucket were merged, they stand in the first one's place.
         """
         connection = self._database.snapshot()
-        snapshot = _Snapshot(connection)
+        snapshot = Snapshot(connection, streams=4)
         try:
             with self._database.translated():
                 return PartitionState(
@@ -129,14 +130,17 @@ class SqlStore:
                     models=_models(connection, partition),
                     strata=_strata(connection, partition),
                     counters=_counters(connection, partition),
-                    journal=_Stream[JournalBatch](journal.read(self._database, connection, partition), snapshot),
-                    panes=_Stream[ClosedPane](
+                    journal=Stream[JournalBatch](journal.read(self._database, connection, partition), snapshot),
+                    panes=Stream[ClosedPane](
                         (ClosedPane(*pane) for pane in panes.TABLES.read(self._database, connection, partition)),
                         snapshot,
                     ),
-                    sketches=_Stream[ClosedSketch](
+                    sketches=Stream[ClosedSketch](
                         (ClosedSketch(*pane) for pane in panes.SKETCHES.read(self._database, connection, partition)),
                         snapshot,
+                    ),
+                    candidates=Stream[CandidateBatch](
+                        samples.read_candidates(self._database, connection, partition), snapshot
                     ),
                 )
         except BaseException:
@@ -203,6 +207,27 @@ class SqlStore:
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.sum(PARTITIONS.c.dead_letters_pruned))).scalar_one() or 0)
 
+    def read_sample(
+        self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
+    ) -> Sample:
+        """Events of [from, to) by the time of their prediction, whose outcome can change no more.
+
+        Of all partitions in the store, also those that other processes hold. Any thread.
+
+        Parameters
+        ----------
+        limit
+            At most so many events: a deterministic, stratified part of what there is.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        DamagedStore
+            A stored sample cannot be read.
+        """
+        return samples.read_sample(self._database, model, version, from_ms=from_ms, to_ms=to_ms, limit=limit)
+
     def _took_place(self, connection: sa.Connection, checkpoint: Checkpoint) -> bool:
         """Whether this checkpoint is stored already, by a save that ended in doubt."""
         earlier = self._in_doubt.get(checkpoint.partition)
@@ -231,7 +256,8 @@ class SqlStore:
             if batch.bucket not in dropped
             for piece in journal.pieces(batch.rows)
         ]
-        next_sequence = _lock(connection, checkpoint, len(batches) + 1)
+        candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
+        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 1)
 
         _upsert(
             self._database,
@@ -279,12 +305,17 @@ class SqlStore:
         )
 
         journal.append(connection, partition, next_sequence - len(batches), batches)
+        first_candidate = next_sequence - len(batches) - len(candidates)
+        samples.drop_candidates(connection, partition, checkpoint.dropped)
+        samples.append_candidates(connection, partition, first_candidate, candidates)
         journal.drop(connection, partition, checkpoint.dropped)
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
         panes.TABLES.add(self._database, connection, partition, checkpoint.closed)
         panes.SKETCHES.add(self._database, connection, partition, checkpoint.closed_sketches)
+        panes.SAMPLES.add(self._database, connection, partition, checkpoint.closed_samples)
         for kind in (panes.TABLES, panes.SKETCHES):
             kind.expire(connection, partition, checkpoint.expired_before_ms)
+        panes.SAMPLES.expire(connection, partition, checkpoint.expired_samples_before_ms)
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 
@@ -306,48 +337,6 @@ class _InDoubt(NamedTuple):
 
     checkpoint: Checkpoint
     next_sequence: int
-
-
-class _Snapshot:
-    """The connection under the streams of a loaded state; closed with the last of them."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._open_streams = 3
-
-    def release(self) -> None:
-        self._open_streams -= 1
-        if self._open_streams == 0:
-            self._connection.close()
-
-
-class _Stream(Generic[T]):
-    """An iterator that gives its part of the snapshot back, however it ends."""
-
-    def __init__(self, items: Iterator[T], snapshot: _Snapshot) -> None:
-        self._items = items
-        self._snapshot: _Snapshot | None = snapshot
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> T:
-        try:
-            return next(self._items)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Read no further."""
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is not None:
-            close: Callable[[], None] = self._items.close  # type: ignore[attr-defined]  # a generator
-            close()
-            snapshot.release()
-
-    def __del__(self) -> None:
-        self.close()
 
 
 def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int) -> int:

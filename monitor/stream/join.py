@@ -50,11 +50,15 @@ class Joined:
         int32, shape (k,): model id of each row.
     filed_ms
         int64, shape (k,): the time by which each row is filed into a bucket of the journal.
+    event
+        int32, shape (k,): which event of the batch each row with the entry PREDICTED comes from; of no meaning for
+        others.
     """
 
     rows: NDArray[np.void]
     model: NDArray[np.int32]
     filed_ms: NDArray[np.int64]
+    event: NDArray[np.int32]
 
 
 class Join:
@@ -182,9 +186,9 @@ class Join:
         )
         accepted = _part(accepted, written)
         if not self._vectors.rows:
-            return Joined(accepted.rows, accepted.model, accepted.filed_ms)
+            return Joined(accepted.rows, accepted.model, accepted.filed_ms, accepted.event)
         rows, origin = journal_rows(accepted, self._vectors.reserve(0))
-        return Joined(rows, accepted.model[origin], accepted.filed_ms[origin])
+        return Joined(rows, accepted.model[origin], accepted.filed_ms[origin], accepted.event[origin])
 
     def predictions_ms(self) -> NDArray[np.int64]:
         """Time of the newest prediction of each model, shape (models,); -1 where none was read. Not to be changed."""
@@ -307,6 +311,7 @@ def _room_for(rows: int) -> Accepted:
         np.empty(rows, np.int32),
         np.empty(rows, np.int64),
         np.empty(rows, np.int32),
+        np.empty(rows, np.int32),
         np.empty(rows, np.int16),
         np.empty(rows, np.int16),
     )
@@ -318,6 +323,7 @@ def _part(accepted: Accepted, rows: int) -> Accepted:
         accepted.rows[:rows],
         accepted.model[:rows],
         accepted.filed_ms[:rows],
+        accepted.event[:rows],
         accepted.vector[:rows],
         accepted.label[:rows],
         accepted.before[:rows],

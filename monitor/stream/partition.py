@@ -1,7 +1,7 @@
 """A partition: the unit of state. Its names, its join, its panes, its offsets and what is not saved yet."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -12,14 +12,25 @@ from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, PREDICTED, VECTOR, WAITING
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, ClosedSketch, JournalBatch, PartitionState
+from monitor.store.base import (
+    JOURNAL_ROW,
+    Bucket,
+    Checkpoint,
+    ClosedPane,
+    ClosedSketch,
+    JournalBatch,
+    PartitionState,
+    SampledSpan,
+)
 from monitor.stream import fates
 from monitor.stream.join import Join, Joined
 from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
 from monitor.stream.panes import PaneTable
+from monitor.stream.sampling import Sampler, SampleSettings
 
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
+_CANDIDATE: Final = "candidate"
 _FILLED_AGAIN: Final = 0.9
 """A join that is full is emptied down to this share, so that it is not done at every checkpoint."""
 
@@ -35,6 +46,11 @@ class DecodedBatch(Protocol):
     @property
     def dead_letters(self) -> list[DeadLetter]:
         """The others."""
+        ...
+
+    @property
+    def features(self) -> Sequence[NDArray[np.float32] | None]:
+        """What came with each valid event as features, in the order of the columns; None where nothing did."""
         ...
 
 
@@ -61,12 +77,15 @@ class PartitionSettings:
     max_predictions
         How many predictions the join of one partition may keep, where one over K classes counts as 1 + K / 4. Beyond it
         the oldest leave before their time.
+    samples
+        How many labelled events are kept with their features, for refits. By default none are.
     """
 
     policy: Callable[[str], ModelPolicy | None]
     pane_retention_ms: Mapping[int, int]
     caps: Caps = field(default_factory=Caps)
     max_predictions: int = 20_000_000
+    samples: SampleSettings = field(default_factory=SampleSettings)
 
 
 class Partition:
@@ -92,6 +111,7 @@ class Partition:
         self._strata = Strata(settings.policy, settings.caps)
         self._join = Join(self._strata)
         self.panes = PaneTable(self._strata, list(settings.pane_retention_ms))
+        self._sampler = Sampler(self._strata, settings.samples)
         self._files = Files()
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
@@ -115,6 +135,11 @@ class Partition:
         return self._join
 
     @property
+    def sampler(self) -> Sampler:
+        """The candidates for its samples, to be looked at."""
+        return self._sampler
+
+    @property
     def clocks(self) -> Mapping[str, tuple[int, ModelPolicy]]:
         """Model -> newest event time and policy. Replaced, never changed."""
         return self._clocks
@@ -135,6 +160,7 @@ class Partition:
         counted = self.event_counters()
         counted.update({(_REASON, reason): count for reason, count in self._reasons.items()})
         counted.update({(_DEPARTED, fate): count for fate, count in self._departed.items()})
+        counted.update({(_CANDIDATE, fate): count for fate, count in self._sampler.fates.items()})
         return counted
 
     @property
@@ -159,6 +185,7 @@ class Partition:
         self._note_clocks()
         if joined.rows.size:
             self.panes.accumulate(joined.rows)
+            self._sampler.take(joined, decoded.features)
             self._unsaved.append(joined)
         self._reasons.update(letter.reason.value for letter in decoded.dead_letters)
         self._dead_letters += decoded.dead_letters
@@ -179,7 +206,8 @@ class Partition:
         for batch, filed_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
             batches.append(batch)
             self._files.add(batch.bucket, filed_ms)
-        dropped, left = self._evict(names, heard_ms)
+        self._sampler.sort_in()
+        dropped, left, sampled = self._evict(names, heard_ms)
         closed, closed_sketches = self._close(left)
         expired = self._expire() if dropped else {}
         gone = set(dropped)
@@ -196,6 +224,9 @@ class Partition:
             closed=closed,
             closed_sketches=closed_sketches,
             expired_before_ms=expired,
+            candidates=self._sampler.unsaved(),
+            closed_samples=sampled,
+            expired_samples_before_ms=self._sampler.expired_before_ms(self._clocks) if dropped else {},
             counters=self.counters(),
             dead_letters=self._dead_letters,
         )
@@ -208,8 +239,13 @@ class Partition:
 
     def _evict(
         self, names: list[str], heard_ms: NDArray[np.int64] | None
-    ) -> tuple[list[Bucket], list[NDArray[np.void]]]:
-        """Let go of what can change no more, and of more where there is too much: buckets, and rows of predictions."""
+    ) -> tuple[list[Bucket], list[NDArray[np.void]], list[SampledSpan]]:
+        """Let go of what can change no more, and of more where there is too much.
+
+        Returns
+        -------
+        Buckets, rows of predictions, and what those of them that had all their time add to the samples.
+        """
         before_ms = np.full(len(names), -1, np.int64)
         dropped: list[Bucket] = []
         for model, due_ms in enumerate(self._join.due_before_ms(heard_ms).tolist()):
@@ -218,17 +254,20 @@ class Partition:
                 dropped += buckets
                 before_ms[model] = cut
         left: list[NDArray[np.void]] = []
+        sampled: list[SampledSpan] = []
         if dropped:
             left.append(self._join.evict(before_ms))
             self._count_departed(left[-1], fates.EXPIRED)
+            sampled = self._sampler.close(dropped, left[-1])
         for bucket in dropped:
             self._files.remove(bucket)
         if self._join.room > self._settings.max_predictions:
             more, rows = self._evict_before_time(names)
             self._count_departed(rows, fates.EVICTED)
+            self._sampler.discard(more)
             dropped += more
             left.append(rows)
-        return dropped, left
+        return dropped, left, sampled
 
     def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], NDArray[np.void]]:
         excess = self._join.room - int(self._settings.max_predictions * _FILLED_AGAIN)
@@ -299,6 +338,8 @@ class Partition:
                 self._reasons[result] = count
             elif type_ == _DEPARTED:
                 self._departed[result] = count
+            elif type_ == _CANDIDATE:
+                self._sampler.fates[result] = count
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         policies = self._strata.policies
         waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
@@ -330,6 +371,7 @@ class Partition:
             self._join.restore_waiting(
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
+        self._sampler.restore(state.candidates)
         self.panes.add(state.panes)
         self.panes.add_sketches(state.sketches)
         self._note_clocks()

@@ -1,0 +1,108 @@
+"""From predictions that leave the join at the end of their time to closed samples."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from monitor.events.strata import Strata
+from monitor.kernels.join_tables import NO_OUTCOME, VECTOR
+from monitor.samples.candidates import Candidates
+from monitor.samples.closed import SCHEMA, ClosedSample
+from monitor.stream.vectors import blocks_in
+
+
+def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int16]:
+    """The outcome of each prediction: 0 or 1, or the class that came true; NO_OUTCOME where none came.
+
+    Where a model's policy says so, none means a negative, but for a prediction over several classes.
+
+    Parameters
+    ----------
+    rows
+        Rows of the journal, of predictions that have had all their time.
+
+    Returns
+    -------
+    int16, shape (rows,); of VECTOR rows, what it says is of no meaning.
+    """
+    outcome = rows["outcome"].astype(np.int16)
+    is_block = rows["entry"] == VECTOR
+    implied = np.array([policy.implied_negative for policy in strata.policies], np.bool_)
+    if implied.any():
+        of_model = implied[strata.models_of_strata()]
+        outcome[(outcome == NO_OUTCOME) & ~is_block & of_model[rows["stratum"]]] = 0
+    if is_block.any():
+        main = np.flatnonzero(~is_block[:-1] & is_block[1:])
+        outcome[main] = blocks_in(rows).label[np.cumsum(is_block)[main]]
+    return outcome
+
+
+class Departed(NamedTuple):
+    """Predictions that have left the join, in rows of the journal, and what is told of each row besides."""
+
+    rows: NDArray[np.void]
+    confidence: NDArray[np.int32]
+    """Stratum of confidence, shape (rows,)."""
+    outcome: NDArray[np.int16]
+    """As :func:`labelled_outcomes` tells, shape (rows,)."""
+    candidates: Candidates
+    found: NDArray[np.int64]
+    """Place among the candidates, or -1, shape (rows,)."""
+
+
+def closed_samples(
+    departed: Departed, of_version: NDArray[np.int64], strata: Strata, span_ms: int, capacity: int
+) -> Iterator[tuple[int, ClosedSample]]:
+    """The samples of one version, each with the start of its span.
+
+    Parameters
+    ----------
+    of_version
+        Places of the rows that are labelled predictions of the version.
+    span_ms, capacity
+        Width of a span, and how many events it keeps.
+    """
+    start_ms = departed.rows["time_ms"][of_version]
+    start_ms = start_ms - start_ms % span_ms
+    for start in np.unique(start_ms).tolist():
+        here = of_version[start_ms == start]
+        counted, counts = np.unique(departed.confidence[here], return_counts=True)
+        labelled = dict(zip(counted.tolist(), counts.tolist(), strict=True))
+        yield start, ClosedSample.of(capacity, labelled, _table(departed, here[departed.found[here] >= 0], strata))
+
+
+def _table(departed: Departed, sampled: NDArray[np.int64], strata: Strata) -> Any:
+    taken = departed.rows[sampled]
+    names = strata.strata
+    segments = {at: json.dumps(names[at].segments) for at in np.unique(taken["stratum"]).tolist()}
+    columns = {
+        "id_high": np.ascontiguousarray(taken["id_high"]),
+        "id_low": np.ascontiguousarray(taken["id_low"]),
+        "time_ms": np.ascontiguousarray(taken["time_ms"]),
+        "confidence": departed.confidence[sampled],
+        "prediction": _predictions(departed.rows, sampled),
+        "outcome": departed.outcome[sampled],
+        "segments": [segments[at] for at in taken["stratum"].tolist()],
+    }
+    arrays = [pa.array(column, SCHEMA.field(name).type) for name, column in columns.items()]
+    features = departed.candidates.take(departed.found[sampled]).table["features"]
+    return pa.Table.from_arrays([*arrays, features], schema=SCHEMA)
+
+
+def _predictions(rows: NDArray[np.void], sampled: NDArray[np.int64]) -> list[NDArray[np.float64]]:
+    """[P(y = 1)], or the probabilities of all classes, of each of these rows."""
+    is_block = rows["entry"] == VECTOR
+    blocks = blocks_in(rows)
+    first = np.cumsum(is_block)[sampled]
+    has_vector = np.append(is_block[1:], False)[sampled]
+    flat = blocks.values.reshape(-1)
+    per_block = blocks.values.shape[1]
+    single = rows["prediction"][sampled]
+    return [
+        flat[at * per_block : at * per_block + blocks.classes[at]] if whole else single[place : place + 1]
+        for place, (at, whole) in enumerate(zip(first.tolist(), has_vector.tolist(), strict=True))
+    ]

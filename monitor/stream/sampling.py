@@ -1,0 +1,334 @@
+"""The sample of a partition: candidates while their outcome can come, closed samples once it can change no more.
+
+Every accepted prediction of a sampled model competes in its *cell*: its version, and its bucket of the journal. A cell
+keeps the candidates that :mod:`monitor.samples.bottom` tells, saved beside the journal and dropped with its bucket.
+What leaves the join at the end of its time with an outcome, and was a candidate, goes into the closed sample of its
+version and *span*, which lives in the store alone.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.errors import DamagedStore
+from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.events.strata import Strata
+from monitor.kernels.hash_index import slots_for
+from monitor.kernels.join_tables import NO_OUTCOME, PREDICTED
+from monitor.kernels.sampling import FullCells, admit, confidence_strata, index_keys, match_ids
+from monitor.samples.bottom import EDGES, thresholds
+from monitor.samples.candidates import Candidates
+from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.stream.departing import Departed, closed_samples, labelled_outcomes
+from monitor.stream.join import Joined
+from monitor.stream.journal import bucket_width_ms
+from monitor.stream.vectors import blocks_in
+
+OVERSAMPLING: Final = 2
+"""A cell keeps so many times as many candidates as a span keeps events: not all of them will be answered."""
+
+MOST_BATCHES: Final = 64
+"""Once a bucket has so many batches in the store, they are replaced by one."""
+
+_MOST_PENDING: Final = 20_000
+_MOST_PENDING_NUMBERS: Final = 1 << 22
+"""As many candidates, and numbers in their features, wait to be sorted in."""
+
+# Fates of a candidate once its bucket is dropped.
+LABELLED: Final = "labelled"
+"""Its outcome is known, so it goes into the closed sample of its span, if there is room."""
+UNLABELLED: Final = "unlabelled"
+EVICTED: Final = "evicted"
+"""It left before its time. Those that are answered by then are not like the others, so none of them is taken."""
+
+
+def _nothing(model: str) -> int:  # noqa: ARG001 - the size of a model's sample, whatever its name
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSettings:
+    """How large samples are. The default keeps none.
+
+    Attributes
+    ----------
+    size
+        Model -> about how many labelled events are kept of each version, in each partition, over ``kept_ms``; 0 for
+        none. Every span of that time has the same share of it.
+    span_ms
+        Width of a span, at least 1: of its events, a part is kept whatever other spans have. A sixteenth of the longest
+        window does well. Where the buckets of a model's journal are wider, so are its spans.
+    kept_ms
+        How long a span is kept beyond horizon and lateness: the longest window, and how far one looks back.
+    """
+
+    size: Callable[[str], int] = _nothing
+    span_ms: int = 3_600_000
+    kept_ms: int = 86_400_000
+
+    def span_of(self, policy: ModelPolicy) -> int:
+        """Width of a model's spans: a whole multiple of ``span_ms``, no narrower than its buckets."""
+        return -(-bucket_width_ms(policy.retention_ms) // self.span_ms) * self.span_ms
+
+    def capacity(self, model: str, policy: ModelPolicy) -> int:
+        """How many labelled events a span of the model keeps; 0 for none."""
+        size = self.size(model)
+        return min(-(-size * self.span_of(policy) // self.kept_ms), size)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """The candidates of one version and bucket, in the order of their hashes; which of them are not saved yet."""
+
+    held: Candidates
+    unsaved: NDArray[np.bool_]
+    thresholds: NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Candidates that are not sorted in yet."""
+
+    rows: list[NDArray[np.void]] = field(default_factory=list)
+    confidence: list[NDArray[np.int32]] = field(default_factory=list)
+    bucket_ms: list[NDArray[np.int64]] = field(default_factory=list)
+    features: list[NDArray[np.float32] | None] = field(default_factory=list)
+    numbers: int = 0
+
+
+class Sampler:
+    """The candidates of a partition. Used from the pipeline's thread.
+
+    Parameters
+    ----------
+    strata
+        The names of the partition. New ones are taken up as they appear there.
+    settings
+        How large samples are.
+    """
+
+    def __init__(self, strata: Strata, settings: SampleSettings) -> None:
+        self._strata = strata
+        self._settings = settings
+        self._edges = np.array(EDGES)
+        self._capacity: list[int] = []
+        """Of a span, by model id."""
+        self._span_ms: list[int] = []
+        self._widths_ms = np.empty(0, np.int64)
+        self._versions: dict[tuple[int, str], int] = {}
+        """(model id, version) -> number of the version, of models that are sampled."""
+        self._version_of_stratum = np.empty(0, np.int32)
+        self._cells: defaultdict[Bucket, dict[int, _Cell]] = defaultdict(dict)
+        self._batches: Counter[Bucket] = Counter()
+        self._pending = _Pending()
+        self._full = self._find_full()
+        self.fates: Counter[str] = Counter()
+        """Fate -> candidates whose bucket was dropped."""
+
+    @property
+    def candidates(self) -> int:
+        """Candidates that are held, but for those that are not sorted in yet."""
+        return sum(len(cell.held) for cells in self._cells.values() for cell in cells.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of them."""
+        return sum(cell.held.nbytes for cells in self._cells.values() for cell in cells.values())
+
+    def take(self, joined: Joined, features: Sequence[NDArray[np.float32] | None]) -> None:
+        """Take up what a batch changed, with the features of the events that it was made of."""
+        self._take_up_names()
+        if not self._versions:
+            return
+        rows = joined.rows
+        confidence = np.empty(rows.size, np.int32)
+        confidence_strata(rows, blocks_in(rows), self._edges, confidence)
+        chosen = np.empty(rows.size, np.int64)
+        count = admit(rows, confidence, joined.model, self._version_of_stratum, self._widths_ms, self._full, chosen)
+        if not count:
+            return
+        chosen = chosen[:count]
+        taken, pending = rows[chosen], self._pending
+        pending.rows.append(taken)
+        pending.confidence.append(confidence[chosen])
+        time_ms = taken["time_ms"]
+        pending.bucket_ms.append(time_ms - time_ms % self._widths_ms[joined.model[chosen]])
+        for at in joined.event[chosen].tolist():
+            found = features[at]
+            # A copy: it is a slice of the whole batch.
+            pending.features.append(None if found is None else found.copy())
+            pending.numbers += 0 if found is None else found.size
+        if len(pending.features) > _MOST_PENDING or pending.numbers > _MOST_PENDING_NUMBERS:
+            self.sort_in()
+
+    def sort_in(self) -> None:
+        """Let those that wait compete in their cells."""
+        pending, self._pending = self._pending, _Pending()
+        if not pending.rows:
+            return
+        rows = np.concatenate(pending.rows)
+        candidates = Candidates.of(
+            np.ascontiguousarray(rows["id_high"]),
+            np.ascontiguousarray(rows["id_low"]),
+            np.concatenate(pending.confidence),
+            np.ascontiguousarray(rows["stratum"]),
+            pending.features,
+        )
+        self._compete(candidates, np.concatenate(pending.bucket_ms), saved=False)
+        self._full = self._find_full()
+
+    def unsaved(self) -> list[CandidateBatch]:
+        """What is to be saved beside the journal, of the buckets that are not dropped; it counts as saved then."""
+        result = []
+        for bucket, cells in self._cells.items():
+            if not any(cell.unsaved.any() for cell in cells.values()):
+                continue
+            whole = self._batches[bucket] >= MOST_BATCHES
+            self._batches[bucket] = 1 if whole else self._batches[bucket] + 1
+            parts = []
+            for cell in cells.values():
+                if whole:
+                    parts.append(cell.held)
+                elif cell.unsaved.any():
+                    parts.append(cell.held.take(np.flatnonzero(cell.unsaved)))
+                cell.unsaved = np.zeros(len(cell.held), np.bool_)
+            result.append(CandidateBatch(bucket, Candidates.joined(parts).to_bytes(), whole))
+        return result
+
+    def close(self, dropped: Iterable[Bucket], rows: NDArray[np.void]) -> list[SampledSpan]:
+        """Close the samples of buckets whose time has passed.
+
+        Parameters
+        ----------
+        rows
+            Their predictions as they leave the join, in rows of the journal.
+
+        Returns
+        -------
+        What they add to the samples of their spans.
+        """
+        candidates = self._remove(dropped)
+        if not self._versions:
+            return []
+        confidence = np.empty(rows.size, np.int32)
+        confidence_strata(rows, blocks_in(rows), self._edges, confidence)
+        outcome = labelled_outcomes(rows, self._strata)
+        wanted = (rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME)
+        version = np.where(wanted, self._version_of_stratum[rows["stratum"]], -1)
+        wanted &= version >= 0
+        high, low = candidates.id_high, candidates.id_low
+        slots = np.zeros(slots_for(high.size), np.uint64)
+        index_keys(slots, high, low)
+        found = np.empty(rows.size, np.int64)
+        match_ids(rows, wanted, slots, high, low, found)
+        labelled = int(np.count_nonzero(found >= 0))
+        self.fates[LABELLED] += labelled
+        self.fates[UNLABELLED] += len(candidates) - labelled
+        departed = Departed(rows, confidence, outcome, candidates, found)
+        names = {number: key for key, number in self._versions.items()}
+        result = []
+        for number in np.unique(version[wanted]).tolist():
+            model, name = names[number]
+            series, span_ms = SeriesKey(self._strata.models[model], name, ALL), self._span_ms[model]
+            of_version = np.flatnonzero(wanted & (version == number))
+            for start_ms, sample in closed_samples(departed, of_version, self._strata, span_ms, self._capacity[model]):
+                result.append(SampledSpan(PaneKey(span_ms, start_ms, series), sample))
+        return result
+
+    def discard(self, dropped: Iterable[Bucket]) -> None:
+        """Let go of buckets before their time."""
+        self.fates[EVICTED] += len(self._remove(dropped))
+
+    def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
+        """(model, width of its spans) -> spans that start earlier are of no use any more."""
+        result = {}
+        for model, (clock_ms, policy) in clocks.items():
+            span_ms = self._settings.span_of(policy)
+            kept_from_ms = clock_ms - policy.retention_ms - self._settings.kept_ms
+            result[model, span_ms] = kept_from_ms - kept_from_ms % span_ms
+        return result
+
+    def restore(self, batches: Iterable[CandidateBatch]) -> None:
+        """Take up what was saved, after the names. What is of models that are sampled no more is passed over."""
+        self._take_up_names()
+        for batch in batches:
+            candidates = Candidates.from_bytes(batch.rows)
+            self._batches[batch.bucket] += 1
+            if int(candidates.stratum.max(initial=-1)) >= self._version_of_stratum.size:
+                raise DamagedStore(
+                    f"the candidates of {batch.bucket.model} tell of names that were not saved; restore a backup of "
+                    "the store, or remove it to read the log again from its beginning"
+                )
+            self._compete(candidates, np.full(len(candidates), batch.bucket.start_ms), saved=True)
+        self._full = self._find_full()
+
+    def _compete(self, candidates: Candidates, bucket_ms: NDArray[np.int64], *, saved: bool) -> None:
+        version = self._version_of_stratum[candidates.stratum]
+        order = np.lexsort((bucket_ms, version))
+        order = order[version[order] >= 0]
+        turns = np.flatnonzero((np.diff(version[order]) != 0) | (np.diff(bucket_ms[order]) != 0)) + 1
+        names = {number: model for (model, _), number in self._versions.items()}
+        for part in np.split(order, turns):
+            if not part.size:
+                continue
+            number = int(version[part[0]])
+            model = names[number]
+            cells = self._cells[Bucket(self._strata.models[model], int(bucket_ms[part[0]]))]
+            held, unsaved = candidates.take(part), np.full(part.size, not saved)
+            earlier = cells.get(number)
+            if earlier is not None:
+                held = Candidates.joined([earlier.held, held])
+                unsaved = np.concatenate([earlier.unsaved, unsaved])
+            capacity = OVERSAMPLING * self._capacity[model]
+            kept = held.fewest(capacity)
+            held = held.take(kept)
+            cells[number] = _Cell(held, unsaved[kept], thresholds(held.confidence, held.id_high, capacity))
+
+    def _remove(self, dropped: Iterable[Bucket]) -> Candidates:
+        gone = []
+        for bucket in dropped:
+            gone += [cell.held for cell in self._cells.pop(bucket, {}).values()]
+            self._batches.pop(bucket, None)
+        if gone:
+            self._full = self._find_full()
+        return Candidates.joined(gone)
+
+    def _find_full(self) -> FullCells:
+        full = [
+            (number, bucket.start_ms, cell.thresholds)
+            for bucket, cells in self._cells.items()
+            for number, cell in cells.items()
+            if cell.thresholds.size
+        ]
+        version = np.array([number for number, _, _ in full], np.uint64)
+        start_ms = np.array([start_ms for _, start_ms, _ in full], np.int64).astype(np.uint64)
+        first = np.cumsum([0, *(each.size for _, _, each in full)], dtype=np.int64)
+        slots = np.zeros(slots_for(len(full)), np.uint64)
+        index_keys(slots, version, start_ms)
+        return FullCells(
+            slots, version, start_ms, first, np.concatenate([np.empty(0, np.uint64), *(t for _, _, t in full)])
+        )
+
+    def _take_up_names(self) -> None:
+        known = self._version_of_stratum.size
+        if known == self._strata.stratum_count:
+            return
+        names = self._strata.models
+        for model in range(len(self._capacity), len(names)):
+            policy = self._strata.policies[model]
+            self._capacity.append(self._settings.capacity(names[model], policy))
+            self._span_ms.append(self._settings.span_of(policy))
+        self._widths_ms = np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
+        model_of = self._strata.models_of_strata()
+        added = []
+        for at, stratum in enumerate(self._strata.strata[known:], known):
+            model = int(model_of[at])
+            if self._capacity[model]:
+                added.append(self._versions.setdefault((model, stratum.version), len(self._versions)))
+            else:
+                added.append(-1)
+        self._version_of_stratum = np.concatenate([self._version_of_stratum, np.array(added, np.int32)])
