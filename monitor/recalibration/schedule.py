@@ -86,6 +86,8 @@ class Scheduler:
         self._stopping = threading.Event()
         self._said: dict[tuple[str, str], str] = {}
         """(model, trigger) -> what was last said to be in the way, so that it is said once."""
+        self._handled_ms: dict[str, int] = {}
+        """Model -> until when its slots are known to be dealt with, so that the store is not asked in between."""
 
     def run(self) -> None:
         """Look every few seconds until :meth:`stop`."""
@@ -111,28 +113,29 @@ class Scheduler:
         try:
             ask()
         except (Conflict, UnknownSeries, StoreUnavailable) as error:
-            trouble = str(error)
-            if self._said.get((model, trigger)) != trouble:
-                _log.info("a refit has to wait", model=model, trigger=trigger, detail=trouble)
+            self._say(model, trigger, _log.info, "a refit has to wait", str(error))
         except InputError as error:
-            trouble = str(error)
-            if self._said.get((model, trigger)) != trouble:
-                _log.error("a refit cannot be asked for", model=model, trigger=trigger, detail=trouble)
-        except Exception as error:
-            trouble = repr(error)
-            if self._said.get((model, trigger)) != trouble:
-                _log.exception("a refit could not be asked for", model=model, trigger=trigger)
+            self._say(model, trigger, _log.error, "a refit cannot be asked for", str(error))
+        except Exception as error:  # noqa: BLE001 - other models' refits go on; the log says what happened
+            self._say(model, trigger, _log.exception, "a refit could not be asked for", repr(error))
         else:
-            trouble = ""
-        self._said[model, trigger] = trouble
+            self._said.pop((model, trigger), None)
+
+    def _say(self, model: str, trigger: str, write: Callable[..., Any], event: str, detail: str) -> None:
+        """Once, and not every few seconds."""
+        if self._said.get((model, trigger)) != detail:
+            self._said[model, trigger] = detail
+            write(event, model=model, trigger=trigger, detail=detail)
 
     def _by_clock(self, model: str, plan: RefitPlan) -> None:
         if plan.schedule is None:
             return
         now_ms = self._clock.now_ms()
-        handled_ms = self._store.handled_slot(model, plan.schedule, now_ms=now_ms)
         slot_ms = last_slot_ms(plan.schedule, now_ms)
-        if slot_ms <= handled_ms:
+        if self._handled_ms.get(model, -1) >= slot_ms:
+            return
+        self._handled_ms[model] = self._store.handled_slot(model, plan.schedule, now_ms=now_ms)
+        if self._handled_ms[model] >= slot_ms:
             return
         job, made = self._lifecycle.request_once(
             self._lifecycle.order(model, trigger=SCHEDULE), actor=SCHEDULE, occasion=str(slot_ms)

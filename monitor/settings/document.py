@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from monitor.settings import fields
-from monitor.settings.model import Section, Settings
+from monitor.settings.model import Settings
+from monitor.settings.section import Section
 from monitor.settings.values import format_duration
 
 _WIDTH: Final = 110
@@ -114,7 +115,7 @@ def _entry(path: tuple[str, ...], field: FieldInfo) -> list[str]:
 
 def _meaning(field: FieldInfo) -> str:
     allowed = _allowed(field)
-    told = allowed and not allowed.startswith(("text", "true", "list", "sections"))
+    told = allowed and not allowed.startswith(("text", "true", "list", "sections", "values"))
     return f"{_prose(field.description or '')}{f' [{allowed}]' if told else ''}".replace("`", "")
 
 
@@ -130,6 +131,8 @@ def _allowed(field: FieldInfo) -> str:
 
 
 def _kind(field: FieldInfo) -> str:
+    if fields.is_keyed(field.annotation):
+        return "values by name"
     kinds = {
         timedelta: "duration",
         bool: "true or false",

@@ -70,7 +70,7 @@ def _path_of(variable: str) -> fields.Path:
 
 
 def _is_container(field: FieldInfo) -> bool:
-    return fields.section_in(field.annotation) is not None
+    return fields.section_in(field.annotation) is not None or fields.is_keyed(field.annotation)
 
 
 def _contents(variable: str, name: str) -> str:

@@ -7,7 +7,8 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from monitor.settings.model import Section, Settings
+from monitor.settings.model import Settings
+from monitor.settings.section import Section
 from monitor.settings.values import Address
 
 Path = tuple[str | int, ...]
@@ -39,8 +40,8 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 def is_keyed(annotation: Any) -> bool:
-    """Whether the type is a mapping with keys of the user's own."""
-    return get_origin(annotation) is dict
+    """Whether the type is a mapping with keys of the user's own, or may be one."""
+    return get_origin(annotation) is dict or any(get_origin(each) is dict for each in get_args(annotation))
 
 
 def is_listed(annotation: Any) -> bool:

@@ -3,25 +3,18 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, model_validator
+from pydantic import Field, SecretStr, StringConstraints, model_validator
 
+from monitor.errors import InputError
 from monitor.events.model import CLASS
+from monitor.settings.refits import DeclaredRefitSettings, RecalibrationSettings, RefitSettings
+from monitor.settings.section import Positive, Section, Text
 from monitor.settings.values import Address, Classes, Duration, MeasureNames, Names, format_duration
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
-Text = Annotated[str, StringConstraints(min_length=1)]
-Positive = Annotated[int, Field(ge=1)]
 
 _SECOND = timedelta(seconds=1)
-
-
-class Section(BaseModel):
-    """A group of settings. Keys that it does not have are refused."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True, allow_inf_nan=False
-    )
 
 
 class TopicSettings(Section):
@@ -160,6 +153,7 @@ class ModelDefaults(Section):
     """Whether a mature prediction without an outcome counts as a negative (no click, no fraud)."""
     segments: Names = ()
     """Keys of an event's segments that become series of their own; other keys are ignored."""
+    recalibration: RefitSettings = RefitSettings()
 
 
 class DeclaredModel(Section):
@@ -175,6 +169,8 @@ class DeclaredModel(Section):
     sketch_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
     """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
     are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
+    recalibration: DeclaredRefitSettings | None = None
+    """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
 
 
 class ModelsSettings(Section):
@@ -183,7 +179,7 @@ class ModelsSettings(Section):
     only_declared: bool = False
     """Whether events of models that `declared` does not name are refused (and counted)."""
     defaults: ModelDefaults = ModelDefaults()
-    declared: dict[Text, DeclaredModel] = {}
+    declared: dict[Text, DeclaredModel] = Field(default_factory=dict)
     """Models by name, with what is different for each. For example: {churn: {horizon: 30d, segments: [region]}}"""
 
     @model_validator(mode="after")
@@ -203,6 +199,21 @@ class ModelsSettings(Section):
                     f"declared.{name} has classes, whose series are called class=...: it can have no segment key class"
                 )
         return self
+
+    @model_validator(mode="after")
+    def _refits_fit(self) -> "ModelsSettings":
+        for name in self.declared:
+            try:
+                self.refits(name).check()
+            except InputError as error:
+                raise ValueError(f"declared.{name}.recalibration.options: {error}") from None
+        return self
+
+    def refits(self, name: str) -> RefitSettings:
+        """How the recalibration maps of a model are made."""
+        declared = self.declared.get(name)
+        own = None if declared is None else declared.recalibration
+        return self.defaults.recalibration if own is None else own.over(self.defaults.recalibration)
 
 
 class CapSettings(Section):
@@ -354,6 +365,7 @@ class Settings(Section):
     )
     """The windows that every series is measured in."""
     evaluation: EvaluationSettings = EvaluationSettings()
+    recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
     pipeline: PipelineSettings = PipelineSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
