@@ -23,7 +23,8 @@
     │   ├── IncompatibleStore    the store is of another grid or schema version
     │   ├── DamagedStore         what was saved does not fit together
     │   └── FencedOut            another process owns the partition now
-    └── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
+    ├── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
+    └── ServiceUnavailable       the service that a client or a command asks does not answer, or cannot
 
 An invalid *event* raises none of these: it goes to the dead letters with a reason, is counted, and the
 stream goes on.
@@ -116,3 +117,7 @@ class FencedOut(StoreError):  # noqa: N818
 
 class TooManyDeadLetters(MonitorError):  # noqa: N818
     """The share of bad events passed its ceiling, so consumption stopped before a bad deploy drained the topic."""
+
+
+class ServiceUnavailable(MonitorError):  # noqa: N818
+    """The service that a client or a command asks over HTTP does not answer, or fails to."""
