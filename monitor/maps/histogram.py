@@ -71,6 +71,8 @@ class Histogram:
             raise CorruptMap(
                 f"value and weight must be one longer than edges, got {value.size}, {weight.size} and {edges.size}"
             )
+        if not (weight > 0.0).any():
+            raise CorruptMap("no bin has events")
         return cls(edges, value, weight)
 
     def describe(self) -> str:

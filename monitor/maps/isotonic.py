@@ -55,8 +55,10 @@ class Isotonic:
 
     def _recalibrate(self, p: Floats) -> Floats:
         if self.shape == "steps":
+            # Between neighbouring numbers the middle is rounded, maybe to the upper one, which must keep its block.
             middle = (self.last[:-1] + self.first[1:]) / 2.0
-            return np.asarray(self.value[np.searchsorted(middle, p, side="left")])
+            end = np.minimum(middle, np.nextafter(self.first[1:], -np.inf))
+            return np.asarray(self.value[np.searchsorted(end, p, side="left")])
         knots = np.column_stack([self.first, self.last]).ravel()
         values = np.repeat(self.value, 2)
         # np.interp takes neither of two equal knots for certain; a block of one prediction needs one alone.

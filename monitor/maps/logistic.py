@@ -14,7 +14,8 @@ def fit_logistic(
 ) -> Floats:
     r"""Coefficients of the least mean log loss.
 
-    .. math:: \frac{1}{\sum w} \sum_i w_i \big[ \log(1 + e^{\eta_i}) - t_i \eta_i \big], \qquad \eta = X \theta
+    .. math:: -\frac{1}{\sum w} \sum_i w_i \big[ t_i \log \sigma(\eta_i) + (1 - t_i) \log \sigma(-\eta_i) \big],
+              \qquad \eta = X \theta
 
     Parameters
     ----------
@@ -35,11 +36,12 @@ def fit_logistic(
 
     def about(theta: Floats) -> Curved:
         eta = columns @ theta
-        q = expit(eta)
+        q, rest = expit(eta), expit(-eta)
         return Curved(
-            value=float(share @ (-log_expit(-eta) - target * eta)),
-            gradient=columns.T @ (share * (q - target)),
-            hessian=(columns.T * (share * q * expit(-eta))) @ columns,
+            value=-float(share @ (target * log_expit(eta) + (1.0 - target) * log_expit(-eta))),
+            # q - t, without the loss of digits near 1: where predictions part the outcomes it goes to 0.
+            gradient=columns.T @ (share * ((1.0 - target) * q - target * rest)),
+            hessian=(columns.T * (share * q * rest)) @ columns,
         )
 
     return minimise(about, start, lower, upper)

@@ -78,7 +78,7 @@ class MatrixScaling:
             f"the diagonal of W, at most {off:.4g} off it, b from {self.bias.min():+.4g} to {self.bias.max():+.4g}"
         )
         if (diagonal == SLOPE_LIMIT).any():
-            said += "; a factor is at its limit, for predictions part the outcomes"
+            said += "; a factor is at its limit: a larger one would fit better still"
         return said
 
 

@@ -101,10 +101,12 @@ def _kept(events: LabelledEvents, best: float, keep: float) -> tuple[float, floa
     def over(slope: float) -> float:
         return _log_loss(events, slope) - ceiling
 
+    if over(best) >= 0.0:
+        return best, best  # nothing is gained on a flat guess, or all of it must be kept
     least, most = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
-    if over(least) > 0.0 >= over(best):
+    if over(least) > 0.0:
         least = float(brentq(over, least, best))
-    if over(most) > 0.0 >= over(best):
+    if over(most) > 0.0:
         most = float(brentq(over, best, most))
     return least, most
 

@@ -14,6 +14,8 @@ _STEPS: Final = 300
 _HALVINGS: Final = 40
 _DECREMENT: Final = 1e-15
 """Twice what the last step may still gain, in units of the function. The step is taken, and is the last."""
+_SHORT: Final = 1e-6
+"""Of a last step, beside the point's size. Where a fit diverges the function hardly falls, but steps stay long."""
 _ARMIJO: Final = 1e-4
 
 
@@ -73,7 +75,8 @@ def minimise(function: Callable[[Floats], Curved], start: Floats, lower: Floats,
         step = np.zeros_like(x)
         step[free] = _newton_step(here, free)
         decrement = -float(gradient @ step)
-        if decrement <= _DECREMENT * (1.0 + abs(here.value)):
+        short = bool((np.abs(step) <= _SHORT * (1.0 + np.abs(x))).all())
+        if short and decrement <= _DECREMENT * (1.0 + abs(here.value)):
             # Here the values of the function no longer tell points apart, but the step itself still does.
             return np.asarray(np.clip(x + step, lower, upper))
         after = _along(function, x, step, here, lower=lower, upper=upper)

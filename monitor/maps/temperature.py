@@ -93,6 +93,8 @@ def fit_slope(events: LabelledEvents) -> float:
         return float(fit_logistic(z, target, events.weight, start=start, lower=bounds[0], upper=bounds[1])[0])
     z = log_probabilities(events.prediction)
     hit = z[np.arange(len(events)), events.outcome]
+    if (hit >= z.max(axis=1)).all():
+        return SLOPE_LIMIT  # every outcome was the most probable: log loss falls without end
     share = events.weight / events.weight.sum()
 
     def about(slope: Floats) -> Curved:

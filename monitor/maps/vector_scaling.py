@@ -79,7 +79,7 @@ class VectorScaling:
             f"and adds {self.bias.min():+.4g} to {self.bias.max():+.4g}"
         )
         if (self.scale == SLOPE_LIMIT).any():
-            said += "; a factor is at its limit, for predictions part the outcomes"
+            said += "; a factor is at its limit: a larger one would fit better still"
         return said
 
 
