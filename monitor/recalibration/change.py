@@ -16,8 +16,9 @@ from monitor.scores import ScoreTable
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEVEL: Final = 0.05
-"""How often a change is found in a sample without any, at most."""
+LEVEL: Final = 0.02
+"""Of each search. One search finds a change in a sample without any a little more often than that, and after a change
+that there was, the next search may err again: so set, either stays below 5%."""
 
 DRAWS: Final = 499
 BLOCKS: Final = 500
@@ -74,7 +75,7 @@ def last_change(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) 
     events
         In the order of time. Of many classes, the largest probability and whether its class came true.
     level
-        How often a change is found where there is none, above 0 and below 1.
+        Of each search, above 0 and below 1.
     seed
         Of the draws.
 

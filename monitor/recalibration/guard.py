@@ -254,7 +254,7 @@ def judge(
     if local is not None and local_serving is not None:
         allowed = LOCAL_TOLERANCE * math.hypot(local.deviation, local_serving.deviation)
         compared = (
-            f"the largest error among events that are alike lies {_beyond(local.excess)} chance, "
+            f"the largest error there lies {_beyond(local.excess)} chance, "
             f"that of {serving} {_beyond(local_serving.excess)} it"
         )
         if local.excess - local_serving.excess > allowed:

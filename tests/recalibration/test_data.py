@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.recalibration.data import part_in_time, refit_data
+from monitor.samples import LabelledEvents
+
+
+def events(n: int, *, seed: int = 1, jump: float | None = None, rate: float | None = None) -> LabelledEvents:
+    """A second apart; from the share ``jump`` on all logits are 1.5 too low."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.0, 1.2, n)
+    true = z + (0.0 if jump is None else 1.5 * (np.arange(n) >= jump * n))
+    y = rng.random(n) < (expit(true) if rate is None else rate)
+    return LabelledEvents.of(
+        expit(z),
+        y.astype(int),
+        weight=rng.exponential(1.0, n),
+        time_ms=np.arange(n) * 1000,
+        features=rng.normal(size=(n, 2)),
+        segments={"region": rng.choice(["eu", "us"], n)},
+    )
+
+
+@given(
+    times=st.lists(st.integers(0, 12), min_size=1, max_size=60),
+    share=st.floats(0.01, 0.99),
+)
+def test_events_of_one_time_stay_together(times: list[int], share: float) -> None:
+    n = len(times)
+    p = np.linspace(0.0, 1.0, n)
+    sample = LabelledEvents.of(p, np.zeros(n), time_ms=times)
+    fit, held = part_in_time(sample, share)
+    assert len(fit) + len(held) == n
+    assert sorted([*fit.prediction, *held.prediction]) == p.tolist()
+    if len(fit) and len(held):
+        assert fit.time_ms[-1] < held.time_ms[0]
+    # No other place between two times is nearer to what is wanted.
+    wanted = round(n * (1.0 - share))
+    ordered = sorted(times)
+    places = [0, n, *(k for k in range(1, n) if ordered[k - 1] < ordered[k])]
+    assert abs(len(fit) - wanted) == min(abs(k - wanted) for k in places)
+
+
+def test_the_latest_share_is_held_out() -> None:
+    sample = events(1000)
+    data = refit_data(sample)
+    assert (len(data.fit), len(data.held_out)) == (700, 300)
+    assert data.change is None
+    assert data.held_out.time_ms[0] == 700_000
+    assert data.fit.weight.mean() == pytest.approx(1.0)
+    # What belongs to an event goes with it.
+    assert (data.held_out.features == sample.features[700:]).all()  # type: ignore[index]
+    assert (data.held_out.segments["region"] == sample.segments["region"][700:]).all()
+    assert len(refit_data(sample, held_out=0.5).held_out) == 500
+
+
+def test_a_window_reaches_back_from_the_newest_event() -> None:
+    data = refit_data(events(2000), window_ms=1_000_000)
+    assert data.fit.time_ms[0] == 1_000_000  # the window is half open: the event a whole window ago is out
+    assert len(data.fit) + len(data.held_out) == 1000
+
+
+def test_without_a_window_events_are_taken_since_the_last_change() -> None:
+    sample = events(4000, jump=0.6)
+    data = refit_data(sample)
+    assert data.change is not None
+    assert data.fit.time_ms[0] == data.change.time_ms
+    assert abs(data.change.time_ms - 2_400_000) < 100_000
+    assert refit_data(sample, window_ms=10_000_000).change is None
+
+
+def test_too_little_is_said_with_numbers() -> None:
+    with pytest.raises(NotEnoughData, match="there is no labelled event"):
+        refit_data(events(0))
+    with pytest.raises(NotEnoughData, match=r"70 labelled events to fit on \(100 in all\), at least 100 are needed"):
+        refit_data(events(100))
+    with pytest.raises(NotEnoughData, match=r"60 labelled events held out \(200 in all\), at least 100"):
+        refit_data(events(200))
+    with pytest.raises(NotEnoughData, match=r"84 labelled events to fit on \(120 of the window\)"):
+        refit_data(events(1000), window_ms=120_000)
+    with pytest.raises(NotEnoughData, match=r"only 0 of 700 .* have the outcome 1, at least 5 are needed"):
+        refit_data(events(1000, rate=0.0))
+    with pytest.raises(NotEnoughData, match=r"only 0 of 700 .* have the outcome 0, at least 5 are needed"):
+        refit_data(events(1000, rate=1.0))
+
+
+def test_all_of_one_time_cannot_be_parted() -> None:
+    sample = events(1000)
+    same = LabelledEvents.of(sample.prediction, sample.outcome, time_ms=np.zeros(1000, np.int64))
+    with pytest.raises(NotEnoughData, match="0 labelled events"):
+        refit_data(same)
+
+
+def test_of_many_classes_hits_and_misses_count() -> None:
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.ones(3), 1000)
+    with pytest.raises(NotEnoughData, match=r"only 0 of 700 .* have another class"):
+        refit_data(LabelledEvents.of(p, p.argmax(axis=1)))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
+    with pytest.raises(InputError, match="held_out must be above 0 and below 1"):
+        refit_data(events(1000), held_out=share)
+    with pytest.raises(InputError, match="window must be longer than 0, got -5 ms"):
+        refit_data(events(1000), window_ms=-5)

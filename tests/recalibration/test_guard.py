@@ -1,0 +1,175 @@
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from monitor.errors import NotEnoughData
+from monitor.recalibration.guard import BETS, Evidence, Guard, LocalError, LossDifference, brier_losses, judge, weigh
+from tests.reference.naive_guard import naive_e_value
+
+Floats = NDArray[np.float64]
+
+
+def evidence(log10_e: float, value: float = -0.01, radius: float = 0.001) -> Evidence:
+    return Evidence(log10_e, LossDifference(value, value - radius, value + radius), None)
+
+
+def judged(
+    serving: Evidence, none: Evidence | None = None, local: tuple[float, float] | None = None, sd: float = 0.01
+) -> Guard:
+    return judge(
+        serving="no map",
+        against_serving=serving,
+        against_none=none or serving,
+        events=2400,
+        local=None if local is None else LocalError(local[0], sd),
+        local_serving=None if local is None else LocalError(local[1], sd),
+    )
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 30), classes=st.sampled_from([1, 2, 3, 5]), weighted=st.booleans())
+def test_evidence_is_the_mean_of_products_event_by_event(seed: int, n: int, classes: int, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    p, q = (rng.dirichlet(np.ones(max(classes, 2)), n) for _ in range(2))
+    y = rng.integers(0, max(classes, 2), n)
+    w = rng.exponential(1.0, n) if weighted else np.ones(n)
+    if classes == 1:
+        p, q = p[:, 1], q[:, 1]
+    assert weigh(p, q, y, w).e_value == pytest.approx(naive_e_value(p, q, y, w), rel=1e-9)
+
+
+def test_two_columns_say_what_one_does() -> None:
+    rng = np.random.default_rng(1)
+    p, q, y = rng.random(50), rng.random(50), rng.integers(0, 2, 50)
+    one = weigh(p, q, y, np.ones(50))
+    two = weigh(np.stack([1.0 - p, p], 1), np.stack([1.0 - q, q], 1), y, np.ones(50))
+    assert two.log10_e == pytest.approx(one.log10_e)
+    assert two.brier.value == pytest.approx(one.brier.value)
+    assert two.log_loss is not None
+    assert one.log_loss is not None
+    assert two.log_loss.lower == pytest.approx(one.log_loss.lower)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (3.0, 1.0, 0.5)])
+def test_the_mean_of_e_is_at_most_1_where_the_challenger_is_not_better(weights: tuple[float, ...]) -> None:
+    """Over all outcomes, each as likely as the truth has it: exactly, for three events."""
+    truth, w = np.array([0.2, 0.5, 0.9]), np.array(weights)
+    rng = np.random.default_rng(2)
+    for _ in range(50):
+        p, q = rng.random(3), rng.random(3)
+        # Expected loss differences are (p - t)^2 - (q - t)^2: the worse of the two is the challenger.
+        if w @ ((p - truth) ** 2 - (q - truth) ** 2) > 0.0:
+            p, q = q, p
+        mean = 0.0
+        for outcome in product((0, 1), repeat=3):
+            y = np.array(outcome)
+            mean += float(np.prod(np.where(y == 1, truth, 1.0 - truth))) * weigh(p, q, y, w).e_value
+        assert mean <= 1.0 + 1e-12
+
+
+def test_evidence_beyond_all_floats_is_kept_by_its_logarithm() -> None:
+    n = 20_000
+    y = np.arange(n) % 2
+    oracle = y.astype(np.float64)
+    found = weigh(np.full(n, 0.5), oracle, y, np.ones(n))
+    # It gains .25 each time, and would lose .75 if it were wrong.
+    expected = n * math.log10(1.0 + 0.9 / 0.75 * 0.25) - math.log10(2 * len(BETS))
+    assert found.log10_e == pytest.approx(expected, rel=1e-6)
+    assert found.e_value == pytest.approx(1e300)
+    back = weigh(oracle, np.full(n, 0.5), y, np.ones(n))
+    # The smallest stake loses least.
+    assert back.log10_e == pytest.approx(n * math.log10(1.0 - 0.05 * 0.25) - math.log10(8), rel=1e-3)
+    assert back.e_value < 1e-50
+
+
+def test_equal_maps_have_no_evidence() -> None:
+    p, y = np.array([0.1, 0.7]), np.array([0, 1])
+    found = weigh(p, p, y, np.ones(2))
+    assert found.log10_e == pytest.approx(0.0)
+    assert (found.brier.lower, found.brier.value, found.brier.upper) == (0.0, 0.0, 0.0)
+
+
+def test_the_interval_of_a_difference_covers() -> None:
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(400):
+        t = rng.beta(2.0, 2.0, 400)
+        w = rng.exponential(1.0, 400)
+        p, q, y = np.clip(t + 0.1, 0.0, 1.0), t, (rng.random(400) < t).astype(np.int64)
+        true = float((w @ ((q - t) ** 2 - (p - t) ** 2)) / w.sum())
+        brier = weigh(p, q, y, w).brier
+        held += brier.lower <= true <= brier.upper
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_an_infinite_log_loss_is_no_difference() -> None:
+    found = weigh(np.array([0.5, 0.0]), np.array([0.5, 0.2]), np.array([1, 1]), np.ones(2))
+    assert found.log_loss is None
+    assert found.to_dict()["log_loss_difference"] is None
+
+
+def test_no_events_are_no_evidence() -> None:
+    empty: Floats = np.zeros(0)
+    with pytest.raises(NotEnoughData, match="at least 1 event"):
+        weigh(empty, empty, np.zeros(0, np.int64), empty)
+
+
+def test_losses_of_vectors_are_half_their_squared_distance() -> None:
+    p, y = np.random.default_rng(4).dirichlet(np.ones(4), 20), np.random.default_rng(5).integers(0, 4, 20)
+    assert brier_losses(p, y) == pytest.approx(((np.eye(4)[y] - p) ** 2).sum(axis=1) / 2.0)
+
+
+def test_20_is_enough_and_less_is_not() -> None:
+    passed = judged(evidence(math.log10(20.0) + 1e-9))
+    assert passed.passed
+    assert passed.reasons == (
+        (
+            "Better than no map: on 2,400 later events its Brier score is 0.01 lower "
+            "(95% interval of the difference -0.011 to -0.009), evidence E = 20, where at least 20 is needed."
+        ),
+    )
+    refused = judged(evidence(math.log10(20.0) - 1e-3))
+    assert not refused.passed
+    assert refused.reasons[0].startswith("Not evidently better than no map: ")
+    assert judged(evidence(57.3)).reasons[0].count("E = 10^57") == 1
+
+
+def test_a_map_better_than_the_champion_and_worse_than_none_is_refused() -> None:
+    refused = judged(evidence(5.0), evidence(-5.0, value=0.02))
+    assert not refused.passed
+    assert refused.reasons == (
+        "Evidently worse than no map at all: its Brier score is 0.02 higher (95% interval +0.019 to +0.021).",
+    )
+    assert judged(evidence(5.0), evidence(-1.0, value=0.0005)).passed  # the interval holds 0
+
+
+def test_worse_among_events_alike_is_refused_beyond_chance() -> None:
+    deviation = 2.0 * math.hypot(0.01, 0.01)
+    assert judged(evidence(5.0), local=(0.05 + 0.99 * deviation, 0.05)).passed
+    refused = judged(evidence(5.0), local=(0.05 + 1.01 * deviation, 0.05))
+    assert not refused.passed
+    assert refused.reasons == (
+        (
+            "Worse among events that are alike: the largest error there lies 0.079 above chance, "
+            "that of no map 0.05 above it; up to 0.028 more would be chance."
+        ),
+    )
+
+
+def test_all_that_speaks_against_it_is_said() -> None:
+    refused = judged(evidence(-2.0, value=0.01), local=(0.5, 0.05))
+    assert len(refused.reasons) == 3
+    assert "0.01 higher" in refused.reasons[0]
+
+
+@pytest.mark.parametrize(("offset", "n"), [(0.25, 20_000), (0.5, 6000), (1.0, 2000), (3.0, 500)])
+def test_a_challenger_that_is_right_is_found_in_enough_data(offset: float, n: int) -> None:
+    rng = np.random.default_rng(n)
+    z = rng.normal(0.0, 1.0, n)
+    y = (rng.random(n) < expit(z)).astype(np.int64)
+    assert weigh(expit(z + offset), expit(z), y, np.ones(n)).sufficient
