@@ -17,8 +17,11 @@ from monitor.settings.model import ModelsSettings
 from monitor.settings.values import to_ms
 from monitor.sources.base import Topics
 from monitor.stream.partition import PartitionSettings
+from monitor.stream.sampling import SampleSettings
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
+_SPANS: Final = 16
+"""Of the sample, in the longest window."""
 
 
 def make_topics(settings: Settings) -> Topics:
@@ -39,8 +42,8 @@ def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     declared = {}
     for name, model in models.declared.items():
         # Each key of a declaration is called as in the defaults, and None where it is left out.
-        of_classes = ("classes", "sketch_features")
-        told = {key: value for key, value in model if value is not None and key not in of_classes}
+        other = ("classes", "sketch_features", "recalibration")
+        told = {key: value for key, value in model if value is not None and key not in other}
         own = defaults.model_copy(update=told)
         declared[name] = ModelPolicy(
             horizon_ms=to_ms(own.horizon),
@@ -62,14 +65,28 @@ def make_windows(settings: Settings) -> list[Window]:
     ]
 
 
-def make_partition_settings(settings: Settings) -> PartitionSettings:
-    """What all partitions have in common."""
+def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
+    """What all partitions have in common; without ``sampling``, nothing is kept for refits."""
     caps = settings.caps
     return PartitionSettings(
         policy=make_policy(settings.models),
         pane_retention_ms=pane_retention_ms(make_windows(settings), to_ms(settings.evaluation.look_back)),
         caps=Caps(models=caps.models, versions=caps.versions, segment_values=caps.segment_values, strata=caps.strata),
         max_predictions=settings.pipeline.max_pending,
+        samples=make_sample_settings(settings) if sampling else SampleSettings(),
+    )
+
+
+def make_sample_settings(settings: Settings) -> SampleSettings:
+    """How many labelled events are kept for refits, and how long: as long as any window or refit reaches back."""
+    longest_ms = max(window.length_ms for window in make_windows(settings))
+    models = settings.models
+    refits = [models.defaults.recalibration, *(models.refits(name) for name in models.declared)]
+    reach_ms = max([longest_ms, *(to_ms(each.window) for each in refits if each.window is not None)])
+    return SampleSettings(
+        size=lambda _: settings.recalibration.sample,
+        span_ms=max(1, longest_ms // _SPANS),
+        kept_ms=reach_ms + to_ms(settings.evaluation.look_back),
     )
 
 

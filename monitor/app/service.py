@@ -1,6 +1,7 @@
 """The running service: its threads, and how they end.
 
-The pipeline's thread owns the source; one thread evaluates; the HTTP server has its own. What goes wrong:
+The pipeline's thread owns the source; one thread evaluates; the HTTP server has its own; refits have theirs, which
+watch over worker processes. What goes wrong:
 
 - Wrong settings, a port that is taken, a store of another version: nothing starts; one line, and the process ends.
 - A broker or database that does not answer: retried with backoff, while REST serves and /readyz says so. A database
@@ -21,7 +22,8 @@ from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
 from monitor.api.server import ApiServer
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
-from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics
+from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
+from monitor.app.recalibration import Recalibration
 from monitor.app.tuning import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
@@ -40,6 +42,8 @@ _STORE_PATIENCE_SECONDS: Final = 30.0
 _STORE_RETRY_SECONDS: Final = 1.0
 _PIPELINE_SECONDS: Final = 7.5
 """How long the pipeline may take to finish its batch, save and leave: Kafka alone gets 5 s to let it go."""
+_REFIT_SECONDS: Final = 2.5
+"""How long refits may take to be released, while the pipeline finishes: their workers are killed after one."""
 _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
 _NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
@@ -80,6 +84,14 @@ class Service:
             self.log: Log = make_log(settings, self._clock)
             self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
             self.evaluator = make_evaluator(settings, self.pipeline.panes, self._clock)
+            self.recalibration = Recalibration(
+                settings,
+                self.store,
+                panes=self.pipeline.panes,
+                windows=make_windows(settings),
+                latest=lambda: self.evaluator.latest,
+                clock=self._clock,
+            )
             exposition = Exposition(
                 [PipelineFamilies(self.pipeline), WindowFamilies(self.evaluator, self.evaluator.measures.values())]
             )
@@ -97,6 +109,7 @@ class Service:
                         decoder=partial(make_decoder, settings, self._clock),
                         clock=self._clock,
                         limits=_limits(settings),
+                        recalibrations=self.recalibration.recalibrations,
                     )
                 ),
                 settings.api.host,
@@ -135,6 +148,7 @@ class Service:
         _log.info("started", version=VERSION, **self._about)
         self._pipeline_thread.start()
         self._evaluation_thread.start()
+        self.recalibration.start()
 
     def end(self) -> None:
         """Let :meth:`wait` return. Any thread, and signal handlers."""
@@ -152,15 +166,18 @@ class Service:
         Whether everything ended well: False if the pipeline had failed, or did not end in time.
         """
         _log.info("stopping")
+        began = self._clock.monotonic()
         self._stopping.set()
         self.pipeline.stop()
         self.evaluator.stop()
+        self.recalibration.stop()
         if not self._warm.is_set():
             # Compiling cannot be cut short, and nothing was read yet that would have to be saved.
             self.server.stop()
-            return True
+            return self.recalibration.join(_REFIT_SECONDS)
         self._pipeline_thread.join(_PIPELINE_SECONDS)
         self.server.stop()
+        released = self.recalibration.join(max(0.1, began + _REFIT_SECONDS - self._clock.monotonic()))
         if self._pipeline_thread.is_alive():
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False
@@ -168,7 +185,7 @@ class Service:
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)
-        return self.status.phase is not Phase.FAILED and not self._broken
+        return released and self.status.phase is not Phase.FAILED and not self._broken
 
     def _run_pipeline(self) -> None:
         began = self._clock.monotonic()

@@ -22,6 +22,7 @@ from monitor.sources.log_format import LogRecord
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
+from monitor.stream.sampling import SampleSettings
 
 _EVENTS: Final = 1500
 _BATCH: Final = 1000
@@ -49,6 +50,7 @@ def warm_up(seed: int = 0) -> None:
     settings = PartitionSettings(
         policy=_POLICIES.get,
         pane_retention_ms={window.slide_ms: 2 * _LENGTH_MS},
+        samples=SampleSettings(size=lambda _: _EVENTS // 2, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
     partition = Partition(0, 0, settings)
@@ -98,7 +100,7 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
         if event % 10 == 0:
             messages.append(encode_labelled(_MODEL, str(event), time_ms, prediction, outcome))
             continue
-        messages.append(encode_prediction(_MODEL, str(event), time_ms, prediction))
+        messages.append(encode_prediction(_MODEL, str(event), time_ms, prediction, features=rng.random(2)))
         messages.append(encode_outcome(_MODEL, str(event), time_ms, outcome))
         messages.append(encode_prediction(_OF_CLASSES, str(event), time_ms, rng.dirichlet(np.ones(_CLASSES))))
         messages.append(encode_outcome(_OF_CLASSES, str(event), time_ms, event % _CLASSES))

@@ -76,7 +76,7 @@ class _End(NamedTuple):
 
 
 class Runner:
-    """Threads that work off the queue. Use once: ``start``, ``stop``.
+    """Threads that work off the queue. Use once: ``start``, ``stop``, ``join``.
 
     Parameters
     ----------
@@ -135,10 +135,13 @@ class Runner:
         """There is a refit in the queue. Any thread."""
         self._queued.set()
 
-    def stop(self, seconds: float = 3.0) -> bool:
-        """End workers, release their refits and end the threads; False if that took longer."""
+    def stop(self) -> None:
+        """End workers and release their refits. Does not wait for it: see :meth:`join`."""
         self._stopping.set()
         self._queued.set()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all threads have ended; False if that takes longer."""
         deadline = self._clock.monotonic() + seconds
         for thread in self._threads:
             if thread.ident is not None:
@@ -193,7 +196,8 @@ class Runner:
         if not len(sample.events):
             raise NotEnoughData(
                 f"no labelled events of model {order.model!r} version {order.version!r} are kept for refits yet: they"
-                " are kept once their outcome can change no more, which is one horizon after the prediction"
+                " are kept once their outcome can change no more, which is one horizon after the prediction, and only"
+                " where recalibration.sample is above 0"
             )
         self._handover.write(
             folder,

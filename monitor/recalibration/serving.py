@@ -61,6 +61,11 @@ class Serving:
         with self._lock:
             return self._champion(model, version)
 
+    def served(self, model: str) -> list[Champion]:
+        """What serves of each version of a model that ever had a map."""
+        with self._lock:
+            return [each for (name, _), each in self._read().items() if name == model]
+
     def refresh(self) -> None:
         """Forget who serves: it was just changed, and the next to ask shall know."""
         with self._lock:
@@ -95,6 +100,9 @@ class Serving:
         return Applied(apply_map(chosen, prediction, features=features, segments=segments).tolist(), map_id)
 
     def _champion(self, model: str, version: str) -> Champion:
+        return self._read().get((model, version), Champion(model, version, None, 0, 0))
+
+    def _read(self) -> Mapping[tuple[str, str], Champion]:
         now = self._clock.monotonic()
         if self._champions is None or now - self._read_at >= self._refresh_seconds:
             try:
@@ -105,7 +113,7 @@ class Serving:
                 _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
             # Also after a failure: not every request shall wait for a store that does not answer.
             self._read_at = now
-        return self._champions.get((model, version), Champion(model, version, None, 0, 0))
+        return self._champions
 
     def _map(self, map_id: str) -> RecalibrationMap:
         found = self._maps.pop(map_id, None)

@@ -96,8 +96,8 @@ class RecalibrationSettings(Section):
     """Recalibration: what refits are made of, and how they run."""
 
     sample: Annotated[int, Field(ge=0)] = 20_000
-    """Labelled events with their features that are kept for refits, of each model version and partition; 0: none, and
-    there are no refits."""
+    """Labelled events with their features that are kept for refits, of each model version and partition; 0 keeps none,
+    and refits have nothing to be made of."""
     jobs: Annotated[int, Field(ge=0)] = 1
     """Refits that this replica runs at one time, each in a process of its own; 0 leaves them to other replicas."""
     timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=15)

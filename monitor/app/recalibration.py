@@ -1,0 +1,201 @@
+"""Recalibration as the service runs it: the settings spread over its parts, and its threads."""
+
+import sys
+import threading
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from monitor.app.refit_task import read_result, write_task
+from monitor.clock import Clock
+from monitor.errors import UnknownSeries
+from monitor.evaluation.lookup import find_series
+from monitor.evaluation.report import ReportKey, Snapshot, Verdict
+from monitor.evaluation.windows import PaneReader, Window
+from monitor.events.model import ALL, SeriesKey
+from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.lifecycle import Lifecycle, Live
+from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.runner import Handover, Runner
+from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.serving import Serving
+from monitor.settings import Settings
+from monitor.settings.model import ModelsSettings
+from monitor.settings.refits import RefitSettings
+from monitor.settings.values import to_ms
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+
+_COOL_DOWN: Final = 4
+"""By verdict, a model is refitted at most so often while its longest window passes."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Recalibration:
+    """Refits, schedules and what serves. Use once: ``start``, ``stop``, ``join``.
+
+    Parameters
+    ----------
+    settings
+        All settings.
+    store
+        The store that is open, with the samples.
+    panes
+        What has been counted: it tells models and versions.
+    windows
+        The windows of every series.
+    latest
+        The latest snapshot.
+    live
+        (model, version) -> the live document, or None if there is none.
+    clock
+        The one clock.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: SqlStore,
+        *,
+        panes: PaneReader,
+        windows: Sequence[Window],
+        latest: Callable[[], Snapshot],
+        live: Live | None = None,
+        clock: Clock,
+    ) -> None:
+        chosen = settings.recalibration
+        refits = SqlRecalibrations(store.database, chosen.keep)
+        self.serving = Serving(refits, clock=clock)
+        plan, models = make_plan(settings.models), make_models(settings.models, panes)
+        self.runner = Runner(
+            refits,
+            store,
+            make_handover(),
+            jobs=chosen.jobs,
+            timeout_seconds=chosen.timeout.total_seconds(),
+            held_out=chosen.held_out,
+            promoted=self.serving.refresh,
+            clock=clock,
+        )
+        self.lifecycle = Lifecycle(
+            refits,
+            versions=make_versions(panes, windows, self.serving),
+            models=models,
+            plan=plan,
+            serving=self.serving,
+            live=live,
+            wake=self.runner.wake,
+            clock=clock,
+        )
+        longest = longest_window(windows)
+        self.scheduler = Scheduler(
+            self.lifecycle,
+            refits,
+            models=models,
+            plan=plan,
+            finding=make_finding(panes, longest, latest),
+            cool_down_ms=longest.length_ms // _COOL_DOWN,
+            clock=clock,
+        )
+        self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
+
+    @property
+    def recalibrations(self) -> Recalibrations:
+        """What the API, the exposition and pages ask."""
+        return self.lifecycle
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.runner.start()
+        self._scheduler_thread.start()
+
+    def stop(self) -> None:
+        """Ask for no more refits, and release those under way. Does not wait for it."""
+        self.scheduler.stop()
+        self.runner.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Wait until all has ended; False if that takes longer."""
+        ended = self.runner.join(seconds)
+        if self._scheduler_thread.ident is not None:
+            self._scheduler_thread.join(seconds)
+        if not ended:
+            _log.error("a refit could not be released in time; it is begun again when its lease has run out")
+        return ended and not self._scheduler_thread.is_alive()
+
+
+def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
+    """What the settings say of a model's refits."""
+    declared = {name: _plan(models.refits(name)) for name in models.declared}
+    usual = _plan(models.defaults.recalibration)
+    return lambda name: declared.get(name, usual)
+
+
+def make_models(models: ModelsSettings, panes: PaneReader) -> Callable[[], Collection[str]]:
+    """Names of the models that are declared or that have been seen."""
+    return lambda: {*models.declared, *(each.model for each in panes.series())}
+
+
+def make_versions(panes: PaneReader, windows: Sequence[Window], serving: Serving) -> Callable[[str, str | None], str]:
+    """(model, version or None) -> the version meant, or the current one."""
+
+    def version_of(model: str, version: str | None) -> str:
+        try:
+            return find_series(panes, windows, model=model, version=version, segment=ALL).version
+        except UnknownSeries:
+            # Of events this replica may have none, or none yet; maps serve all the same.
+            served = [each for each in serving.served(model) if version in {None, each.version}]
+            if not served:
+                raise
+            return max(served, key=lambda each: each.since_ms).version
+
+    return version_of
+
+
+def make_finding(panes: PaneReader, window: Window, latest: Callable[[], Snapshot]) -> Callable[[str], Finding | None]:
+    """What the latest evaluation says of a model's current version in a window; None where it says nothing."""
+
+    def find(model: str) -> Finding | None:
+        snapshot = latest()
+        version = snapshot.current_versions.get(model)
+        if version is None:
+            return None
+        report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
+        if report is None or report.diagnosis is None:
+            return None
+        return Finding(
+            version=version,
+            miscalibrated=report.diagnosis.verdict in {Verdict.SHAPE, Verdict.BOTH},
+            # Later ones are not in the sample: their outcome can still change.
+            newest_ms=snapshot.watermarks_ms[model] - panes.policy(model).retention_ms,
+        )
+
+    return find
+
+
+def longest_window(windows: Sequence[Window]) -> Window:
+    """The window whose verdict may ask for a refit: the longest, of equals one by time and mature."""
+    return max(windows, key=lambda window: (window.last is None, window.mature, window.length_ms))
+
+
+def make_handover() -> Handover:
+    """Workers are this very Python, running monitor/app/refit_worker.py."""
+
+    def command(folder: Path) -> list[str]:
+        return [sys.executable, "-m", "monitor.app.refit_worker", str(folder)]
+
+    return Handover(write=write_task, command=command, read=read_result)
+
+
+def _plan(refits: RefitSettings) -> RefitPlan:
+    return RefitPlan(
+        method=refits.method,
+        options=refits.options,
+        window_ms=None if refits.window is None else to_ms(refits.window),
+        schedule=refits.cron,
+        on_verdict=refits.on_verdict,
+        automatic=refits.promotion == "automatic",
+    )
