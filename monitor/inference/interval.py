@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from monitor.inference.cautious import cautious_rates
 from monitor.inference.named import NamedMeasure, listed_measures
-from monitor.inference.null_level import laws_of
+from monitor.inference.null_level import laws_of, with_outcomes
 from monitor.inference.resampling import (
+    CAUTIOUS,
     DEVIATIONS,
     REFITTED,
     Progress,
@@ -33,6 +35,10 @@ _FITTED_RATES: Final = 1.15
 """By how much an interval of the mean is wider than draws at fitted rates say: where a fit sees more error than there
 is, TCE is near its largest values and varies less. Without it, 500 and 5,000 events with logits off by .5 cover .88 to
 .92, with it .93 to .95 (simulated)."""
+
+
+_LIMIT_DRAWS: Final = 99
+"""Draws at most that the mean and the deviation of a measure with a limit come from, which no tail is asked of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +85,15 @@ def interval(table: ScoreTable, measure: NamedMeasure, *, draws: int = 199, seed
         because where the value is small by chance, so is the error at right angles.)
     Known without resampling (MCE)
         The ends are those that the measure declares.
-    Enclosed by semi-norms (intCE, surrogate intCE)
-        The interval is of the measure of the law, too: its ends follow from semi-norms that bound it, each of which is
-        known up to a radius as above; the radii hold together.
+    With a limit, and no semi-norm (intCE, surrogate intCE)
+        The interval is of the measure T of the law, too. Chance adds to T, the more the less the model is off, and what
+        it adds is found from draws T* of outcomes at rates q: those of a smoothed calibration curve, as far as it is
+        beyond chance (:func:`~monitor.inference.cautious.cautious_rates`), so that rather too much is taken off.
+
+        .. math:: \Big( T_n - (E[T^*] - T(q)) - z \, \mathrm{sd}(T^*), \; T_n + z s \Big)
+
+        with s the standard deviation of T's gradient, its ``witness`` f, in the bootstrap: f(v* - v_n). The upper end
+        takes nothing off, so that it holds where no smooth curve says what the error is like.
     The mean of a loss (Brier score, log loss)
         The interval is of the expected loss: the central limit theorem with Hall's correction for skewness ("On the
         Removal of Skewness by Transformation", 1992), without which the loss of few positives is covered too rarely.
@@ -147,22 +159,36 @@ def intervals(
     for drawn, those in tables:
         exact = [measure for measure in those if measure.ends is not None]
         left = [measure for measure in those if measure not in exact]
-        enclosed = [measure for measure in left if measure.norms is not None or measure.envelope is not None]
-        means = [measure for measure in left if measure not in enclosed and measure.losses is not None]
-        others = [measure for measure in left if measure not in enclosed and measure not in means]
-        distances = _distances(drawn, enclosed, draws, generator(drawn, seed, DEVIATIONS), work)
+        norms = [measure for measure in left if measure.norms is not None]
+        limits = [measure for measure in left if measure not in norms and measure.witness is not None]
+        means = [measure for measure in left if measure.losses is not None]
+        others = [measure for measure in left if measure not in [*norms, *limits, *means]]
+        distances = _distances(drawn, norms, draws, generator(drawn, seed, DEVIATIONS), work)
         variance = deviation_variance(drawn)
         for measure in exact:
             found[measure.name] = _exact(table, measure, known[measure.name])
             work.advance(draws)
-        for measure in enclosed:
-            spread = None
-            if measure.witness is not None:
-                spread = math.sqrt(float(variance @ measure.witness(drawn) ** 2))
-            found[measure.name] = _enclosed(table, measure, known[measure.name], distances[measure.name], spread)
+        for measure in norms:
+            spread = _spread(drawn, measure, variance)
+            found[measure.name] = _of_norm(table, measure, known[measure.name], distances[measure.name], spread)
         for measure in means:
             found[measure.name] = _of_mean(table, measure, known[measure.name])
             work.advance(draws)
+        if limits:
+            rates = cautious_rates(drawn)
+            expected = with_outcomes(drawn, drawn.counts * rates)
+            few = min(draws, _LIMIT_DRAWS)
+            rng = generator(drawn, seed, CAUTIOUS)
+            laws = laws_of(drawn, rates, limits, draws=few, rng=rng, work=work)
+            for measure in limits:
+                value = known[measure.name]
+                # Of the cells, whose draws these are: on a million predictions their intCE is not that of the raw ones.
+                size = value if drawn is table else measure.value(drawn)
+                law = laws[measure.name]
+                added = float(law.mean()) - measure.value(expected) + _NORMAL_975 * float(law.std(ddof=1))
+                reach = _NORMAL_975 * (_spread(drawn, measure, variance) or 0.0)
+                found[measure.name] = Interval(min(size - added, value), max(size + reach, value))
+            work.advance(len(limits) * (draws - few))
         if others:
             rng = generator(drawn, seed, REFITTED)
             for name, law in laws_of(drawn, smoothed_rates(drawn), others, draws=draws, rng=rng, work=work).items():
@@ -183,18 +209,21 @@ def intervals(
 def _distances(
     cells: ScoreTable, measures: Sequence[NamedMeasure], draws: int, rng: np.random.Generator, work: Work
 ) -> Mapping[str, NDArray[np.float64]]:
-    """Of each measure, its semi-norms of the bootstrap's deviations, (draws, k)."""
+    """Of each measure, the semi-norm of the bootstrap's deviations, (draws,)."""
     if not measures:
         return {}
     parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
     for moved in deviations(rng, cells, draws):
         for measure in measures:
             if measure.norms is not None:
-                parts[measure.name].append(measure.norms(cells, moved)[:, None])
-            elif measure.envelope is not None:
-                parts[measure.name].append(measure.envelope.norms(cells, moved))
+                parts[measure.name].append(measure.norms(cells, moved))
             work.advance(len(moved))
     return {name: np.concatenate(each) for name, each in parts.items()}
+
+
+def _spread(cells: ScoreTable, measure: NamedMeasure, variance: NDArray[np.float64]) -> float | None:
+    """The standard deviation of the measure's witness, for rows of this variance."""
+    return None if measure.witness is None else math.sqrt(float(variance @ measure.witness(cells) ** 2))
 
 
 def _exact(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:
@@ -205,30 +234,22 @@ def _exact(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:
     return Interval(min(lower, value), max(upper, value))
 
 
-def _enclosed(
+def _of_norm(
     table: ScoreTable, measure: NamedMeasure, value: float, distance: NDArray[np.float64], spread: float | None
 ) -> Interval:
-    """The interval that distances (draws, k) make, and the standard deviation of the witness."""
-    if measure.norms is not None:
-        offset = 0.0 if measure.offset is None else measure.offset(table)
-        size = value - offset
-        radius = percent_point_95(distance[:, 0])
-        square = float(np.mean(distance**2))
-        lower, upper = max(0.0, size - radius), size + radius
-        if spread is not None:
-            # The triangle inequality alone covers .99 to 1.00 where the model is off.
-            reach = _NORMAL_975 * spread
-            most, least = (max(0.0, each - spread**2) for each in (square, float(np.mean(distance)) ** 2))
-            lower = max(lower, math.sqrt(max(0.0, max(0.0, size - reach) ** 2 - most)))
-            upper = min(upper, max(size, math.sqrt(max(0.0, (size + reach) ** 2 - least))))
-        return Interval(lower + offset, upper + offset, math.sqrt(max(0.0, size**2 - square)) + offset)
-    if measure.envelope is None:
-        raise TypeError(f"{measure.name} has neither norms nor an envelope")
-    # Each semi-norm in units of its own 95% point; then the one that is farthest off counts.
-    points = np.array([percent_point_95(column) for column in distance.T])
-    farthest = np.divide(distance, points, out=np.zeros_like(distance), where=points > 0.0).max(axis=1)
-    lower, upper = measure.envelope.ends(table, percent_point_95(farthest) * points)
-    return Interval(min(lower, value), max(upper, value))
+    """The interval that distances (draws,) make, and the standard deviation of the witness."""
+    offset = 0.0 if measure.offset is None else measure.offset(table)
+    size = value - offset
+    radius = percent_point_95(distance)
+    square = float(np.mean(distance**2))
+    lower, upper = max(0.0, size - radius), size + radius
+    if spread is not None:
+        # The triangle inequality alone covers .99 to 1.00 where the model is off.
+        reach = _NORMAL_975 * spread
+        most, least = (max(0.0, each - spread**2) for each in (square, float(np.mean(distance)) ** 2))
+        lower = max(lower, math.sqrt(max(0.0, max(0.0, size - reach) ** 2 - most)))
+        upper = min(upper, max(size, math.sqrt(max(0.0, (size + reach) ** 2 - least))))
+    return Interval(lower + offset, upper + offset, math.sqrt(max(0.0, size**2 - square)) + offset)
 
 
 def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:

@@ -13,20 +13,6 @@ from monitor.scores import ScoreTable
 OfMany = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 
 
-class NamedEnvelope(Protocol):
-    """Semi-norms that enclose a measure."""
-
-    @property
-    def norms(self) -> OfMany:
-        """(table, deviation (draws, m)) -> (draws, k)."""
-        ...
-
-    @property
-    def ends(self) -> Callable[[ScoreTable, NDArray[np.float64]], tuple[float, float]]:
-        """(table, radius (k,)) -> the interval's ends."""
-        ...
-
-
 class NamedMeasure(Protocol):
     """A measure, as far as it is drawn from. :class:`monitor.measures.Measure` says what each attribute is."""
 
@@ -52,7 +38,7 @@ class NamedMeasure(Protocol):
 
     @property
     def witness(self) -> Callable[[ScoreTable], NDArray[np.float64]] | None:
-        """The functional, (m,), that attains the semi-norm of the table's residuals, if it is known."""
+        """The functional, (m,), that attains the semi-norm of the residuals; or the gradient of what is no norm."""
         ...
 
     @property
@@ -63,11 +49,6 @@ class NamedMeasure(Protocol):
     @property
     def draws(self) -> OfMany | None:
         """``value`` of many drawn outcomes, positives (draws, m), at once, if there is a faster way than one by one."""
-        ...
-
-    @property
-    def envelope(self) -> NamedEnvelope | None:
-        """The semi-norms that enclose it, if that is how its interval is found."""
         ...
 
     @property

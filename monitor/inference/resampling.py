@@ -28,7 +28,7 @@ and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, in (0, 1]."""
 
-NULL, PAIRS, DEVIATIONS, REFITTED, RANKS = range(5)
+NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, CAUTIOUS = range(6)
 """Streams of random numbers: what one thing draws must not depend on what else is drawn."""
 
 

@@ -12,7 +12,7 @@ _KNOTS: Final = (0.05, 0.35, 0.65, 0.95)
 """Quantiles of the predictions at which the pieces of the curve meet, as usual for four knots (Harrell, "Regression
 Modeling Strategies", 2015, table 2.3)."""
 
-_FARTHEST: Final = 17.0
+FARTHEST: Final = 17.0
 """Logits beyond are brought there: where the shared grid ends, too."""
 
 _PRIOR: Final = 0.1
@@ -41,7 +41,7 @@ def smoothed_rates(table: ScoreTable) -> NDArray[np.float64]:
     positives, counts = table.positives, table.counts
     certain = ((table.score == 0.0) & (positives == 0.0)) | ((table.score == 1.0) & (table.negatives == 0.0))
     with np.errstate(divide="ignore"):
-        z = np.clip(logit(table.score), -_FARTHEST, _FARTHEST)
+        z = np.clip(logit(table.score), -FARTHEST, FARTHEST)
     basis, calibrated = _spline(z, counts)
     # Information is in events that count alike; of weights there are fewer than their sum says, or more.
     squares = table.positive_squares + table.negative_squares

@@ -17,31 +17,14 @@ predictions (score, counts, total), and never the outcomes."""
 
 Witness = Callable[[ScoreTable], NDArray[np.float64]]
 """(table) -> the linear functional f, shape (m,), that attains the semi-norm N of the table's residuals r:
-f @ r = N(r), and f @ h <= N(h) for all h. It is N's subgradient at r; of smCE, the witness over n."""
+f @ r = N(r), and f @ h <= N(h) for all h. It is N's subgradient at r; of smCE, the witness over n. Of a measure that is
+no semi-norm, its gradient with respect to the residuals."""
 
 Draws = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
 """(table, positives (draws, m)) -> the measure of each draw of outcomes for the table's predictions, shape (draws,)."""
 
 Losses = Callable[[ScoreTable], NDArray[np.float64]]
 """(table) -> the loss of a positive and that of a negative event of each row, shape (2, m)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """Semi-norms that enclose a measure which is none: its interval follows from how far each of them can be off.
-
-    Attributes
-    ----------
-    norms
-        (table, deviation (draws, m)) -> (draws, k): k semi-norms of what v* - v is drawn as. Of the table they may use
-        anything.
-    ends
-        (table, radius (k,)) -> lower and upper end, given that each semi-norm of the sample lies within its
-        radius of that of the law.
-    """
-
-    norms: Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
-    ends: Callable[[ScoreTable, NDArray[np.float64]], tuple[float, float]]
 
 
 Unit = Literal["percent", "ratio", "nats", "sigma"]
@@ -79,11 +62,12 @@ class Measure:
         may have others, and the number is an estimate, which the value keeps to nearly always.
     norms
         Where the measure, less its ``offset``, is a semi-norm of the residuals: that of many residuals at once, to the
-        bit. Its interval follows from it. (A measure with none of ``norms``, ``envelope``, ``losses`` and ``ends`` has
+        bit. Its interval follows from it. (A measure with none of ``norms``, ``witness``, ``losses`` and ``ends`` has
         an interval of its mean in windows of this size.)
     witness
         Of a measure with ``norms``: the functional that attains it. The interval of a model that is clearly off is
-        shorter where it is known.
+        shorter where it is known. Of a measure without: its gradient, where it has a limit that the values of ever more
+        events come to, of which its interval then is.
     offset
         What the measure adds to ``norms``, from the predictions alone: the mean width of bins, say. Nothing if left
         out.
@@ -91,8 +75,6 @@ class Measure:
         ``value`` of many drawn outcomes at once, to the bit: of row d it is that of the table whose row i has
         ``positives[d, i]`` positives among as many events as before, all of them at the row's score. Resampling calls
         ``value`` for one after another if left out. Not asked where there are ``norms``.
-    envelope
-        What the interval of a measure without ``norms`` follows from, if there are semi-norms to enclose it.
     losses
         Where the measure is the mean of a loss over the events: the loss. Its interval follows from it.
     ends
@@ -122,7 +104,6 @@ class Measure:
     witness: Witness | None = None
     offset: Callable[[ScoreTable], float] | None = None
     draws: Draws | None = None
-    envelope: Envelope | None = None
     losses: Losses | None = None
     ends: Callable[[ScoreTable], tuple[float, float]] | None = None
     max_draws: int = 999

@@ -5,12 +5,10 @@ from numpy.typing import NDArray
 
 from monitor.kernels.interval_partition import cheapest_partition, cheapest_partition_costs
 from monitor.kernels.shifted_bins import shifted_bins_mean
-from monitor.measures.base import Envelope, Measure
+from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
-from monitor.measures.smce import smce, smce_norms
-from monitor.measures.surrogate_intce import enclosing_floor, enclosing_means, surrogate_ends, surrogate_norms
 from monitor.scores import ScoreTable
 
 
@@ -89,21 +87,11 @@ def intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np
     )
 
 
-def intce_norms(table: ScoreTable, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What encloses intCE: smCE, and RintCE of widths 1, 1/2, ..., 2^-9; deviation (draws, m) -> (draws, 11)."""
-    return np.hstack([smce_norms(table, deviation)[:, None], surrogate_norms(table, deviation)])
-
-
-def intce_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, float]:
-    """Ends of an interval of intCE, given how far each of the enclosing semi-norms can be off, radius (11,).
-
-    From above by the surrogate. From below by smCE / 2 and, for widths e <= 1, by e RintCE(e): shifted bins cut an
-    interval of width w with probability w / e at most and then add its mass at most, so that RintCE(e) is at most the
-    binned residuals plus the mean width over e.
-    """
-    _, upper = surrogate_ends(table, radius[1:])
-    width, _ = enclosing_means(table)
-    return max((smce(table) - radius[0]) / 2.0, float((width * enclosing_floor(table, radius[1:])).max())), upper
+def intce_gradient(table: ScoreTable) -> NDArray[np.float64]:
+    """How intCE moves with the residuals while its best partition stays, (m,): the signs of the binned residuals."""
+    bounds = intce_partition(table)
+    signs = np.sign(np.add.reduceat(table.residual, bounds[:-1]))
+    return np.asarray(np.repeat(signs, np.diff(bounds)) / table.total, np.float64)
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -136,6 +124,6 @@ MEASURE = Measure(
     value=intce,
     error_bound=error_bound,
     draws=intce_draws,
-    envelope=Envelope(intce_norms, intce_ends),
+    witness=intce_gradient,
     rank=40,
 )

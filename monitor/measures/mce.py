@@ -1,14 +1,18 @@
 """The maximum calibration error over bins."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from monitor.measures.base import Measure
 from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, binned_error, first_rows
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
+
+_SELECTING: Final = 0.001
+"""Probability with which a bin that attains the law's gap may be passed over."""
 
 
 def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAULT_N_BINS) -> float:
@@ -50,35 +54,53 @@ def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
 
 
 def mce_ends(table: ScoreTable) -> tuple[float, float]:
-    """The ends of a 95% interval of the largest gap of the law in a bin that holds events.
+    r"""The ends of a 95% interval of the largest gap of the law in a bin that holds events.
 
-    The rate of positives of each bin lies in its interval of Clopper and Pearson, that of all B bins at once with a
-    probability of .95, for each misses it with .05 / B at most (Bonferroni). That holds at any number of events, where
-    resampling could not tell how much a bin of a handful of them varies. Of weights, a bin holds as many events as vary
-    alike.
+    From the limits of Clopper and Pearson for the rate of positives in each bin, which hold at any number of events,
+    where resampling could not tell how much a bin of a handful varies.
+
+    The upper end is the largest upper limit with a tail of .025: the bin that attains the law's gap alone must keep to
+    its own. The lower end is the largest lower limit, and any of the K bins that may attain the gap can take it too
+    high: those whose gap may be as large as the largest one is for certain. Each has a tail of .05 / max(K, 2): where K
+    is 1 the upper end may fail, too, with .025; and where bins are as good as tied it hardly can. Whether there is a
+    gap at all takes .025 / K, for where there is none a bin can be off to either side.
+
+    Of weights, a bin holds as many events as vary alike.
     """
-    first = first_rows(table, "equal_width", DEFAULT_N_BINS)
-    starts = first[:-1][np.diff(first) > 0]
-    positives, counts, residual, squares = (
-        np.add.reduceat(column, starts)
-        for column in (
-            table.positives,
-            table.counts,
-            table.residual,
-            table.positive_squares + table.negative_squares,
-        )
-    )
-    held = counts > 0.0
-    positives, counts, residual, squares = (column[held] for column in (positives, counts, residual, squares))
-    alike = counts**2 / squares
-    hits = alike * positives / counts
-    tail = 0.025 / counts.size
-    least = np.where(hits > 0.0, special.betaincinv(np.maximum(hits, 1e-9), alike - hits + 1.0, tail), 0.0)
-    misses = alike - hits
-    most = np.where(misses > 0.0, special.betaincinv(hits + 1.0, np.maximum(misses, 1e-9), 1.0 - tail), 1.0)
-    mean = (positives - residual) / counts
-    below, above = least - mean, most - mean
-    return float(np.maximum(0.0, np.maximum(below, -above)).max()), float(np.maximum(-below, above).max())
+    bins = _Bins.of(table)
+    least, most = bins.limits(_SELECTING / bins.mean.size)
+    may = most >= least.max()
+    ties = int(may.sum())
+    found = bins.limits(0.025 / ties)[0][may].max() > 0.0
+    lower = bins.limits(0.05 / max(ties, 2))[0][may].max() if found else 0.0
+    return float(lower), float(bins.limits(0.025)[1].max())
+
+
+class _Bins(NamedTuple):
+    """The bins that hold events: hits among events that vary alike, and the mean prediction; each (b,)."""
+
+    hits: NDArray[np.float64]
+    alike: NDArray[np.float64]
+    mean: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, table: ScoreTable) -> "_Bins":
+        first = first_rows(table, "equal_width", DEFAULT_N_BINS)
+        starts = first[:-1][np.diff(first) > 0]
+        squares = table.positive_squares + table.negative_squares
+        columns = [np.add.reduceat(each, starts) for each in (table.positives, table.counts, table.residual, squares)]
+        held = columns[1] > 0.0
+        positives, counts, residual, squares = (column[held] for column in columns)
+        alike = counts**2 / squares
+        return cls(alike * positives / counts, alike, (positives - residual) / counts)
+
+    def limits(self, tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The least and the largest gap of each bin, each end with this tail."""
+        hits, misses = self.hits, self.alike - self.hits
+        least = np.where(hits > 0.0, special.betaincinv(np.maximum(hits, 1e-9), misses + 1.0, tail), 0.0)
+        most = np.where(misses > 0.0, special.betaincinv(hits + 1.0, np.maximum(misses, 1e-9), 1.0 - tail), 1.0)
+        below, above = least - self.mean, most - self.mean
+        return np.maximum(0.0, np.maximum(below, -above)), np.maximum(-below, above)
 
 
 _ERROR: Final = BinnedError("equal_width", "max")

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
-from monitor.measures.base import Envelope, Measure
+from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
+from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
@@ -14,15 +14,6 @@ from monitor.scores import ScoreTable
 
 _RELATIVE_GAIN: Final = 1e-15
 """What halving the width further could still gain is below the last bits of the value."""
-
-_ENCLOSING_WIDTHS: Final = 10
-"""Widths that the interval knows of. Narrower ones are best for millions of events of a calibrated model alone, and
-there the interval's upper end is that of width 2^-9."""
-
-_CERTAIN_VARIANCE: Final = 10.0
-"""Variance of a bin's number of positives from which on the bootstrap tells how far its residual can be off. Of a bin
-with a single event it does not: a Poisson weight differs from 1 by .74 on average, and the residual from its mean by
-all of it."""
 
 
 def surrogate_intce(table: ScoreTable) -> float:
@@ -59,9 +50,23 @@ def surrogate_intce(table: ScoreTable) -> float:
     0.6
     """
     require_events(table, "surrogate intCE")
+    value, _ = _best(table)
+    return value
+
+
+def surrogate_intce_gradient(table: ScoreTable) -> NDArray[np.float64]:
+    """How the surrogate moves with the residuals while its best width stays, (m,): the bins' mean signs."""
+    _, width = _best(table)
+    signs = np.sign(table.residual) if width is None else shifted_bins_signs(table.score, table.residual, width)
+    return np.asarray(signs / table.total, np.float64)
+
+
+def _best(table: ScoreTable) -> tuple[float, float | None]:
+    """The surrogate, and the width that attains it; None is the limit, every score a bin of its own."""
     residual = table.residual
     n = table.total
     best = float(np.abs(residual).sum()) / n  # the limit, attained once no bin holds two scores
+    best_width = None
     smallest_gap = float(np.diff(table.score).min(initial=1.0))
     width = 1.0
     while width > smallest_gap:
@@ -69,9 +74,10 @@ def surrogate_intce(table: ScoreTable) -> float:
         # RintCE(2^-k) never falls with k, so no later total is below this one's first term.
         if mean >= best * (1.0 - _RELATIVE_GAIN):
             break
-        best = min(best, mean + width)
+        if mean + width < best:
+            best, best_width = mean + width, width
         width /= 2.0
-    return best
+    return best, best_width
 
 
 def surrogate_intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,47 +95,6 @@ def surrogate_intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> 
         best[falling] = np.minimum(best[falling], mean[going] + width)
         width /= 2.0
     return best
-
-
-def surrogate_norms(table: ScoreTable, deviation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What encloses the surrogate: RintCE of widths 1, 1/2, ..., 2^-9; deviation (draws, m) -> (draws, 10)."""
-    return np.stack(
-        [shifted_bins_means(table.score, deviation, 2.0**-k) / table.total for k in range(_ENCLOSING_WIDTHS)], axis=1
-    )
-
-
-def enclosing_means(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The widths of :func:`surrogate_norms`, and RintCE of each; both (10,)."""
-    width = np.exp2(-np.arange(float(_ENCLOSING_WIDTHS)))
-    return width, np.array([shifted_bins_mean(table.score, table.residual, each) for each in width]) / table.total
-
-
-def enclosing_floor(table: ScoreTable, radius: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What RintCE of the law is at least, at each width, given how far that of the sample can be off; both (10,).
-
-    RintCE of a narrower width is at least that of a wider one, so widths at which the radius is no measure of chance,
-    because the bins hold too little, take over from wider ones.
-    """
-    width, mean = enclosing_means(table)
-    squares = table.positive_squares + table.negative_squares
-    typical = float(squares.sum()) / table.total
-    variance = squares * table.score * (1.0 - table.score) / typical**2
-    floor = np.zeros(width.size)
-    for place, each in enumerate(width):
-        of_bins = np.bincount((table.score / each).astype(np.int64), variance)
-        # Of the bin that the variance is in, on average.
-        if float(of_bins @ of_bins) >= _CERTAIN_VARIANCE * float(of_bins.sum()):
-            floor[place] = mean[place] - radius[place]
-    return np.maximum.accumulate(np.maximum(0.0, floor))
-
-
-def surrogate_ends(table: ScoreTable, radius: NDArray[np.float64]) -> tuple[float, float]:
-    """Ends of an interval of the surrogate, given how far RintCE of each width can be off, radius (10,)."""
-    width, mean = enclosing_means(table)
-    floor = enclosing_floor(table, radius)
-    # Whatever the law's best width is, a narrower one or none at all included.
-    lower = min(float((floor + width).min()), float(floor[-1]))
-    return lower, float((mean + radius + width).min())
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
@@ -166,6 +131,6 @@ MEASURE = Measure(
     value=surrogate_intce,
     error_bound=error_bound,
     draws=surrogate_intce_draws,
-    envelope=Envelope(surrogate_norms, surrogate_ends),
+    witness=surrogate_intce_gradient,
     rank=50,
 )

@@ -10,7 +10,9 @@ from scipy.optimize import brentq
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import coarsen, interval, intervals
-from monitor.inference.resampling import deviation_variance, deviations
+from monitor.inference.cautious import cautious_rates
+from monitor.inference.null_level import with_outcomes
+from monitor.inference.resampling import deviation_variance, deviations, outcomes
 from monitor.measures import MEASURES, kce
 from monitor.scores import ScoreTable
 
@@ -50,7 +52,7 @@ def test_the_interval_covers_the_truth(name: str, slope: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, measure in MEASURES.items() if measure.witness is not None and measure.ends is None]
+    "name", [name for name in NORMS if MEASURES[name].witness is not None and MEASURES[name].ends is None]
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_ends_are_the_nearer_ones_of_triangle_and_witness(name: str, weighted: bool) -> None:
@@ -87,18 +89,39 @@ def test_deviations_vary_as_is_said() -> None:
         assert moved.var(axis=0) == pytest.approx(deviation_variance(table), rel=0.1)
 
 
-def test_the_interval_of_mce_is_of_clopper_and_pearson_in_each_bin() -> None:
-    p = np.repeat([0.05, 0.15, 0.45, 0.95], [400, 30, 20, 2])
-    y = np.concatenate([np.arange(400) < 40, np.arange(30) < 2, np.arange(20) < 19, [1, 0]])
-    ends = [
-        (stats.binomtest(hits, n).proportion_ci(1.0 - 0.05 / 4, "exact"), score)
-        for hits, n, score in ((40, 400, 0.05), (2, 30, 0.15), (19, 20, 0.45), (1, 2, 0.95))
-    ]
-    least = max(max(0.0, each.low - score, score - each.high) for each, score in ends)
-    most = max(max(score - each.low, each.high - score) for each, score in ends)
+def gaps(bins: list[tuple[int, int, float]], tail: float) -> tuple[list[float], list[float]]:
+    """Least and largest gap of each bin (hits, events, score), by the limits of Clopper and Pearson with this tail."""
+    least, most = [], []
+    for hits, n, score in bins:
+        found = stats.binomtest(hits, n).proportion_ci(1.0 - 2.0 * tail, "exact")
+        least.append(max(0.0, found.low - score, score - found.high))
+        most.append(max(score - found.low, found.high - score))
+    return least, most
+
+
+@pytest.mark.parametrize(
+    ("bins", "ties"),
+    [
+        ([(80, 400, 0.05), (2, 30, 0.15), (400, 400, 0.35)], 1),  # the last bin is the worst one for certain
+        ([(40, 400, 0.05), (2, 30, 0.15), (19, 20, 0.45), (1, 2, 0.95)], 3),
+        ([(22, 400, 0.05), (5, 30, 0.15), (18, 40, 0.45)], 3),  # about as many as predicted everywhere
+    ],
+)
+def test_the_interval_of_mce_is_of_clopper_and_pearson_in_the_bins_that_may_be_worst(
+    bins: list[tuple[int, int, float]], ties: int
+) -> None:
+    p = np.repeat([score for *_, score in bins], [n for _, n, _ in bins])
+    y = np.concatenate([np.arange(n) < hits for hits, n, _ in bins])
+    least, most = gaps(bins, 0.001 / len(bins))
+    may = [place for place, each in enumerate(most) if each >= max(least)]
+    assert len(may) == ties
+    there = max(gaps(bins, 0.025 / ties)[0][place] for place in may) > 0.0
+    lower = max(gaps(bins, 0.05 / max(2, ties))[0][place] for place in may) if there else 0.0
     found = interval(ScoreTable.from_events(p, y), MEASURES["mce"])
-    assert (found.lower, found.upper) == pytest.approx((least, most), rel=1e-9)
-    # What all events of a bin agree on is no certainty.
+    assert (found.lower, found.upper) == pytest.approx((lower, max(gaps(bins, 0.025)[1])), rel=1e-9, abs=1e-12)
+
+
+def test_what_all_events_of_a_bin_agree_on_is_no_certainty() -> None:
     alone = interval(ScoreTable.from_events([0.05] * 3 + [0.95] * 3, [0] * 3 + [1] * 3), MEASURES["mce"])
     assert alone.lower == 0.0
     assert alone.upper > 0.6
@@ -197,7 +220,7 @@ def test_a_loss_that_no_event_had_is_none() -> None:
 
 @pytest.mark.parametrize("name", ["intce", "surrogate_intce"])
 @pytest.mark.parametrize("slope", [0.5, 1.0])
-def test_the_interval_of_what_is_enclosed_covers_the_law(name: str, slope: float) -> None:
+def test_the_interval_of_what_has_a_limit_covers_the_law(name: str, slope: float) -> None:
     rng = np.random.default_rng(37)
     measure = MEASURES[name]
     covered = []
@@ -214,6 +237,54 @@ def test_the_interval_of_what_is_enclosed_covers_the_law(name: str, slope: float
         found = interval(table, measure, draws=99)
         covered.append(found.lower <= measure.value(law) <= found.upper)
     assert np.mean(covered) >= 0.89
+
+
+@pytest.mark.parametrize("name", ["intce", "surrogate_intce"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_a_measure_with_a_limit_what_chance_adds_is_taken_off(name: str, weighted: bool) -> None:
+    """The formula of the docstring, from draws of its own."""
+    rng = np.random.default_rng(43)
+    p = rng.random(900)
+    y = rng.random(900) < p**1.6
+    measure = MEASURES[name]
+    table = ScoreTable.from_events(p, y, rng.exponential(1.0, 900) if weighted else None)
+    rates = cautious_rates(table)
+    assert not np.array_equal(rates, table.score)
+    assert measure.witness is not None
+    assert measure.draws is not None
+    law = measure.draws(table, np.vstack(list(outcomes(rng, table, rates, 999))))
+    added = law.mean() - measure.value(with_outcomes(table, table.counts * rates))
+    spread = math.sqrt(deviation_variance(table) @ measure.witness(table) ** 2)
+    found, value = interval(table, measure), measure.value(table)
+    assert 0.0 < found.lower == pytest.approx(value - added - 1.96 * law.std(), abs=0.006)
+    assert found.upper == pytest.approx(value + 1.96 * spread, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["intce", "surrogate_intce"])
+def test_an_error_that_no_smooth_curve_says_is_covered_too(name: str) -> None:
+    """Most of the range is right, so chance adds there what it adds to a calibrated model, and no less."""
+    rng = np.random.default_rng(44)
+    measure = MEASURES[name]
+    p = (np.arange(2_000) + 0.5) / 2_000
+    rate = np.where((p > 0.7) & (p < 0.8), p - 0.2, p)
+    law = replace(
+        ScoreTable.from_events(p, p < 2.0), positives=rate, negatives=1.0 - rate, positive_sum=rate * p,
+        negative_sum=(1.0 - rate) * p,
+    )  # fmt: skip
+    tables = [ScoreTable.from_events(p, rng.random(p.size) < rate) for _ in range(60)]
+    found = [interval(table, measure, draws=49) for table in tables]
+    # Nominal .95, less .03 and three standard errors of 60 samples.
+    assert np.mean([each.lower <= measure.value(law) <= each.upper for each in found]) >= 0.92 - 3.0 * 0.028
+
+
+@pytest.mark.parametrize("name", ["intce", "surrogate_intce"])
+def test_the_interval_of_a_measure_of_the_raw_predictions_lies_where_that_of_their_cells_does(name: str) -> None:
+    rng = np.random.default_rng(45)
+    p = rng.random(40_000)
+    raw = ScoreTable.from_events(p, rng.random(p.size) < p**1.2)
+    of_raw, of_cells = (interval(table, MEASURES[name], seed=2) for table in (raw, coarsen(raw)))
+    assert of_raw.lower == pytest.approx(of_cells.lower, abs=1e-3)
+    assert of_raw.lower <= MEASURES[name].value(raw) <= of_raw.upper
 
 
 @pytest.mark.parametrize("name", [name for name, measure in MEASURES.items() if not measure.needs_whole_counts])

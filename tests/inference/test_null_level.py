@@ -29,7 +29,6 @@ class OwnMeasure:
     witness: None = None
     offset: None = None
     draws: None = None
-    envelope: None = None
     losses: None = None
     ends: None = None
     max_draws: int = 999

@@ -1,6 +1,7 @@
 """kCE, smCE, intCE, its surrogate and ECE against their definitions."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.inference.null_level import with_outcomes
 from monitor.measures import (
     binned_ece_width,
     dce_lower,
@@ -23,6 +25,8 @@ from monitor.measures import (
     smce_witness,
     surrogate_intce,
 )
+from monitor.measures.intce import intce_gradient
+from monitor.measures.surrogate_intce import surrogate_intce_gradient
 from monitor.scores import ScoreTable
 from tests.reference import naive_measures as naive
 
@@ -290,3 +294,21 @@ def test_wrong_options_are_named() -> None:
         ece(VECTOR, n_bins=0)
     with pytest.raises(InputError, match=r"n_bins must be a whole number of at least 1, got 2\.5"):
         ece(VECTOR, n_bins=2.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("measure", "gradient"), [(intce, intce_gradient), (surrogate_intce, surrogate_intce_gradient)]
+)
+@pytest.mark.parametrize("places", [None, 60, 2])
+def test_a_gradient_says_how_the_value_moves(
+    measure: Callable[[ScoreTable], float], gradient: Callable[[ScoreTable], Floats], places: int | None
+) -> None:
+    rng = np.random.default_rng(51)
+    p = rng.random(400)
+    if places is not None:
+        p = np.round(p * places) / places
+    table = ScoreTable.from_events(p, rng.random(400) < p**1.5)
+    for _ in range(5):
+        step = 1e-6 * rng.normal(size=table.rows)
+        moved = measure(with_outcomes(table, table.positives + step)) - measure(table)
+        assert moved == pytest.approx(float(gradient(table) @ step), rel=1e-4, abs=1e-13)

@@ -67,7 +67,7 @@ class Outcome:
 
 def has_a_law_value(measure: Measure) -> bool:
     """Whether the law has a value that samples come near to; otherwise their mean is what the interval is of."""
-    return measure.norms is not None or measure.envelope is not None or measure.losses is not None
+    return measure.norms is not None or measure.witness is not None or measure.losses is not None
 
 
 def truths(
