@@ -55,15 +55,15 @@ def merge(
         tables.append(sample.table.filter(pa.array(within)))
         weights.append(sample.raw_weights()[within])
     table = pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks()
-    weight = np.concatenate([np.empty(0), *weights])
+    # In one order from here on, so that sums of weights are the same to the last bit.
+    order = np.lexsort([arrow.numbers(table, name) for name in ("id_low", "id_high", "time_ms")])
+    table, weight = table.take(pa.array(order)), np.concatenate([np.empty(0), *weights])[order]
     fits, has_features, left_out = _fitting(table)
     table, weight = table.take(pa.array(fits, pa.int64())), weight[fits]
     population = round(float(weight.sum()))
     if limit is not None and len(weight) > limit:
         table, weight = _limited(table, weight, limit)
-    keys = [arrow.numbers(table, name) for name in ("id_low", "id_high", "time_ms")]
-    order = np.lexsort(keys)
-    return Merged(_events(table.take(pa.array(order)), weight[order], has_features), population, left_out)
+    return Merged(_events(table, weight, has_features), population, left_out)
 
 
 def _fitting(table: Any) -> tuple[Ints, bool, dict[str, int]]:
@@ -110,6 +110,7 @@ def _limited(table: Any, weight: Floats, limit: int) -> tuple[Any, Floats]:
     kept = keep_fewest(stratum, limit, *keys)
     whole = np.bincount(stratum, weight)
     left = np.bincount(stratum[kept], weight[kept], minlength=whole.size)
+    kept = np.sort(kept)  # as they were, in the order of time
     return table.take(pa.array(kept)), weight[kept] * whole[stratum[kept]] / left[stratum[kept]]
 
 

@@ -21,6 +21,7 @@ class NaiveEvent:
     segments: tuple[tuple[str, str], ...] = ()
     vector: tuple[float, ...] = ()
     """The probabilities of a prediction over several classes, which then is none of ``p``."""
+    features: tuple[float, ...] = ()
 
 
 def normalised(vector: Sequence[float]) -> list[float]:

@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy
+from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 from tests.reference.naive_join import NaiveEvent
 
 START_MS = 1_760_000_000_000
+TOPIC = "events"
 
 
 def columns_of(events: Sequence[NaiveEvent], strata: Strata) -> EventColumns:
@@ -48,6 +50,8 @@ class Traffic(NamedTuple):
     models: tuple[str, ...] = ("a", "b")
     classes: int = 0
     """Classes that the last of the models tells apart; 0 if it is binary."""
+    features: int = 0
+    """Features of most predictions; some have none, or one more."""
 
 
 def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traffic: Traffic) -> list[NaiveEvent]:
@@ -74,6 +78,7 @@ def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traf
                     version=str(rng.integers(1, 3)),
                     segments=segments,
                     vector=_vector(rng, classes),
+                    features=_features(rng, traffic.features),
                 )
             )
         elif draw < 0.9:
@@ -86,6 +91,13 @@ def unruly_events(rng: np.random.Generator, size: int, policy: ModelPolicy, traf
             y = int(rng.integers(classes or 2))
             events.append(NaiveEvent(Kind.LABELLED, model, id_, time_ms, p, y, vector=_vector(rng, classes)))
     return events
+
+
+def _features(rng: np.random.Generator, count: int) -> tuple[float, ...]:
+    """Numbers that a float32 holds; 0 means none, and nothing is drawn."""
+    if not count or rng.random() < 0.2:
+        return ()
+    return tuple((rng.integers(-50, 50, count + int(rng.random() < 0.1)) / 8).tolist())
 
 
 def _vector(rng: np.random.Generator, classes: int) -> tuple[float, ...]:
@@ -103,3 +115,36 @@ class LogRecord(NamedTuple):
     value: bytes | None
     key: bytes | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def encoded(event: NaiveEvent) -> bytes:
+    """The event as its producer writes it."""
+    if event.kind is Kind.OUTCOME:
+        return encode_outcome(event.model, event.id, event.time_ms, event.y)
+    if event.kind is Kind.PREDICTION:
+        return encode_prediction(
+            event.model,
+            event.id,
+            event.time_ms,
+            event.vector or event.p,
+            version=event.version,
+            segments=dict(event.segments),
+            features=event.features or None,
+        )
+    p = event.vector or event.p
+    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version)
+
+
+def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:
+    """The events as messages; one of every so many is garbage instead."""
+    return [
+        LogRecord(
+            offset, START_MS + 10_000_000, b"" if garbage_every and offset % garbage_every == 7 else encoded(event)
+        )
+        for offset, event in enumerate(events)
+    ]
+
+
+def batch_of(records: Sequence[LogRecord]) -> RecordBatch:
+    """Messages of one topic."""
+    return RecordBatch(TOPIC, 0, records, records[-1].offset + 1)

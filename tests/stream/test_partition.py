@@ -1,6 +1,5 @@
 """A partition that is saved and restored at any instant is the partition that never stopped."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +8,13 @@ import pytest
 
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
-from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
-from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.events.strata import Caps
 from monitor.scores import GridTable
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.reference.naive_join import NaiveEvent
-from tests.stream.support import START_MS, LogRecord, Traffic, unruly_events
+from tests.stream.support import START_MS, TOPIC, Traffic, batch_of, records_of, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
 CLASSES = tuple("abcdefghi")
@@ -25,36 +23,6 @@ SETTINGS = PartitionSettings(
     policy=lambda model: replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY,
     pane_retention_ms={1_000: 120_000, 5_000: 500_000},
 )
-TOPIC = "events"
-
-
-def encoded(event: NaiveEvent) -> bytes:
-    if event.kind is Kind.OUTCOME:
-        return encode_outcome(event.model, event.id, event.time_ms, event.y)
-    if event.kind is Kind.PREDICTION:
-        return encode_prediction(
-            event.model,
-            event.id,
-            event.time_ms,
-            event.vector or event.p,
-            version=event.version,
-            segments=dict(event.segments),
-        )
-    p = event.vector or event.p
-    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version)
-
-
-def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:
-    return [
-        LogRecord(
-            offset, START_MS + 10_000_000, b"" if garbage_every and offset % garbage_every == 7 else encoded(event)
-        )
-        for offset, event in enumerate(events)
-    ]
-
-
-def batch_of(records: Sequence[LogRecord]) -> RecordBatch:
-    return RecordBatch(TOPIC, 0, records, records[-1].offset + 1)
 
 
 def seen(partition: Partition) -> tuple[object, ...]:

@@ -1,0 +1,256 @@
+"""Samples of labelled events are those of obvious loops, whatever happens to the process in between."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from monitor.errors import DamagedStore
+from monitor.events.codec import Decoder
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
+from monitor.samples.candidates import Candidates
+from monitor.samples.closed import ClosedSample
+from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState
+from monitor.store.schema import CLOSED_SAMPLES
+from monitor.store.sql import SqlStore
+from monitor.stream import sampling
+from monitor.stream.journal import bucket_width_ms
+from monitor.stream.partition import Partition, PartitionSettings
+from monitor.stream.sampling import OVERSAMPLING, SampleSettings
+from tests.reference.naive_join import NaiveEvent, NaiveJoin
+from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told
+from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
+
+POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
+CLASSES = tuple("abcd")
+MODELS = ("implied", "of-classes")
+TRAFFIC = Traffic(ids=2_000, span_ms=90_000, models=MODELS, classes=len(CLASSES), features=3)
+SPAN_MS = 20_000
+CAPACITY = 7
+SAMPLES = SampleSettings(size=lambda _: 30 * CAPACITY, span_ms=SPAN_MS, kept_ms=30 * SPAN_MS)
+
+
+def policy_of(model: str) -> ModelPolicy:
+    if model == "of-classes":
+        return replace(POLICY, classes=CLASSES)
+    return replace(POLICY, implied_negative=model == "implied")
+
+
+SETTINGS = PartitionSettings(policy=policy_of, pane_retention_ms={1_000: 120_000}, samples=SAMPLES)
+
+
+def naive_samples(events: list[NaiveEvent]) -> NaiveSamples:
+    naive = NaiveJoin(POLICY)
+    for event in events:
+        naive.read(event)
+    return NaiveSamples(
+        naive.predictions.values(), policy_of, lambda policy: bucket_width_ms(policy.retention_ms), SPAN_MS, CAPACITY
+    )
+
+
+def stored_samples(store: SqlStore) -> dict[tuple[str, str, int], NaiveClosed]:
+    with store._database.reading() as connection:
+        rows = connection.execute(sa.select(CLOSED_SAMPLES)).all()
+    return {(row.model, row.version, row.start_ms): told(ClosedSample.from_bytes(row.sample)) for row in rows}
+
+
+def stored_candidates(state: PartitionState) -> dict[tuple[Bucket, str], list[tuple[int, int, tuple[float, ...]]]]:
+    """Of each bucket and version: hash, stratum of confidence and features of all that was ever appended."""
+    found: dict[tuple[Bucket, str], list[tuple[int, int, tuple[float, ...]]]] = {}
+    for batch in state.candidates:
+        for row in Candidates.from_bytes(batch.rows).table.to_pylist():
+            cell = found.setdefault((batch.bucket, state.strata[row["stratum"]].version), [])
+            cell.append((row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_samples_are_those_of_obvious_loops_through_crashes(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    events = unruly_events(rng, 8_000, POLICY, TRAFFIC)
+    records = records_of(events, garbage_every=0)
+    decoder = Decoder(classes={"of-classes": len(CLASSES)})
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        for at in range(0, len(records), 250):
+            if rng.random() < 0.3:  # a crash: what was read since the last checkpoint is read again
+                partition.apply(batch_of(records[at : at + 100]), decoder, None)
+                partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+            for cut in np.array_split(np.arange(at, at + 250), int(rng.integers(1, 4))):
+                partition.apply(batch_of([records[row] for row in cut]), decoder, None)
+            store.save([partition.checkpoint()])
+        state = store.load(0)
+        open_buckets = {batch.bucket for batch in state.journal}
+        naive = naive_samples(events)
+        expected = naive.closed(lambda bucket: bucket in open_buckets)
+        assert stored_samples(store) == expected
+        candidates = stored_candidates(state)
+    full = {span: closed for span, closed in expected.items() if len(closed.events) == CAPACITY}
+    assert len(full) >= 6
+    assert all(sum(closed.labelled.values()) > CAPACITY for closed in full.values())
+    assert {len(event.prediction) for closed in full.values() for event in closed.events} == {1, len(CLASSES)}
+    assert {len(event.features) for closed in full.values() for event in closed.events} == {0, 3, 4}
+    waiting = {cell: items for cell, items in naive.candidates.items() if cell[0] in open_buckets}
+    assert set(candidates) == set(waiting)
+    assert any(len(items) == OVERSAMPLING * CAPACITY for items in waiting.values())
+    for cell, items in waiting.items():
+        # Some that were saved were displaced later; those that are left are all there.
+        assert {(item.id_hash, item.confidence, item.features) for item in items} <= set(candidates[cell])
+    fates = {result: n for (type_, result), n in partition.counters().items() if type_ == "candidate"}
+    closed_cells = [items for (bucket, _), items in naive.candidates.items() if bucket not in open_buckets]
+    assert sum(fates.values()) == sum(map(len, closed_cells))
+    assert fates["labelled"] == sum(
+        item.outcome >= 0 or len(item.prediction) == 1 for items in closed_cells for item in items
+    )
+
+
+def test_without_a_size_nothing_is_kept() -> None:
+    settings = PartitionSettings(policy=policy_of, pane_retention_ms={1_000: 120_000})
+    partition = Partition(0, 0, settings)
+    events = unruly_events(np.random.default_rng(0), 3_000, POLICY, TRAFFIC)
+    partition.apply(batch_of(records_of(events)), Decoder(classes={"of-classes": len(CLASSES)}), None)
+    checkpoint = partition.checkpoint()
+    assert checkpoint.dropped
+    assert checkpoint.candidates == []
+    assert checkpoint.closed_samples == []
+    assert partition.sampler.candidates == 0
+
+
+def predictions(count: int, *, every_ms: int = 1, features: int = 2) -> list[NaiveEvent]:
+    rng = np.random.default_rng(3)
+    return [
+        NaiveEvent(
+            Kind.PREDICTION,
+            "churn",
+            str(at),
+            START_MS + at * every_ms,
+            float(p),
+            features=tuple((at % 7 + np.arange(features) / 4).tolist()),
+        )
+        for at, p in enumerate(rng.random(count))
+    ]
+
+
+def test_candidates_are_bounded_however_many_predictions_there_are() -> None:
+    settings = PartitionSettings(
+        policy=lambda _: POLICY,
+        pane_retention_ms={1_000: 120_000},
+        samples=SampleSettings(size=lambda _: 50, span_ms=SPAN_MS, kept_ms=SPAN_MS),
+    )
+    partition, most = Partition(0, 0, settings), []
+    records = records_of(predictions(60_000, features=16), garbage_every=0)
+    for at in range(0, len(records), 5_000):
+        partition.apply(batch_of(records[at : at + 5_000]), Decoder(), None)
+        partition.checkpoint()
+        most.append((partition.sampler.candidates, partition.sampler.nbytes))
+    buckets = 2 + (POLICY.retention_ms + POLICY.retention_ms) // bucket_width_ms(POLICY.retention_ms)
+    assert max(candidates for candidates, _ in most) <= buckets * OVERSAMPLING * 50
+    # Two halves of a hash, two strata, sixteen numbers, and where they begin.
+    assert all(taken <= candidates * (8 + 8 + 4 + 4 + 16 * 4 + 8) for candidates, taken in most)
+    assert max(candidates for candidates, _ in most) > 20 * 2 * 50
+
+
+def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> None:
+    settings = replace(SETTINGS, max_predictions=1_000)
+    partition = Partition(0, 0, settings)
+    told_both = [
+        event
+        for prediction in predictions(2_000, every_ms=10)
+        for event in (prediction, NaiveEvent(Kind.OUTCOME, "churn", prediction.id, prediction.time_ms, y=1))
+    ]
+    partition.apply(batch_of(records_of(told_both, garbage_every=0)), Decoder(), None)
+    checkpoint = partition.checkpoint()
+    assert checkpoint.dropped
+    assert checkpoint.closed_samples == []
+    assert partition.counters()["candidate", "evicted"] == OVERSAMPLING * CAPACITY * len(checkpoint.dropped)
+    assert {batch.bucket for batch in checkpoint.candidates}.isdisjoint(checkpoint.dropped)
+
+
+def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "MOST_BATCHES", 5)
+    records = records_of(predictions(400), garbage_every=0)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        held = []
+        for at in range(0, len(records), 10):
+            partition.apply(batch_of(records[at : at + 10]), Decoder(), None)
+            store.save([partition.checkpoint()])
+            of_bucket = Counter(batch.bucket for batch in store.load(0).candidates)
+            held.append(max(of_bucket.values()))
+            # Whoever takes over goes on counting.
+            partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        assert max(held) == 5
+        assert held[-1] < 5 or held.count(1) > 1
+        assert partition.sampler.candidates == OVERSAMPLING * CAPACITY * len(of_bucket)
+
+
+def test_spans_beyond_what_is_kept_expire() -> None:
+    settings = replace(SETTINGS, samples=SampleSettings(size=lambda _: 50, span_ms=SPAN_MS, kept_ms=2 * SPAN_MS))
+    partition = Partition(0, 0, settings)
+    partition.apply(batch_of(records_of(predictions(1_000, every_ms=200), garbage_every=0)), Decoder(), None)
+    before = partition.checkpoint().expired_samples_before_ms
+    newest = START_MS + 999 * 200
+    assert set(before) == {("churn", SPAN_MS)}
+    kept = before["churn", SPAN_MS]
+    assert kept % SPAN_MS == 0
+    assert kept <= newest - POLICY.retention_ms - 2 * SPAN_MS < kept + SPAN_MS
+
+
+@pytest.mark.parametrize(
+    ("horizon_ms", "span_ms", "capacity"), [(60_000, 1_000, 10), (24_000_000, 1_000, 100), (25_000, 7_000, 70)]
+)
+def test_spans_are_no_narrower_than_buckets(horizon_ms: int, span_ms: int, capacity: int) -> None:
+    policy = ModelPolicy(horizon_ms=horizon_ms, lateness_ms=0)
+    chosen = SampleSettings(size=lambda _: 100, span_ms=span_ms, kept_ms=10_000)
+    width = chosen.span_of(policy)
+    assert width % span_ms == 0
+    assert width >= max(bucket_width_ms(horizon_ms), span_ms)
+    assert width - span_ms < max(bucket_width_ms(horizon_ms), span_ms)
+    assert chosen.capacity("any", policy) == min(100, max(capacity, -(-100 * width // 10_000)))
+
+
+def test_candidates_of_names_that_were_not_saved_are_damage() -> None:
+    partition = Partition(0, 0, SETTINGS)
+    partition.apply(batch_of(records_of(predictions(100), garbage_every=0)), Decoder(), None)
+    saved = partition.checkpoint()
+    with pytest.raises(DamagedStore, match="candidates of churn tell of names that were not saved"):
+        Partition(0, 0, SETTINGS, _state(replace(saved, new_strata=(), journal=())))
+    broken = [batch._replace(rows=batch.rows[:-20]) for batch in saved.candidates]
+    with pytest.raises(DamagedStore, match="stored candidates of a sample cannot be read"):
+        Partition(0, 0, SETTINGS, _state(replace(saved, candidates=broken)))
+
+
+def test_a_model_that_is_sampled_no_more_lets_its_candidates_go() -> None:
+    partition = Partition(0, 0, SETTINGS)
+    partition.apply(batch_of(records_of(predictions(100), garbage_every=0)), Decoder(), None)
+    saved = partition.checkpoint()
+    assert saved.candidates
+    restored = Partition(0, 0, replace(SETTINGS, samples=SampleSettings()), _state(saved))
+    assert restored.sampler.candidates == 0
+    restored = Partition(0, 0, SETTINGS, _state(saved))
+    assert restored.sampler.candidates == partition.sampler.candidates
+
+
+def _state(saved: Checkpoint) -> PartitionState:
+    candidates: list[CandidateBatch] = list(saved.candidates)
+    return PartitionState(
+        saved.offsets, saved.models, saved.new_strata, saved.counters, iter(saved.journal), iter(saved.closed),
+        candidates=iter(candidates),
+    )  # fmt: skip
+
+
+def test_a_sample_is_filed_under_its_version_and_span() -> None:
+    partition = Partition(0, 0, SETTINGS)
+    labelled = [
+        NaiveEvent(Kind.LABELLED, "churn", str(at), START_MS + at * 100, 0.5, 1, version="3") for at in range(900)
+    ]
+    partition.apply(batch_of(records_of(labelled, garbage_every=0)), Decoder(), None)
+    closed = partition.checkpoint().closed_samples
+    first = START_MS - START_MS % SPAN_MS
+    assert {key for key, _ in closed} == {
+        PaneKey(SPAN_MS, start, SeriesKey("churn", "3", "all")) for start in range(first, START_MS + 62_000, SPAN_MS)
+    }
+    assert all(len(sample) == CAPACITY for _, sample in closed)
