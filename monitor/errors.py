@@ -6,7 +6,7 @@
     ├── SettingsError            a setting or an argument is wrong; the user mends it
     ├── InputError               a file or a request is wrong; the user mends it
     │   ├── UnknownSeries        no model, version, segment or window is called that; names those that are
-    │   ├── UnknownRecalibration no refit or map is called that
+    │   ├── UnknownRecalibration  no refit or map is called that
     │   ├── Conflict             what is asked for does not fit what is there; says what stands in the way
     │   └── NoLongerKept         the events of that time are gone; names what is kept
     ├── NotEnoughData            fewer events than a measure needs

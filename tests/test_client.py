@@ -1,0 +1,405 @@
+"""The client of scorers, against the real API over a real socket."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+import structlog
+
+from monitor.api.server import ApiServer
+from monitor.client import RecalibrationClient, ask, connect
+from monitor.clock import ManualClock
+from monitor.errors import Conflict, CorruptMap, InputError, ServiceUnavailable, UnknownRecalibration, UnknownSeries
+from monitor.maps import RecalibrationMap, apply_map
+from monitor.store.recalibrations import Champion
+from tests.api.refits import Refits
+from tests.api.service import Service
+from tests.maps_of_refits import fitted, of_classes
+
+P = [0.1, 0.5, 0.9]
+
+
+class World:
+    """A service that can be ended and started again, and what serves there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.refits = Refits(folder)
+        self.clock = ManualClock()
+        self.server = ApiServer(Service(refits=self.refits).app(), port=0)
+        self.server.start()
+        self.clients: list[RecalibrationClient] = []
+
+    def client(self, model: str = "churn", version: str | None = None, **options: object) -> RecalibrationClient:
+        made = RecalibrationClient(self.server.url, model, version, clock=self.clock, **options)  # type: ignore[arg-type]
+        self.clients.append(made)
+        return made
+
+    def serve(self, chosen: RecalibrationMap, version: str | None = None) -> str:
+        order = self.refits.order("churn", version)
+        job, _ = self.refits.request(order, actor="a")
+        self.refits.end(job.id, chosen=chosen)
+        self.refits.promote(job.id, actor="a", note="")
+        return job.id
+
+    def end(self) -> None:
+        self.server.stop()
+
+    def start_again(self) -> None:
+        self.server = ApiServer(Service(refits=self.refits).app(), port=self.server.port)
+        self.server.start()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        self.server.stop()
+        self.refits.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def state(client: RecalibrationClient) -> tuple[str | None, float]:
+    return client.map_id, client.stale_seconds
+
+
+def caught_up(client: RecalibrationClient) -> None:
+    """Wait until the thread that a call started has its answer."""
+    thread = client._refresher
+    assert thread is not None
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_it_applies_what_serves_and_what_serves_next(world: World) -> None:
+    first = fitted("beta")
+    job = world.serve(first)
+    client = world.client()
+    assert client.map_id is None
+    assert client.stale_seconds == np.inf
+    assert client.apply(P).tolist() == apply_map(first, P).tolist()
+    assert state(client) == (job, 0.0)
+    assert client.about["model"] == "churn"
+    second = fitted("isotonic")
+    other = world.serve(second)
+    world.clock.advance(59)
+    assert client.apply(P).tolist() == apply_map(first, P).tolist()
+    assert client._refresher is None
+    world.clock.advance(1)
+    # The call that finds that it is time does not wait either.
+    assert client.apply(P).tolist() == apply_map(first, P).tolist()
+    caught_up(client)
+    assert client.apply(P).tolist() == apply_map(second, P).tolist()
+    assert state(client) == (other, 0.0)
+
+
+def test_without_a_map_predictions_are_as_they_are_and_are_checked(world: World) -> None:
+    client = world.client()
+    assert client.apply(P).tolist() == P
+    assert client.apply([]).tolist() == []
+    assert client.apply([[0.25, 0.75]]).tolist() == [[0.25, 0.75]]
+    assert client.map_id is None
+    assert client.stale_seconds == 0.0
+    for wrong in ([1.5], [[0.5, 0.6]], [[0.5, 0.5], [1.0]], "high"):
+        with pytest.raises(InputError):
+            client.apply(wrong)
+
+
+def test_a_rollback_reaches_it(world: World) -> None:
+    world.serve(fitted("beta"))
+    client = world.client()
+    assert client.apply(P).tolist() != P
+    world.refits.roll_back("churn", "8", actor="a", note="")
+    client.refresh()
+    assert client.apply(P).tolist() == P
+    assert client.map_id is None
+
+
+def test_a_version_has_its_own_map(world: World) -> None:
+    world.serve(fitted("beta"), "7")
+    assert world.client(version="7").apply(P).tolist() != P
+    assert world.client(version="8").apply(P).tolist() == P
+    with pytest.raises(UnknownSeries, match="'9'"):
+        world.client(version="9").apply(P)
+
+
+def test_names_of_models_may_have_slashes(world: World) -> None:
+    assert world.client("org/model").apply(P).tolist() == P
+    with pytest.raises(UnknownSeries, match=r"no model 'a b/ü%2F\?'"):
+        world.client("a b/ü%2F?").apply(P)
+
+
+def test_an_unchanged_map_is_not_sent_again(world: World) -> None:
+    world.serve(fitted("beta"))
+    answers: list[httpx.Response] = []
+
+    class Noting(httpx.HTTPTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            answers.append(super().handle_request(request))
+            return answers[-1]
+
+    client = world.client(transport=Noting())
+    for _ in range(3):
+        client.refresh()
+    assert [answer.status_code for answer in answers] == [200, 304, 304]
+    world.refits.roll_back("churn", "8", actor="a", note="")
+    for _ in range(2):
+        client.refresh()
+    assert [answer.status_code for answer in answers[3:]] == [204, 304]
+
+
+def test_while_the_service_is_away_the_last_map_goes_on(world: World) -> None:
+    chosen = fitted("beta")
+    job = world.serve(chosen)
+    client = world.client()
+    client.apply(P)
+    world.end()
+    with structlog.testing.capture_logs() as logged:
+        for attempt in (1, 2):
+            world.clock.advance(60)
+            assert client.apply(P).tolist() == apply_map(chosen, P).tolist()
+            caught_up(client)
+            assert client.stale_seconds == 60 * attempt
+    assert [(entry["log_level"], entry["map"], entry["stale_seconds"]) for entry in logged] == [
+        ("warning", job, 60.0),
+        ("warning", job, 120.0),
+    ]
+    assert "does not answer" in logged[0]["detail"]
+    with pytest.raises(ServiceUnavailable, match="does not answer"):
+        client.refresh()
+    world.start_again()
+    world.clock.advance(60)
+    client.apply(P)
+    caught_up(client)
+    assert client.stale_seconds == 0.0
+    assert client.map_id == job
+
+
+def test_nothing_had_yet_is_an_error_or_predictions_as_they_are(world: World) -> None:
+    chosen = fitted("beta")
+    world.serve(chosen)
+    strict, lenient = world.client(), world.client(without_map="unchanged")
+    world.end()
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailable, match=r"http://127\.0\.0\.1:\d+/? does not answer"):
+            strict.apply(P)
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            assert lenient.apply(P).tolist() == P
+    # It is not asked at each call.
+    assert [entry["log_level"] for entry in logged] == ["warning"]
+    world.start_again()
+    assert lenient.apply(P).tolist() == P
+    world.clock.advance(5)
+    assert lenient.apply(P).tolist() == apply_map(chosen, P).tolist() == strict.apply(P).tolist()
+
+
+def test_a_damaged_map_takes_the_place_of_none(world: World) -> None:
+    chosen = fitted("beta")
+    world.serve(chosen)
+    client = world.client()
+    client.apply(P)
+    served = {"bytes": b"garbage"}
+
+    def corrupt(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=served["bytes"], headers={"etag": '"x"'}, request=request)
+
+    fresh = world.client(transport=httpx.MockTransport(corrupt))
+    with pytest.raises(CorruptMap):
+        fresh.apply(P)
+    client._http.close()
+    client._http = connect("http://monitor", timeout_seconds=1.0, transport=httpx.MockTransport(corrupt))
+    with pytest.raises(CorruptMap):
+        client.refresh()
+    assert client.apply(P).tolist() == apply_map(chosen, P).tolist()
+
+
+def test_a_map_of_other_features_says_which_map_wants_what(world: World) -> None:
+    chosen = fitted("lore")
+    job = world.serve(chosen)
+    client = world.client()
+    x = np.random.default_rng(2).normal(size=(3, 2))
+    assert client.apply(P, features=x).tolist() == apply_map(chosen, P, features=x).tolist()
+    with pytest.raises(InputError, match=rf"map {job} of model churn: the map needs 2 features"):
+        client.apply(P)
+    with pytest.raises(InputError, match=r"features must have the shape \(3, 2\) for this map, got \(3, 5\)"):
+        client.apply(P, features=np.zeros((3, 5)))
+
+
+def test_a_map_of_groups_takes_segments_and_ignores_what_it_does_not_need(world: World) -> None:
+    chosen = fitted("group_wise_platt", segment="region")
+    world.serve(chosen)
+    client = world.client()
+    segments = {"region": ["eu", "us", "mars"], "plan": ["a", "b", "c"]}
+    answer = client.apply(P, features=np.zeros((3, 1)), segments=segments)
+    assert answer.tolist() == apply_map(chosen, P, segments=segments).tolist()
+    with pytest.raises(InputError, match="'region'"):
+        client.apply(P)
+
+
+def test_classes_are_recalibrated(world: World) -> None:
+    chosen = of_classes()
+    world.serve(chosen)
+    p = [[0.7, 0.2, 0.1]]
+    assert world.client().apply(p).tolist() == apply_map(chosen, p).tolist()
+
+
+class Slow(Refits):
+    """Counts who asks what serves, and lets them wait."""
+
+    asked = 0
+    gate: Callable[[], object] = staticmethod(lambda: None)
+
+    def champion(self, model: str, version: str) -> Champion:
+        self.asked += 1
+        self.gate()
+        return super().champion(model, version)
+
+
+def test_many_threads_ask_once(tmp_path: Path) -> None:
+    refits = Slow(tmp_path)
+    go = threading.Event()
+    refits.gate = lambda: go.wait(10)
+    clock = ManualClock()
+    with (
+        ApiServer(Service(refits=refits).app(), port=0) as server,
+        RecalibrationClient(server.url, "churn", clock=clock) as client,
+    ):
+        found: list[list[float]] = []
+        threads = [threading.Thread(target=lambda: found.append(client.apply(P).tolist())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        go.set()
+        for thread in threads:
+            thread.join(20)
+        assert found == [P] * 8
+        assert refits.asked == 1
+        go.clear()
+        clock.advance(60)
+        # While one thread asks, nobody waits and nobody asks again.
+        for _ in range(20):
+            client.apply(P)
+        assert client.stale_seconds == 60.0
+        go.set()
+        caught_up(client)
+        assert refits.asked == 2
+    refits.close()
+
+
+class Watched:
+    """A lock that counts who came for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.came = 0
+
+    def __enter__(self) -> None:
+        self.came += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_those_who_waited_for_the_first_answer_share_its_failure() -> None:
+    asked = 0
+    entered, go = threading.Event(), threading.Event()
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        entered.set()
+        go.wait(10)
+        raise httpx.ConnectError("refused", request=request)
+
+    with RecalibrationClient("http://monitor", "churn", transport=httpx.MockTransport(fail)) as client:
+        watched = Watched()
+        client._fetching = watched  # type: ignore[assignment]
+        failures: list[str] = []
+
+        def call() -> None:
+            try:
+                client.apply(P)
+            except ServiceUnavailable as error:
+                failures.append(str(error))
+
+        first = threading.Thread(target=call)
+        first.start()
+        assert entered.wait(10)
+        others = [threading.Thread(target=call) for _ in range(4)]
+        for thread in others:
+            thread.start()
+        while watched.came < 5:
+            time.sleep(0.001)
+        go.set()
+        for thread in [first, *others]:
+            thread.join(20)
+    assert len(failures) == 5
+    assert set(failures) == {"the service at http://monitor does not answer: refused"}
+    assert asked == 1
+
+
+def test_a_closed_client_asks_no_more(world: World) -> None:
+    client = world.client()
+    client.apply(P)
+    client.close()
+    world.clock.advance(1000)
+    assert client.apply(P).tolist() == P
+    assert client._refresher is None
+    with pytest.raises(InputError, match="closed"):
+        client.refresh()
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "said"),
+    [
+        ("localhost:8000", {}, "must be like http://localhost:8000, got 'localhost:8000'"),
+        ("http://", {}, "must be like"),
+        ("http://a:b", {}, "is no URL"),
+        ("http://a", {"model": ""}, "model must not be empty"),
+        ("http://a", {"refresh_seconds": 0}, "refresh_seconds must be above 0, got 0"),
+        ("http://a", {"without_map": "ignore"}, "without_map must be raise or unchanged"),
+    ],
+)
+def test_wrong_arguments_are_named(url: str, options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        RecalibrationClient(url, **({"model": "m"} | options))  # type: ignore[arg-type]
+
+
+def answering(status: int, body: object) -> httpx.Client:
+    transport = httpx.MockTransport(lambda request: httpx.Response(status, json=body, request=request))
+    return connect("http://monitor/prefix", timeout_seconds=1.0, transport=transport)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "error"),
+    [
+        (404, "unknown-series", UnknownSeries),
+        (404, "unknown-recalibration", UnknownRecalibration),
+        (409, "conflict", Conflict),
+        (422, "invalid-input", InputError),
+        (503, "busy", ServiceUnavailable),
+        (500, "internal", ServiceUnavailable),
+    ],
+)
+def test_problems_are_errors_in_the_services_own_words(status: int, kind: str, error: type[Exception]) -> None:
+    body = {"type": f"urn:calibration-monitor:problem:{kind}", "detail": "the words"}
+    with answering(status, body) as http, pytest.raises(error, match="the words") as raised:
+        ask(http, "GET", "v1/x")
+    assert type(raised.value) is error
+
+
+@pytest.mark.parametrize("body", ["<html>", None, [], {"detail": 1}])
+def test_what_something_in_between_says_is_named_by_its_status(body: object) -> None:
+    with (
+        answering(403, body) as http,
+        pytest.raises(InputError, match="GET http://monitor/prefix/v1/x is answered 403"),
+    ):
+        ask(http, "GET", "v1/x")
