@@ -22,7 +22,7 @@ from monitor.exposition.windows import WindowFamilies
 from monitor.recalibration.contract import Recalibrations
 from monitor.sources.base import Message, Topics
 from monitor.stream.status import Phase, PipelineStatus
-from tests.api.refits import Refits
+from tests.api.refits import nobodys
 from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
 
 KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
@@ -85,7 +85,8 @@ class Service:
         default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
     )
     limits: Limits = field(default_factory=Limits)
-    refits: Recalibrations = field(default_factory=Refits)
+    refits: Recalibrations | None = None
+    """Those of nobody unless a test brings its own."""
 
     def app(self, **parts: Any) -> FastAPI:
         exposition = Exposition([WindowFamilies(self.evaluator, MEASURES), PipelineFamilies(self.pipeline)])
@@ -100,7 +101,7 @@ class Service:
             "declared": tuple(self.policies),
             "clock": self.clock,
             "limits": self.limits,
-            "recalibrations": self.refits,
+            "recalibrations": self.refits or nobodys(),
         }
         return create_api(Parts(**(given | parts)))
 

@@ -6,12 +6,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from monitor.maps import METHODS
+from tests.api.refits import of_this_process
 from tests.api.service import Service
+from tests.maps_of_refits import fitted
 from tests.snapshots import NOW_MS, report, snapshot
 
-SERVICE = Service()
+REFITS = of_this_process()
+SERVICE = Service(refits=REFITS)
 SERVICE.show(snapshot([report(window="24h")]))
 CLIENT = SERVICE.client()
+SERVING = REFITS.end(CLIENT.post("/v1/models/churn/recalibrations", json={}).json()["id"], chosen=fitted("lore")).id
+CLIENT.post(f"/v1/recalibrations/{SERVING}/promotion", json={})
 
 scalars = (
     st.none()
@@ -47,6 +53,44 @@ events = st.fixed_dictionaries(
 )
 
 
+refits = st.fixed_dictionaries(
+    {},
+    optional={
+        "method": st.sampled_from(list(METHODS)) | scalars,
+        "options": st.dictionaries(st.sampled_from(["bins", "segment", "x"]), scalars, max_size=2) | documents,
+        "version": st.sampled_from(["7", 8, ""]) | scalars,
+        "window": st.sampled_from(["7d", "1h30m", 3600]) | scalars,
+        "promote": st.booleans() | scalars,
+        "note": scalars,
+    },
+)
+batches = st.fixed_dictionaries(
+    {
+        "p": st.lists(st.floats(0, 1) | scalars, max_size=4)
+        | st.lists(st.lists(st.floats(0, 1), max_size=3), max_size=3)
+    },
+    optional={
+        "features": st.lists(st.lists(st.floats(), max_size=3) | scalars, max_size=4) | scalars,
+        "segments": st.dictionaries(st.sampled_from(["region", "x"]), st.lists(scalars, max_size=4)) | documents,
+        "version": scalars,
+    },
+)
+
+GOTTEN = tuple(
+    path.replace("{model}", "churn").replace("{id}", SERVING).replace("{name}", "reliability")
+    for path, methods in CLIENT.get("/openapi.json").json()["paths"].items()
+    if "get" in methods
+)
+"""Every route that is there to be read."""
+
+POSTED = (
+    "/v1/models/churn/recalibrations",
+    "/v1/models/org/model/rollback",
+    "/v1/models/churn/recalibrate",
+    f"/v1/recalibrations/{SERVING}/promotion",
+)
+
+
 def ask(path: str, content: bytes, media: str = "application/json") -> None:
     answer = CLIENT.post(path, content=content, headers={"content-type": media})
     assert answer.status_code < 500, answer.text
@@ -78,9 +122,21 @@ def test_any_lines_to_events(values: list[Any], media: str) -> None:
     ask("/v1/events", b"\n".join(map(dump, values)), media)
 
 
+@settings(max_examples=200, deadline=None)
+@given(documents | refits, st.sampled_from(POSTED))
+def test_any_json_to_refits(value: Any, path: str) -> None:
+    ask(path, dump(value))
+
+
+@settings(max_examples=150, deadline=None)
+@given(documents | batches)
+def test_any_json_to_be_recalibrated(value: Any) -> None:
+    ask("/v1/models/churn/recalibrate", dump(value))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(["/v1/reports", "/v1/events"]),
+    st.sampled_from(["/v1/reports", "/v1/events", *POSTED]),
     st.binary(max_size=60),
     st.sampled_from(["application/json", "application/x-ndjson", "application/cloudevents+json"]),
 )
@@ -95,10 +151,24 @@ def test_any_bytes(path: str, content: bytes, media: str) -> None:
         st.text(max_size=20) | st.integers().map(str) | st.sampled_from(["24h", "7", "all", "-1"]),
         max_size=4,
     ),
-    st.sampled_from(["/v1/models", "/v1/reports", "/v1/models/churn/report", "/metrics"]),
+    st.sampled_from(GOTTEN),
 )
 def test_any_query(query: dict[str, str], path: str) -> None:
     # A lone surrogate cannot be written into a URL.
     query = {key: value.encode("utf-8", "replace").decode() for key, value in query.items()}
     answer = CLIENT.get(path, params=query)
     assert answer.status_code < 500, answer.text
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(
+        [f"/v1/recalibrations/{SERVING}/artifact", "/v1/models/churn/map", "/v1/models/churn/recalibrations"]
+    ),
+    st.sampled_from(["accept", "if-none-match", "idempotency-key", "content-type"]),
+    st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=40),
+)
+def test_any_header(path: str, name: str, value: str) -> None:
+    for method in ("GET", "POST"):
+        answer = CLIENT.request(method, path, headers={name: value.strip().encode("latin-1")}, content=b"{}")
+        assert answer.status_code < 500, answer.text

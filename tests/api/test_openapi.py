@@ -1,10 +1,13 @@
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema
 import pytest
 
 from monitor.stream.status import PipelineStatus
+from tests.api.refits import Refits
 from tests.api.service import Service
 from tests.snapshots import NOW_MS, report, snapshot
 
@@ -145,6 +148,52 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         check(document, content["schema"], answer.json())
         seen.add((path, answer.status_code))
     assert len(seen) == 13
+
+
+def test_every_answer_about_refits_is_of_its_schema(document: dict[str, Any], tmp_path: Path) -> None:
+    refits = Refits(tmp_path)
+    client = Service(refits=refits).client()
+    of_model, of_refit = "/v1/models/{model}/", "/v1/recalibrations/{id}"
+
+    def post(path: str, body: dict[str, Any]) -> httpx.Response:
+        return client.post(path.replace("{model}", "churn"), json=body)
+
+    def get(path: str) -> httpx.Response:
+        return client.get(path.replace("{model}", "churn"))
+
+    asked = post(f"{of_model}recalibrations", {"window": "7d", "version": "7"})
+    under_way = get(f"{of_model}recalibration")
+    job = refits.end(asked.json()["id"]).id
+    path = f"/v1/recalibrations/{job}"
+    as_json = {"accept": "application/json"}
+    answers = [
+        (f"{of_model}recalibrations", "post", asked),
+        (f"{of_model}recalibrations", "post", post(f"{of_model}recalibrations", {"x": 1})),
+        (f"{of_model}recalibration", "get", under_way),
+        (f"{of_model}recalibration", "get", get(f"{of_model}recalibration?version=7")),
+        (f"{of_model}recalibrations", "get", get(f"{of_model}recalibrations")),
+        ("/v1/recalibrations", "get", get("/v1/recalibrations")),
+        (of_refit, "get", get(path)),
+        (of_refit, "get", get("/v1/recalibrations/none")),
+        (f"{of_refit}/artifact", "get", client.get(f"{path}/artifact", headers=as_json)),
+        (f"{of_refit}/artifact", "get", client.get(f"{path}/artifact", headers={"accept": "image/png"})),
+        (f"{of_refit}/promotion", "post", post(f"{path}/promotion", {})),
+        (f"{of_refit}/promotion", "post", post(f"{path}/promotion", {})),
+        (f"{of_model}map", "get", client.get("/v1/models/churn/map?version=7", headers=as_json)),
+        (f"{of_model}recalibrate", "post", post(f"{of_model}recalibrate", {"p": [0.5], "version": 7})),
+        (f"{of_model}recalibrate", "post", post(f"{of_model}recalibrate", {"p": [0.5]})),
+        (f"{of_model}rollback", "post", post(f"{of_model}rollback", {"version": 7})),
+        (f"{of_model}rollback", "post", post(f"{of_model}rollback", {"version": 7})),
+        ("/v1/recalibration-methods", "get", get("/v1/recalibration-methods")),
+        ("/v1/audit", "get", get("/v1/audit")),
+    ]
+    refits.close()
+    seen = set()
+    for route, method, answer in answers:
+        content = document["paths"][route][method]["responses"][str(answer.status_code)]["content"]
+        check(document, content[answer.headers["content-type"]]["schema"], answer.json())
+        seen.add((route, answer.status_code))
+    assert len(seen) == 17
 
 
 def test_the_pages_of_docs_need_nothing_from_elsewhere() -> None:

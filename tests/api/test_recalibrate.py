@@ -1,5 +1,7 @@
 import base64
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,7 +13,6 @@ from monitor.maps.artifact import from_bytes, to_json
 from tests.api.refits import Refits
 from tests.api.service import Client, Service, assert_problem
 from tests.maps_of_refits import fitted, of_classes
-from tests.snapshots import NOW_MS
 
 P = [0.1, 0.5, 0.9]
 
@@ -27,8 +28,10 @@ class Counting(Refits):
 
 
 @pytest.fixture
-def refits() -> Counting:
-    return Counting()
+def refits(tmp_path: Path) -> Iterator[Counting]:
+    made = Counting(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture
@@ -163,7 +166,7 @@ def test_scorers_get_the_map_that_serves_and_are_spared_it_until_it_changes(clie
 def test_the_serving_map_comes_as_json_too(client: Client, refits: Refits) -> None:
     job = serve(client, refits, fitted("histogram"))
     answer = client.get("/v1/models/churn/map", headers={"accept": "application/json"})
-    assert answer.json() == json.loads(json.dumps(to_json(refits.maps[job].artifact)))
+    assert answer.json() == json.loads(json.dumps(to_json(refits.artifact(job).artifact)))
 
 
 def test_how_a_model_stands(client: Client, refits: Refits) -> None:
@@ -179,15 +182,15 @@ def test_how_a_model_stands(client: Client, refits: Refits) -> None:
     }
     assert (before["under_way"], before["candidate"], before["live"]) == (None, None, None)
     assert before["settings"]["schedule"] == "0 3 * * *"
-    assert before["settings"]["next"] == "2027-01-15T08:00:00.000Z"
-    assert NOW_MS == 1_800_000_000_000
-    serve(client, refits, fitted("beta"))
-    refits.end(client.post("/v1/models/churn/recalibrations", json={}).json()["id"])
+    # It is 08:00 on the day before.
+    assert before["settings"]["next"] == "2027-01-16T03:00:00.000Z"
+    serving = serve(client, refits, fitted("beta"))
+    candidate = refits.end(client.post("/v1/models/churn/recalibrations", json={}).json()["id"]).id
     under_way = client.post("/v1/models/churn/recalibrations", json={"version": "7"}).json()["id"]
     refits.measured = {"n": 12}
     after = client.get(path).json()
-    assert after["serves"]["map"] == "rc_0"
-    assert after["candidate"]["id"] == "rc_1"
+    assert after["serves"]["map"] == serving
+    assert after["candidate"]["id"] == candidate
     assert after["under_way"]["id"] == under_way
     assert after["live"] == {"n": 12}
     of_the_other = client.get(path, params={"version": "7"}).json()
