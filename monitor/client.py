@@ -121,6 +121,8 @@ class RecalibrationClient:
         """Held while a thread is chosen to ask, and never while it asks."""
         self._fetching = threading.Lock()
         """Held while the service is asked."""
+        self._attempts = 0
+        """To have a first map, that are over."""
         self._failure: MonitorError | None = None
         """Why no map was had the last time, as long as there was none."""
         self._refresher: threading.Thread | None = None
@@ -201,11 +203,11 @@ class RecalibrationClient:
     def _current(self) -> _Served | None:
         """What serves, as far as is known; asks for it, or lets a thread ask, if it is time."""
         if self._served is None and not self._is_early():
-            asked_before = self._asked_at
+            attempts = self._attempts
             with self._fetching:
                 if self._served is None:
                     # Those who came while the first one waited have its answer, and do not ask again one by one.
-                    self._fetch_first(shared=self._asked_at != asked_before)
+                    self._fetch_first(shared=self._attempts > attempts)
         elif self._served is not None and self._is_due():
             self._refresh_behind()
         return self._served
@@ -223,6 +225,7 @@ class RecalibrationClient:
             if self._without_map == "raise":
                 raise type(self._failure)(str(self._failure)) from self._failure
             return
+        self._failure = None
         try:
             self._fetch()
         except MonitorError as error:
@@ -230,6 +233,8 @@ class RecalibrationClient:
             if self._without_map == "raise":
                 raise
             _log.warning("no map could be had; predictions are left as they are", model=self._model, detail=str(error))
+        finally:
+            self._attempts += 1
 
     def _refresh_behind(self) -> None:
         with self._lock:
