@@ -1,6 +1,7 @@
 """Local calibration: errors among predictions that are alike in their features, too."""
 
 from monitor.local.calibration import LocalCalibration, LocalLevel, group_calibration_error, local_calibration_error
+from monitor.local.curve import mlce_curve
 from monitor.local.embedding import Embedding
 from monitor.local.features import FeatureMap, PrincipalComponents, Standardised
 from monitor.local.landscape import LocalMap, local_error_map
@@ -16,4 +17,5 @@ __all__ = [
     "group_calibration_error",
     "local_calibration_error",
     "local_error_map",
+    "mlce_curve",
 ]

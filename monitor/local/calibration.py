@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.inference.resampling import LEAST_DRAWS
-from monitor.local.features import feature_table
-from monitor.local.neighbourhood import Kernel, averages, group_kernel, laplace_kernel
+from monitor.local.features import checked_weight, feature_table
+from monitor.local.neighbourhood import Kernels, alone, averages_of, group_kernel, laplace_kernels
 from monitor.measures.checks import require_positive, require_whole
 from monitor.scores import ClassTable
 from monitor.scores.table import check
@@ -63,6 +63,8 @@ class LocalCalibration:
         The least n_eff of a point that counts.
     level
         What a calibrated model would show, if it was drawn.
+    point_weight
+        float64, shape (q,): of the points, for the mean of their errors; None if all are 1.
     """
 
     points: Ints
@@ -72,6 +74,7 @@ class LocalCalibration:
     bins: int
     least_neighbours: float
     level: LocalLevel | None = None
+    point_weight: Floats | None = None
 
     @property
     def lce(self) -> Floats:
@@ -96,7 +99,9 @@ class LocalCalibration:
     @property
     def mean_lce(self) -> float:
         """Mean local calibration error of the points that count."""
-        return float(self.lce[self.valid].mean())
+        if self.point_weight is None:
+            return float(self.lce[self.valid].mean())
+        return float(_average(self.lce[self.valid], self.point_weight[self.valid]))
 
     @property
     def worst(self) -> int:
@@ -114,12 +119,38 @@ class LocalCalibration:
         return None if self.level is None else self.mean_lce - self.level.mean_lce.mean
 
 
+@dataclass(frozen=True, slots=True)
+class MeasureOptions:
+    """Options of :func:`local_calibration_error`, by their names there."""
+
+    weight: ArrayLike | None
+    bins: int | None
+    least_neighbours: float
+    max_points: int | None
+    draws: int
+    seed: int | None
+
+    def checked(self, events: int) -> tuple[int, int]:
+        """Number of bins for so many events, and of draws. Raises InputError where an option is wrong."""
+        bins = self.bins
+        if bins is None:
+            bins = DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
+        require_whole("bins", bins, 1)
+        if self.max_points is not None:
+            require_whole("max_points", self.max_points, 1)
+        require_positive("least_neighbours", self.least_neighbours)
+        if 0 < require_whole("draws", self.draws, 0) < LEAST_DRAWS:
+            raise InputError(f"draws must be 0 or at least {LEAST_DRAWS}, got {self.draws}")
+        return bins, self.draws
+
+
 def local_calibration_error(
     prediction: ArrayLike,
     outcome: ArrayLike,
     phi: ArrayLike,
     *,
     gamma: float = DEFAULT_GAMMA,
+    weight: ArrayLike | None = None,
     bins: int | None = None,
     least_neighbours: float = LEAST_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
@@ -148,6 +179,9 @@ def local_calibration_error(
         Shape (n, d): coordinates, as a :class:`~monitor.local.features.FeatureMap` gives them.
     gamma
         Bandwidth, above 0; may be infinite.
+    weight
+        Shape (n,), above 0: how many events each stands for, beside the kernel; all 1 if left out. Their unit does not
+        matter: n_eff = (sum of w k)^2 / sum of (w k)^2.
     bins
         Number of bins of equal width of the predictions (the last is closed on the right); 15 if left out, and 5 for
         fewer than 1,000 events.
@@ -175,17 +209,9 @@ def local_calibration_error(
     """
     if not gamma > 0.0:
         raise InputError(f"gamma must be above 0, got {gamma}")
-    return _measure(
-        prediction,
-        outcome,
-        feature_table(phi),
-        laplace_kernel(gamma),
-        bins=bins,
-        least_neighbours=least_neighbours,
-        max_points=max_points,
-        draws=draws,
-        seed=seed,
-    )
+    options = MeasureOptions(weight, bins, least_neighbours, max_points, draws, seed)
+    kernels = laplace_kernels([gamma])
+    return require_valid(measure_local(prediction, outcome, feature_table(phi), kernels, options)[0])
 
 
 def group_calibration_error(
@@ -193,6 +219,7 @@ def group_calibration_error(
     outcome: ArrayLike,
     group: ArrayLike,
     *,
+    weight: ArrayLike | None = None,
     bins: int | None = None,
     least_neighbours: float = LEAST_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
@@ -203,7 +230,7 @@ def group_calibration_error(
 
     Parameters
     ----------
-    prediction, outcome, bins, least_neighbours, max_points, draws, seed
+    prediction, outcome, weight, bins, least_neighbours, max_points, draws, seed
         As there; n_eff is the number of events of the group in the bin.
     group
         Shape (n,): values of any kind that can be sorted.
@@ -226,17 +253,9 @@ def group_calibration_error(
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.float64)
     except TypeError as error:
         raise InputError(f"group must hold values that can be sorted: {error}; name them by strings") from error
-    return _measure(
-        prediction,
-        outcome,
-        numbers[:, None],
-        group_kernel,
-        bins=bins,
-        least_neighbours=least_neighbours,
-        max_points=max_points,
-        draws=draws,
-        seed=seed,
-    )
+    options = MeasureOptions(weight, bins, least_neighbours, max_points, draws, seed)
+    kernels = alone(group_kernel)
+    return require_valid(measure_local(prediction, outcome, numbers[:, None], kernels, options)[0])
 
 
 def confidence_and_hit(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, Floats]:
@@ -263,38 +282,41 @@ def confidence_and_hit(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Float
     return p, y
 
 
-def _measure(
+def measure_local(
     prediction: ArrayLike,
     outcome: ArrayLike,
     phi: Floats,
-    kernel: Kernel,
-    *,
-    bins: int | None,
-    least_neighbours: float,
-    max_points: int | None,
-    draws: int,
-    seed: int | None,
-) -> LocalCalibration:
+    kernels: Kernels,
+    options: MeasureOptions,
+) -> list[LocalCalibration]:
+    """Local calibration under each of several kernels, which share points, draws and what the kernels share.
+
+    It may be that no point has enough neighbours to count: see :func:`require_valid`.
+
+    Raises
+    ------
+    NotEnoughData
+        There are no events.
+    InputError
+        Values are out of range, shapes do not fit, or an option is wrong.
+    """
     p, y = confidence_and_hit(prediction, outcome)
     n = p.size
     if phi.shape[0] != n:
         raise InputError(f"there must be coordinates for each prediction, got {phi.shape[0]} for {n}")
     if n == 0:
         raise NotEnoughData("local calibration needs at least 1 event, got 0")
-    if bins is None:
-        bins = DEFAULT_BINS if n >= FEW_EVENTS else BINS_OF_FEW
-    require_whole("bins", bins, 1)
-    if max_points is not None:
-        require_whole("max_points", max_points, 1)
-    require_positive("least_neighbours", least_neighbours)
-    if 0 < require_whole("draws", draws, 0) < LEAST_DRAWS:
-        raise InputError(f"draws must be 0 or at least {LEAST_DRAWS}, got {draws}")
-    rng = np.random.default_rng(_content(p, y, phi) if seed is None else seed)
+    w = None if options.weight is None else checked_weight(options.weight, n)
+    number = kernels.number
+    bins, draws = options.checked(n)
+    # Without weights the seed is what it was before there were any.
+    content = _content(p, y, phi) if w is None else _content(p, y, phi, w)
+    rng = np.random.default_rng(content if options.seed is None else options.seed)
     points = np.arange(n)
-    if max_points is not None and n > max_points:
-        points = np.sort(rng.choice(n, max_points, replace=False))
+    if options.max_points is not None and n > options.max_points:
+        points = np.sort(rng.choice(n, options.max_points, replace=False))
 
-    means, n_eff = np.empty((points.size, 2 + draws)), np.empty(points.size)
+    means, n_eff = np.empty((number, points.size, 2 + draws)), np.empty((number, points.size))
     place = np.searchsorted(np.arange(1, bins) / bins, p, side="right")
     for b in np.unique(place[points]):
         inside = np.flatnonzero(place == b)
@@ -305,22 +327,58 @@ def _measure(
             given, came_true = p[inside[rows], None], y[inside[rows], None]
             return np.hstack([given, given - came_true, given - (rng.random((given.size, draws)) < given)])
 
-        means[asked], n_eff[asked] = averages(
-            kernel, np.ascontiguousarray(phi[points[asked]]), np.ascontiguousarray(phi[inside]), columns
+        means[:, asked], n_eff[:, asked] = averages_of(
+            kernels,
+            np.ascontiguousarray(phi[points[asked]]),
+            np.ascontiguousarray(phi[inside]),
+            columns,
+            None if w is None else w[inside],
         )
-    enough = _enough(n_eff, least_neighbours)
-    if not enough.any():
+    return [
+        _summed_up(
+            LocalCalibration(
+                points,
+                means[at, :, 0].copy(),  # not views that keep all draws alive
+                means[at, :, 1].copy(),
+                n_eff[at].copy(),
+                bins,
+                options.least_neighbours,
+                point_weight=None if w is None else w[points],
+            ),
+            means[at, :, 2:],
+        )
+        for at in range(number)
+    ]
+
+
+def _summed_up(found: LocalCalibration, null: Floats) -> LocalCalibration:
+    """With the level that draws (q, draws) of errors of a calibrated model give."""
+    if null.shape[1] == 0 or not found.valid.any():
+        return found
+    drawn = np.abs(null[found.valid])
+    mean = drawn.mean(axis=0) if found.point_weight is None else _average(drawn, found.point_weight[found.valid])
+    level = LocalLevel(NullLevel.of(drawn.max(axis=0), found.mlce), NullLevel.of(mean, found.mean_lce))
+    return replace(found, level=level)
+
+
+def require_valid(found: LocalCalibration) -> LocalCalibration:
+    """The same, if any point counts.
+
+    Raises
+    ------
+    NotEnoughData
+        None has enough neighbours. Says how many the most has.
+    """
+    if not found.valid.any():
         raise NotEnoughData(
-            f"no event has {least_neighbours:g} effective neighbours, the most is {n_eff.max():.1f}: "
+            f"no event has {found.least_neighbours:g} effective neighbours, the most is {found.n_eff.max():.1f}: "
             "take more events, a larger gamma, fewer bins or fewer dimensions"
         )
-    prediction_there, error = means[:, 0].copy(), means[:, 1].copy()  # not views that keep all draws alive
-    found = LocalCalibration(points, prediction_there, error, n_eff, bins, least_neighbours)
-    if draws == 0:
-        return found
-    null = np.abs(means[enough, 2:])
-    level = LocalLevel(NullLevel.of(null.max(axis=0), found.mlce), NullLevel.of(null.mean(axis=0), found.mean_lce))
-    return replace(found, level=level)
+    return found
+
+
+def _average(values: Floats, weight: Floats) -> Floats:
+    return np.asarray(np.average(values, axis=0, weights=weight))
 
 
 def _enough(n_eff: Floats, least: float) -> NDArray[np.bool_]:

@@ -56,7 +56,7 @@ class Embedding:
     ) -> "Embedding":
         """The embedding that the features (n, D) make. Of more than 2,000 events the first are the landmarks.
 
-        Deterministic. Some seconds; needs scikit-learn. Weights (n,) count for the principal components alone.
+        Deterministic. Up to ten seconds; needs scikit-learn. Weights (n,) count for the principal components alone.
 
         Raises
         ------
@@ -69,6 +69,7 @@ class Embedding:
             raise InputError(f"dimensions of t-SNE must be 2 or 3, got {dimensions}")
         try:
             from sklearn.manifold import TSNE  # noqa: PLC0415 - an extra, and two seconds to load
+            from threadpoolctl import threadpool_limits  # noqa: PLC0415 - it comes with scikit-learn
         except ImportError as error:
             raise InputError(
                 "t-SNE needs scikit-learn, which is not installed: pip install 'calibration-monitor[tsne]', "
@@ -83,7 +84,9 @@ class Embedding:
         tsne = TSNE(
             n_components=dimensions, perplexity=_PERPLEXITY, init=1e-4 * start, learning_rate="auto", random_state=0
         )
-        places = np.asarray(tsne.fit_transform(landmarks), np.float64)
+        # On a busy machine its threads wait for each other most of the time, and add up in another order every time.
+        with threadpool_limits(1):
+            places = np.asarray(tsne.fit_transform(landmarks), np.float64)
         return cls(components, landmarks, _standard(places))
 
     @property

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.checks import require_whole
+from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
 
@@ -146,11 +147,27 @@ class PrincipalComponents:
         return self.standardised.apply(features) @ self.axes
 
 
+def checked_weight(weight: ArrayLike, events: int) -> Floats:
+    """Weights of so many events, float64, shape (n,).
+
+    Raises
+    ------
+    InputError
+        They are not numbers above 0, or not as many.
+    """
+    try:
+        w = np.asarray(weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weight must be numbers: {error}") from error
+    if w.shape != (events,):
+        raise InputError(f"weight must have the shape ({events},), got {w.shape}")
+    check(w, np.isfinite(w) & (w > 0.0), "weight must be finite and above 0")
+    return w
+
+
 def _shares(weight: ArrayLike, events: int) -> Floats:
     """Weights as shares of their sum."""
-    w = np.asarray(weight, np.float64)
-    if w.shape != (events,) or not (np.isfinite(w) & (w > 0.0)).all():
-        raise InputError(f"weight must be finite and above 0 for each of {events} events, got the shape {w.shape}")
+    w = checked_weight(weight, events)
     return np.asarray(w / w.sum())
 
 

@@ -82,3 +82,18 @@ def test_wrong_use_is_named() -> None:
         PrincipalComponents.fit(drawn(), 0)
     with pytest.raises(InputError, match="the feature map is of 6 features, got 2"):
         PrincipalComponents.fit(drawn()).apply([[1.0, 2.0]])
+
+
+def test_a_weight_counts_as_so_many_events() -> None:
+    x = drawn()
+    times = np.random.default_rng(9).integers(1, 4, x.shape[0])
+    repeated = np.repeat(x, times, axis=0)
+    for weight in (times, 0.01 * times):
+        np.testing.assert_allclose(Standardised.fit(x, weight).mean, Standardised.fit(repeated).mean)
+        np.testing.assert_allclose(Standardised.fit(x, weight).scale, Standardised.fit(repeated).scale)
+        found = PrincipalComponents.fit(x, 2, weight).apply(x)
+        np.testing.assert_allclose(np.abs(found), np.abs(PrincipalComponents.fit(repeated, 2).apply(x)), atol=1e-9)
+    with pytest.raises(InputError, match="weight must be finite and above 0"):
+        Standardised.fit(x, np.zeros(x.shape[0]))
+    with pytest.raises(InputError, match="weight must be numbers"):
+        PrincipalComponents.fit(x, 2, ["a"] * x.shape[0])

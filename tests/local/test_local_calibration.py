@@ -219,3 +219,31 @@ def test_groups_that_cannot_be_told_apart_are_refused() -> None:
         group_calibration_error([0.5], [1.0], [["a"]])
     with pytest.raises(InputError, match=r"group must hold values that can be sorted: .*; name them by strings"):
         group_calibration_error([0.5, 0.5], [1.0, 0.0], np.array(["a", None], object))
+
+
+def test_a_weight_counts_as_so_many_events_but_makes_no_more_neighbours() -> None:
+    p, y, phi = opposite_errors(300, 0.2)
+    times = np.random.default_rng(5).integers(1, 4, p.size)
+    weighted = local_calibration_error(p, y, phi, weight=0.1 * times, least_neighbours=1.0)
+    rows = np.repeat(np.arange(p.size), times)
+    repeated = local_calibration_error(p[rows], y[rows], phi[rows], bins=weighted.bins, least_neighbours=1.0)
+    np.testing.assert_allclose(weighted.error[rows], repeated.error, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(weighted.prediction[rows], repeated.prediction)
+    assert weighted.mlce == pytest.approx(repeated.mlce)
+    assert weighted.mean_lce == pytest.approx(repeated.mean_lce)
+    assert (weighted.n_eff < repeated.n_eff[np.searchsorted(rows, np.arange(p.size))]).all()
+    drawn_level = local_calibration_error(p, y, phi, weight=times, least_neighbours=1.0, draws=39).level
+    assert drawn_level is not None
+    assert drawn_level.mean_lce.mean < weighted.mlce
+
+
+def test_weights_that_are_all_alike_change_nothing() -> None:
+    p, y, phi = opposite_errors(300, 0.2)
+    plain = local_calibration_error(p, y, phi, draws=39, seed=1)
+    weighted = local_calibration_error(p, y, phi, weight=np.full(p.size, 7.0), draws=39, seed=1)
+    np.testing.assert_allclose(weighted.error, plain.error, rtol=1e-9)
+    np.testing.assert_allclose(weighted.n_eff, plain.n_eff)
+    assert weighted.mean_lce_excess == pytest.approx(plain.mean_lce_excess)
+    group = (phi[:, 0] > 0).astype(int)
+    one, two = (group_calibration_error(p, y, group, weight=w) for w in (None, np.full(p.size, 7.0)))
+    assert one.mlce == pytest.approx(two.mlce)
