@@ -6,13 +6,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
 from monitor.maps.logistic import fit_logistic
-from monitor.maps.scales import SLOPE_LIMIT, logits, on_positive, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, log_sigmoid, logits, on_positive, probabilities
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -52,7 +51,7 @@ class Beta:
 
         def recalibrate(p: Floats) -> Floats:
             z = logits(p)
-            return probabilities(self.a * log_expit(z) - self.b * log_expit(-z) + self.c)
+            return probabilities(self.a * log_sigmoid(z) - self.b * log_sigmoid(-z) + self.c)
 
         return on_positive(prediction, recalibrate)
 
@@ -82,7 +81,7 @@ class Beta:
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Beta:
     require_outcomes(events, LEAST_EVENTS)
     z, target = logits(events.prediction), events.outcome.astype(np.float64)
-    low, high, one = log_expit(z), -log_expit(-z), np.ones_like(z)
+    low, high, one = log_sigmoid(z), -log_sigmoid(-z), np.ones_like(z)
     form = options["parameters"]
     if form == "am":
         columns = np.column_stack([z, one])

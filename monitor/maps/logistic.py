@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
 
 from monitor.maps.newton import Curved, minimise
 
@@ -32,16 +31,22 @@ def fit_logistic(
     -------
     float64, shape (d,)
     """
+    rows = np.ascontiguousarray(columns.T)
     share = weight / weight.sum()
+    other = 1.0 - target
 
     def about(theta: Floats) -> Curved:
-        eta = columns @ theta
-        q, rest = expit(eta), expit(-eta)
+        eta = theta @ rows
+        odds = np.exp(-np.abs(eta))
+        likely = 1.0 / (1.0 + odds)
+        unlikely = odds * likely
+        q, rest = np.where(eta > 0.0, likely, unlikely), np.where(eta > 0.0, unlikely, likely)
+        # Loss and q - t without the loss of digits near 0 and 1: where predictions part the outcomes both go to 0.
+        loss = np.log1p(odds) - target * np.minimum(eta, 0.0) - other * np.minimum(-eta, 0.0)
         return Curved(
-            value=-float(share @ (target * log_expit(eta) + (1.0 - target) * log_expit(-eta))),
-            # q - t, without the loss of digits near 1: where predictions part the outcomes it goes to 0.
-            gradient=columns.T @ (share * ((1.0 - target) * q - target * rest)),
-            hessian=(columns.T * (share * q * rest)) @ columns,
+            value=float(share @ loss),
+            gradient=rows @ (share * (other * q - target * rest)),
+            hessian=(rows * (share * q * rest)) @ rows.T,
         )
 
     return minimise(about, start, lower, upper)

@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import log_expit, logsumexp
+from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
 from monitor.kernels.laplace import laplace_quadratic_form
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
+from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, log_sigmoid, logits
 from monitor.maps.temperature import LEAST_EVENTS, describe_temperature, fit_slope, tempered
 from monitor.samples import LabelledEvents
 
@@ -85,7 +85,7 @@ def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:
 def _log_loss(events: LabelledEvents, slope: float) -> float:
     if events.is_binary:
         eta = slope * logits(events.prediction)
-        loss = -log_expit(np.where(events.outcome == 1, eta, -eta))
+        loss = -log_sigmoid(np.where(events.outcome == 1, eta, -eta))
     else:
         eta = slope * log_probabilities(events.prediction)
         loss = logsumexp(eta, axis=1) - eta[np.arange(len(events)), events.outcome]
@@ -115,6 +115,16 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemp
     require_outcomes(events, LEAST_EVENTS)
     width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
     best = fit_slope(events)
+    # In ascending order, in which every temperature leaves them, or nearly: sorting again costs next to nothing.
+    order = np.argsort(events.prediction if events.is_binary else events.prediction.max(axis=1), kind="stable")
+    events = replace(
+        events,
+        prediction=events.prediction[order],
+        outcome=events.outcome[order],
+        weight=events.weight[order],
+        features=None,
+        segments={},
+    )
     least, most = _kept(events, best, keep)
     # The slopes of log loss, and of no map, take part: of equal errors the first is taken.
     slopes = np.unique(np.r_[best, np.clip(1.0, least, most), np.geomspace(least, most, _GRID)])

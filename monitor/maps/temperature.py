@@ -91,19 +91,19 @@ def fit_slope(events: LabelledEvents) -> float:
         z = logits(events.prediction)[:, None]
         target = events.outcome.astype(np.float64)
         return float(fit_logistic(z, target, events.weight, start=start, lower=bounds[0], upper=bounds[1])[0])
-    z = log_probabilities(events.prediction)
-    hit = z[np.arange(len(events)), events.outcome]
-    if (hit >= z.max(axis=1)).all():
+    z = np.ascontiguousarray(log_probabilities(events.prediction).T)  # (K, n): sums over few columns are slow
+    hit = z[events.outcome, np.arange(len(events))]
+    if (hit >= z.max(axis=0)).all():
         return SLOPE_LIMIT  # every outcome was the most probable: log loss falls without end
     share = events.weight / events.weight.sum()
 
     def about(slope: Floats) -> Curved:
         eta = slope[0] * z
-        highest = eta.max(axis=1)
-        odds = np.exp(eta - highest[:, None])
-        total = odds.sum(axis=1)
-        mean = (odds * z).sum(axis=1) / total
-        varying = (odds * z**2).sum(axis=1) / total - mean**2
+        highest = eta.max(axis=0)
+        odds = np.exp(eta - highest)
+        total = odds.sum(axis=0)
+        mean = (odds * z).sum(axis=0) / total
+        varying = (odds * z**2).sum(axis=0) / total - mean**2
         return Curved(
             value=float(share @ (highest + np.log(total) - slope[0] * hit)),
             gradient=np.array([share @ (mean - hit)]),
