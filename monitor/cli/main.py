@@ -41,6 +41,13 @@ COMMANDS: Final = {
         "monitor.cli.dead_letters",
         "Look at the messages that were no valid events, and send them back to their topic once that is mended.",
     ),
+    "recalibrate": _Command(
+        "monitor.cli.recalibrate", "Fit a recalibration map in a running service, and see whether it is better."
+    ),
+    "promote": _Command("monitor.cli.promote", "Let the map of a refit serve."),
+    "rollback": _Command(
+        "monitor.cli.rollback", "Take back the map that serves a model: the one before it serves again, or none."
+    ),
     "config": _Command("monitor.cli.config", "Print the settings in force, as YAML, with secrets hidden."),
 }
 
@@ -113,7 +120,8 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit status.
 
-    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input, which the user can mend.
+    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input, which the user can mend. Others are a
+    command's own.
     """
     debug = "--debug" in arguments or bool(os.environ.get("MONITOR_DEBUG"))
     try:

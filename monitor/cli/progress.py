@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from monitor.cli.plain import plain
 
@@ -57,3 +65,32 @@ def stages_progress() -> Iterator[Callable[[str, float], None]]:
     ) as progress:
         task = progress.add_task("measuring", total=1.0)
         yield lambda what, share: progress.update(task, description=plain(what), completed=share)
+
+
+@contextmanager
+def job_progress(console: Console) -> Iterator[Callable[[str, float], None]]:
+    """A bar for work that is done elsewhere; where no terminal is, a line whenever another step begins.
+
+    Hands out a function that takes the step, and the share that is done of the whole.
+    """
+    if console.is_terminal:
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        ) as progress:
+            task = progress.add_task("queued", total=1.0)
+            yield lambda step, share: progress.update(task, description=step, completed=share)
+        return
+    before = ""
+
+    def line(step: str, share: float) -> None:
+        nonlocal before
+        if step != before:
+            console.print(f"{share:4.0%} {step}", soft_wrap=True, highlight=False, markup=False)
+            before = step
+
+    yield line

@@ -1,0 +1,33 @@
+"""`monitor promote`: a map that passed the guard serves from now on."""
+
+import json
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from monitor.cli.plain import plain
+from monitor.cli.service import USUAL_URL, JsonOption, NoteOption, UrlOption, service_at
+from monitor.client import ask
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog="Example: `monitor promote rc_5e2c8f0b7d1a4936 --note 'agreed with the pricing team'`.")
+def promote(
+    *,
+    refit: Annotated[str, typer.Argument(metavar="ID", help="Of the refit; `monitor recalibrate` tells it.")],
+    note: NoteOption = "",
+    as_json: JsonOption = False,
+    url: UrlOption = USUAL_URL,
+) -> None:
+    """Let the map of a refit serve.
+
+    It must be a candidate, and what it was compared with must still serve: else it is refused, with exit status 2.
+    """
+    with service_at(url) as http:
+        champion = ask(http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}).json()
+    if as_json:
+        typer.echo(json.dumps(champion))
+        return
+    typer.echo(f"{plain(champion['map'])} serves {plain(champion['model'])} {plain(champion['version'])} from now on")

@@ -1,0 +1,40 @@
+"""`monitor rollback`: the map that serves is taken back."""
+
+import json
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from monitor.cli.plain import plain
+from monitor.cli.service import USUAL_URL, JsonOption, NoteOption, UrlOption, service_at
+from monitor.client import ask
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog="Example: `monitor rollback churn --note 'complaints since noon'`.")
+def rollback(
+    *,
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
+    model_version: Annotated[
+        str | None,
+        typer.Option("--version", metavar="V", help="Without it, that of the newest predictions."),
+    ] = None,
+    note: NoteOption = "",
+    as_json: JsonOption = False,
+    url: UrlOption = USUAL_URL,
+) -> None:
+    """Take back the map that serves a model: the one before it serves again, or none.
+
+    Where none serves it is refused, with exit status 2.
+    """
+    body = {"note": note} | ({} if model_version is None else {"version": model_version})
+    with service_at(url) as http:
+        champion = ask(http, "POST", f"v1/models/{quote(model)}/rollback", json=body).json()
+    if as_json:
+        typer.echo(json.dumps(champion))
+        return
+    of = f"{plain(champion['model'])} {plain(champion['version'])}"
+    serves = champion["map"]
+    typer.echo(f"no map serves {of} any more" if serves is None else f"{plain(serves)} serves {of} again")
