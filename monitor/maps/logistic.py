@@ -1,11 +1,16 @@
 """Logistic regression of the outcomes, over few columns, in a box: the fit of Platt's map, of beta maps and others."""
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.maps.newton import Curved, minimise
 
 Floats = NDArray[np.float64]
+
+_BLOCK: Final = 8192
+"""Events at a time: what is computed of them stays in the processor's cache, and needs no fresh memory."""
 
 
 def fit_logistic(
@@ -36,17 +41,19 @@ def fit_logistic(
     other = 1.0 - target
 
     def about(theta: Floats) -> Curved:
-        eta = theta @ rows
-        odds = np.exp(-np.abs(eta))
-        likely = 1.0 / (1.0 + odds)
-        unlikely = odds * likely
-        q, rest = np.where(eta > 0.0, likely, unlikely), np.where(eta > 0.0, unlikely, likely)
-        # Loss and q - t without the loss of digits near 0 and 1: where predictions part the outcomes both go to 0.
-        loss = np.log1p(odds) - target * np.minimum(eta, 0.0) - other * np.minimum(-eta, 0.0)
-        return Curved(
-            value=float(share @ loss),
-            gradient=rows @ (share * (other * q - target * rest)),
-            hessian=(rows * (share * q * rest)) @ rows.T,
-        )
+        value, gradient, hessian = 0.0, np.zeros(theta.size), np.zeros((theta.size, theta.size))
+        for first in range(0, share.size, _BLOCK):
+            block = slice(first, first + _BLOCK)
+            x, t, u, w = rows[:, block], target[block], other[block], share[block]
+            eta = theta @ x
+            odds = np.exp(-np.abs(eta))
+            likely = 1.0 / (1.0 + odds)
+            unlikely = odds * likely
+            q, rest = np.where(eta > 0.0, likely, unlikely), np.where(eta > 0.0, unlikely, likely)
+            # Loss and q - t without the loss of digits near 0 and 1: where predictions part the outcomes both go to 0.
+            value += float(w @ (np.log1p(odds) - t * np.minimum(eta, 0.0) - u * np.minimum(-eta, 0.0)))
+            gradient += x @ (w * (u * q - t * rest))
+            hessian += (x * (w * q * rest)) @ x.T
+        return Curved(value, gradient, hessian)
 
     return minimise(about, start, lower, upper)
