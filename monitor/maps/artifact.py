@@ -158,7 +158,8 @@ def _read(data: bytes) -> _Content:
             raise CorruptMap(f"a map is one batch of records, and these are {reader.num_record_batches}")
         batch = reader.get_batch(0)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
+        names = batch.schema.names  # not validated: they may be no UTF-8
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptMap(f"this is no map, or a damaged one: no whole Arrow file ({_first_line(error)})") from error
     metadata = batch.schema.metadata or {}
     if HEADER_KEY not in metadata:
@@ -166,12 +167,9 @@ def _read(data: bytes) -> _Content:
     header = _header(metadata[HEADER_KEY])
     if batch.num_columns and batch.num_rows != 1:  # of a batch without columns, Arrow keeps no number of rows
         raise CorruptMap(f"a map has one row, and this has {batch.num_rows}")
-    arrays = {
-        field.name: _array(field, batch.column(at), header["shapes"], header["types"])
-        for at, field in enumerate(batch.schema)
-    }
+    arrays = {name: _array(name, batch.column(at), header["shapes"], header["types"]) for at, name in enumerate(names)}
     if list(arrays) != sorted(header["shapes"]) or len(arrays) != batch.num_columns:
-        raise CorruptMap(f"the map has the columns {batch.schema.names}, its header tells of {list(header['shapes'])}")
+        raise CorruptMap(f"the map has the columns {names}, its header tells of {list(header['shapes'])}")
     found = _hash(metadata[HEADER_KEY], arrays)
     if metadata.get(HASH_KEY) != found.encode():
         raise CorruptMap("the map is damaged: its content does not have the SHA-256 that it says")
@@ -204,9 +202,8 @@ def _header(text: bytes) -> dict[str, Any]:
     return header
 
 
-def _array(field: pa.Field, column: pa.Array, shapes: dict[str, Any], types: dict[str, Any]) -> NDArray[Any]:
+def _array(name: str, column: pa.Array, shapes: dict[str, Any], types: dict[str, Any]) -> NDArray[Any]:
     """One column's values in its shape; a copy, aligned and read-only."""
-    name = field.name
     if name not in shapes:
         raise CorruptMap(f"column {name!r} of the map is not in its header")
     if not pa.types.is_large_list(column.type) or column.type.value_type != _TYPES[types[name]]:
