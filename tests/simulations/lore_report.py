@@ -1,0 +1,256 @@
+"""What was measured of LoRe, as tables and pictures: for the terminal and for docs/lore.md."""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from monitor.figures import save
+from monitor.figures.recalibration_gamma import GammaCurve, gamma_figure
+from monitor.figures.style import BLUE, GREEN, GREY, INK, PINK, YELLOW, dress, frame, legend, name_panel, new_figure
+from tests.simulations.lore_data import SETTINGS
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measure of the tables.
+
+    Attributes
+    ----------
+    title
+        For people.
+    scale, digits
+        What it is multiplied by, and digits after the point.
+    higher
+        Whether more is better.
+    """
+
+    title: str
+    scale: float = 100.0
+    digits: int = 1
+    higher: bool = False
+
+
+MEASURES: Final[Mapping[str, Measured]] = MappingProxyType(
+    {
+        "group_mce": Measured("Maximum group-wise MCE, points"),
+        "mlce_excess": Measured("MLCE at gamma .4 above chance, points"),
+        "mlce": Measured("MLCE at gamma .4, points"),
+        "ece": Measured("ECE, points", digits=2),
+        "nll": Measured("NLL", 1.0, 4),
+        "brier": Measured("Brier score", 1.0, 4),
+        "truth": Measured("Distance from the true probabilities, points", digits=2),
+        "prr": Measured("Prediction rejection ratio", 1.0, 3, higher=True),
+        "reward": Measured("Reward at w/u = 10", 1.0, 3, higher=True),
+    }
+)
+"""In the order of the tables."""
+
+SHOWN: Final = (
+    "no map",
+    "temperature",
+    "beta",
+    "isotonic",
+    "histogram",
+    "MMCE temperature",
+    "histogram by group",
+    "LoRe as in the paper",
+    "LoRe",
+)
+"""Contenders of the pictures: more lines cannot be told apart."""
+
+_MARK: Final = re.compile(r"(<!-- lore: ([a-z_]+) ?([a-z]*) -->\n).*?(<!-- /lore -->)", re.DOTALL)
+_COLORS: Final = {"temperature": YELLOW, "beta": GREEN, "histogram": PINK, "LoRe as in the paper": GREY, "LoRe": BLUE}
+
+
+def table(summary: Mapping[str, Any], measure: str, kind: str) -> str:
+    """Means and standard deviations over seeds, a contender a row and a setting a column, the best in bold."""
+    settings = _of_kind(summary, kind)
+    measured = MEASURES[measure]
+    cells: dict[str, dict[str, str]] = {}
+    for name in settings:
+        means = {
+            each: pair for each, pair in summary["settings"][name]["measures"][measure].items() if pair[0] is not None
+        }
+        best = (max if measured.higher else min)((pair[0] for pair in means.values()), default=None)
+        for each, (mean, spread) in means.items():
+            text = f"{_number(mean, measured)} \u00b1 {_number(spread, measured)}"
+            cells.setdefault(each, {})[name] = f"**{text}**" if mean == best else text
+    rows = [[each, *(cells.get(each, {}).get(name, "\u2013") for name in settings)] for each in _contenders(summary)]
+    return _markdown([measured.title, *settings], [row for row in rows if set(row[1:]) != {"\u2013"}])
+
+
+def differences(summary: Mapping[str, Any], kind: str) -> str:
+    """LoRe less the best global method, seed by seed: mean and standard error; better in bold, worse in italics."""
+    names = [name for name in MEASURES if name != "mlce" and not (name == "truth" and kind == "real")]
+    rows = []
+    for setting in _of_kind(summary, kind):
+        row = [setting]
+        for name in names:
+            measured, of_all = MEASURES[name], summary["settings"][setting]["measures"][name]
+            means = {each: of_all[each][0] for each in summary["global"] if of_all.get(each, [None])[0] is not None}
+            best = (max if measured.higher else min)(means, key=means.__getitem__, default=None)
+            if best is None:
+                row.append("\u2013")
+                continue
+            mean, error = summary["settings"][setting]["differences"][name][best]
+            text = f"{_number(mean, measured, sign=True)} \u00b1 {_number(error, measured)}"
+            better = mean > 0.0 if measured.higher else mean < 0.0
+            sure = abs(mean) > 2.0 * error
+            row.append((f"**{text}**" if better else f"_{text}_") if sure else text)
+        rows.append(row)
+    return _markdown(["LoRe less the best global method", *(MEASURES[name].title for name in names)], rows)
+
+
+def correlations(summary: Mapping[str, Any], kind: str) -> str:
+    """Correlation of each measure with the maximum group-wise MCE, over contenders and seeds (the paper's Table 2)."""
+    settings = _of_kind(summary, kind)
+    rows = []
+    for name in ("ece", "nll", "brier", "mlce", "mlce_excess"):
+        found = [summary["settings"][setting]["correlation_with_group_mce"].get(name) for setting in settings]
+        rows.append(
+            [MEASURES[name].title.removesuffix(", points"), *("\u2013" if x is None else f"{x:.2f}" for x in found)]
+        )
+    return _markdown(["Correlation with the maximum group-wise MCE", *settings], rows)
+
+
+def settings_table(summary: Mapping[str, Any], kind: str) -> str:
+    """What each setting is."""
+    return _markdown(["Setting", "What it is"], [[name, SETTINGS[name].meaning] for name in _of_kind(summary, kind)])
+
+
+TABLES: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = MappingProxyType(
+    {"settings": settings_table, "differences": differences, "correlations": correlations}
+)
+"""Those that are not of one measure, by the names of their marks."""
+
+
+def rendered(summary: Mapping[str, Any], page: str) -> str:
+    """The page with every marked table anew."""
+
+    def anew(match: re.Match[str]) -> str:
+        name, kind = match[2], match[3]
+        made = TABLES[name](summary, kind) if name in TABLES else table(summary, name, kind)
+        return f"{match[1]}\n{made}\n\n{match[4]}"
+
+    return _MARK.sub(anew, page)
+
+
+def text(summary: Mapping[str, Any]) -> str:
+    """All tables."""
+    parts = [
+        made
+        for kind in ("synthetic", "real")
+        if _of_kind(summary, kind)
+        for made in (
+            *(table(summary, name, kind) for name in MEASURES if not (name == "truth" and kind == "real")),
+            differences(summary, kind),
+            correlations(summary, kind),
+        )
+    ]
+    return "\n\n".join(parts)
+
+
+def write(summary: Mapping[str, Any], docs: Path) -> None:
+    """Keep the summary, draw the figures, and put the tables into lore.md where it has marks for them."""
+    folder = docs / "lore"
+    folder.mkdir(exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    for name, figure in figures(summary).items():
+        save(figure, folder / f"{name}.svg")
+    page = docs / "lore.md"
+    page.write_text(rendered(summary, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def figures(summary: Mapping[str, Any]) -> dict[str, Figure]:
+    """MLCE against gamma (the paper's Figures 3 and 5), and the reward at ratios of costs (Figure 4)."""
+    found = {
+        f"gamma-{name}": gamma_figure(_curves(summary, name))
+        for name in ("clusters", "local", "global", "happiness")
+        if name in summary["settings"]
+    }
+    panels = [name for name in ("clusters", "loans", "happiness") if name in summary["settings"]]
+    if panels:
+        found["reward"] = _reward_figure(summary, panels)
+    return found
+
+
+def _curves(summary: Mapping[str, Any], setting: str) -> dict[str, GammaCurve]:
+    of_all = summary["settings"][setting]["curves"]
+    return {
+        name: GammaCurve(
+            np.asarray(summary["gammas"], np.float64),
+            *(np.array(of_all[name][each], np.float64) for each in ("mlce", "null_mean", "null_q95")),
+        )
+        for name in SHOWN
+        if name in of_all
+    }
+
+
+def _reward_figure(summary: Mapping[str, Any], settings: Sequence[str]) -> Figure:
+    height = 5.0
+    figure = new_figure(height)
+    grid = frame(
+        figure,
+        height,
+        "What recalibration is worth to one who may say \u201cunsure\u201d",
+        "How to read it: an answer is given where the confidence is above 1 - u/w, and \u201cunsure\u201d elsewhere, "
+        "at the cost u; a wrong answer costs w. The lines are the mean reward an event, in units of u, less "
+        "that with no map: above 0, the map pays. Mean over the seeds.",
+        columns=(1.0,) * len(settings),
+        gap=0.45,
+        above=0.75,
+    )
+    first = None
+    for column, setting in enumerate(settings):
+        axes = figure.add_subplot(grid[0, column])
+        dress(axes, grid="both")
+        rewards = summary["settings"][setting]["rewards"]
+        before = np.asarray(rewards["no map"], np.float64)
+        axes.axhline(0.0, color=INK, lw=1.2, ls=(0, (4, 2)))
+        for name, color in _COLORS.items():
+            if name in rewards:
+                gained = np.asarray(rewards[name], np.float64) - before
+                axes.plot(
+                    summary["cost_ratios"], gained, color=color, lw=2.4 if name == "LoRe" else 1.5, marker="o", ms=3
+                )
+        axes.set_xscale("log")
+        axes.set_xticks(summary["cost_ratios"], [f"{each:g}" for each in summary["cost_ratios"]])
+        axes.minorticks_off()
+        axes.set_xlabel("w/u")
+        name_panel(axes, setting, "")
+        if first is None:
+            first = axes
+            axes.set_ylabel("reward gained")
+    if first is not None:
+        legend(
+            first, [Line2D([], [], color=color, lw=2.0, label=name) for name, color in _COLORS.items()], 5, above=0.4
+        )
+    return figure
+
+
+def _of_kind(summary: Mapping[str, Any], kind: str) -> list[str]:
+    return [name for name in summary["settings"] if SETTINGS[name].real == (kind == "real")]
+
+
+def _contenders(summary: Mapping[str, Any]) -> list[str]:
+    """All that take part anywhere, LoRe as the package fits it last."""
+    names = list(dict.fromkeys(each for of in summary["settings"].values() for each in of["measures"]["ece"]))
+    return sorted(names, key=summary["contenders"].index)
+
+
+def _number(value: float, measured: Measured, *, sign: bool = False) -> str:
+    scaled = value * measured.scale
+    return f"{scaled:{'+' if sign else ''}.{measured.digits}f}".replace("-", "\u2212")
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join(lines)
