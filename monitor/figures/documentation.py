@@ -10,6 +10,7 @@ from monitor.classes import gce_family
 from monitor.figures import counter_examples
 from monitor.figures.counter_examples import simulated
 from monitor.figures.gce_comparison import gce_figure
+from monitor.figures.recalibration_example import example
 from monitor.figures.reliability import reliability_diagram
 from monitor.figures.tce_diagram import tce_diagram
 from monitor.figures.witness import witness_figure
@@ -38,6 +39,10 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
         "gce.svg": lambda: gce_figure(gce_family(counter_examples.too_sure_classes())),
         "sample-size.svg": counter_examples.sample_size_figure,
         "temperature.svg": counter_examples.temperature_figure,
+        "before-after.svg": lambda: example()["reliability"],
+        "worst-by-gamma.svg": lambda: example()["mlce_by_gamma"],
+        "local-map.svg": lambda: example()["local_map"],
+        "segments.svg": lambda: example()["segments"],
     }
 )
 """Each as a function that draws it."""

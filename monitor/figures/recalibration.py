@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.figures.cells import drawn, smce_row
 from monitor.figures.output import to_svg
-from monitor.figures.recalibration_gamma import gamma_curve, gamma_figure
+from monitor.figures.recalibration_gamma import gamma_curves, gamma_figure
 from monitor.figures.recalibration_plane import plane_figure
 from monitor.figures.recalibration_reliability import before_and_after_figure
 from monitor.figures.recalibration_segments import SegmentRow, segments_figure
@@ -65,6 +65,20 @@ def recalibration_figures(
     InputError
         ``none`` or ``challenger`` is missing, a name is another one, or shapes do not fit.
     """
+    found = refit_figures(held_out, predictions, phi, segments=segments, methods=methods, seed=seed)
+    return {name: to_svg(figure).encode() for name, figure in found.items()}
+
+
+def refit_figures(
+    held_out: LabelledEvents,
+    predictions: Mapping[str, Floats],
+    phi: Floats | None = None,
+    *,
+    segments: Sequence[Mapping[str, Any]] = (),
+    methods: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> dict[str, Figure]:
+    """The same as figures, to be written in any format: see :func:`recalibration_figures`."""
     labels = _labels(predictions, methods or {})
     observed = {name: confidence_and_hit(predictions[name], held_out.outcome) for name in labels}
     tables = {
@@ -74,7 +88,13 @@ def recalibration_figures(
     wanted: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
     if phi is not None:
         wanted["mlce_by_gamma"] = lambda: gamma_figure(
-            {label: gamma_curve(predictions[name], held_out.outcome, phi, seed=seed) for name, label in labels.items()}
+            gamma_curves(
+                {label: predictions[name] for name, label in labels.items()},
+                held_out.outcome,
+                phi,
+                None if held_out.is_whole else held_out.weight,
+                seed=seed,
+            )
         )
     if phi is not None and phi.shape[1] >= 2:
         # After another map another class may be the largest, so that each map has hits of its own.
@@ -87,10 +107,10 @@ def recalibration_figures(
         )
     if segments:
         wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
-    pictures: dict[str, bytes] = {}
+    pictures: dict[str, Figure] = {}
     for name, draw in wanted.items():
         try:
-            pictures[name] = to_svg(draw()).encode()
+            pictures[name] = draw()
         except NotEnoughData:
             # The comparison itself says what is too little; a picture of it would say nothing.
             continue

@@ -30,12 +30,12 @@ from monitor.figures.style import (
     new_figure,
 )
 from monitor.figures.words import points
-from monitor.local import local_calibration_error
+from monitor.local import LocalCalibration, mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA
 
 Floats = NDArray[np.float64]
 
-GAMMAS: Final[Sequence[float]] = tuple((0.05 * 2.0 ** (np.arange(17) / 2.0)).tolist())
+GAMMAS: Final[Sequence[float]] = tuple(0.05 * 2.0**k for k in range(9))
 """From neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
 
 HEIGHT: Final = 7.6
@@ -75,38 +75,36 @@ class GammaCurve:
         return self.mlce - self.null_mean
 
 
-def gamma_curve(
-    prediction: ArrayLike,
+def gamma_curves(
+    predictions: Mapping[str, ArrayLike],
     outcome: ArrayLike,
     phi: ArrayLike,
+    weight: ArrayLike | None = None,
     *,
     gammas: Sequence[float] = GAMMAS,
-    max_points: int = 1000,
+    max_points: int = 500,
     draws: int = 39,
     seed: int = 0,
-) -> GammaCurve:
-    """MLCE at each gamma, with its level under calibration.
-
-    Each event counts once, whatever its weight: within a bin of confidence the weights of a stratified sample are alike.
+) -> dict[str, GammaCurve]:
+    """MLCE of each map at each gamma, with its level under calibration.
 
     Parameters
     ----------
-    prediction, outcome, phi, max_points, draws, seed
-        See :func:`monitor.local.local_calibration_error`.
+    predictions, outcome, phi, weight, max_points, draws, seed
+        See :func:`monitor.local.mlce_curve`.
     gammas
         Bandwidths, ascending.
     """
-    found = np.full((3, len(gammas)), np.nan)
-    for place, gamma in enumerate(gammas):
-        try:
-            local = local_calibration_error(
-                prediction, outcome, phi, gamma=gamma, max_points=max_points, draws=draws, seed=seed
-            )
-        except NotEnoughData:
-            continue
-        if local.valid_share >= _LEAST_SHARE and local.level is not None:
-            found[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
-    return GammaCurve(np.asarray(gammas, np.float64), *found)
+    found = mlce_curve(predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed)
+    return {name: _curve(gammas, of_all) for name, of_all in found.items()}
+
+
+def _curve(gammas: Sequence[float], found: Sequence[LocalCalibration | None]) -> GammaCurve:
+    values = np.full((3, len(gammas)), np.nan)
+    for place, local in enumerate(found):
+        if local is not None and local.level is not None and local.valid_share >= _LEAST_SHARE:
+            values[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
+    return GammaCurve(np.asarray(gammas, np.float64), *values)
 
 
 def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAMMA) -> Figure:

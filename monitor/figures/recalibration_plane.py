@@ -42,12 +42,13 @@ CAPTION: Final = (
     "events of one range of predictions are off by how much among those like them: where the dotted line, their common "
     "error before, lies far left of the dashed curve, errors of both directions hid each other."
 )
-_SIZE: Final = 48
+_SIZE: Final = 40
 _MARGIN: Final = 0.005
 """Share of the events beyond each side of the picture: a few outliers would shrink all others to a spot."""
 _MOST_POINTS: Final = 600
 """Of one range of predictions at which the error is evaluated."""
 _LEAST_OF_BIN: Final = 100
+_SHARES: Final = 101
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +184,18 @@ def _errors(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma:
     return _Errors(means[:, :-1] / means[:, -1:], n_eff)
 
 
+def _near(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
+    """Errors by the narrowest of some neighbourhoods by which half of the points have enough events near.
+
+    Of a single range of predictions there are few events; what is enough for the maps is not for it.
+    """
+    for wider in (1.0, 2.0, 4.0):
+        found = _errors(at, others, residual, weight, wider * gamma)
+        if 2 * found.enough.sum() >= found.enough.size:
+            break
+    return found
+
+
 def _draw_bins(
     figure: Figure,
     grid: GridSpec,
@@ -209,17 +222,20 @@ def _draw_bins(
     for column, (b, remark) in enumerate(shown.items()):
         inside = np.flatnonzero(place == b)
         asked = inside if inside.size <= _MOST_POINTS else np.sort(rng.choice(inside, _MOST_POINTS, replace=False))
-        found = _errors(where[asked], where[inside], residual[inside], weight[inside], gamma)
+        found = _near(where[asked], where[inside], residual[inside], weight[inside], gamma)
         axes = figure.add_subplot(panels[column])
         dress(axes, grid="both")
         drawn.append(axes)
-        axes.axvline(abs(mean[b]), color=INK, ls=":", lw=1.6)
-        share = np.linspace(0.0, 1.0, max(int(found.enough.sum()), 2))
-        for number, label in enumerate(labels):
+        axes.plot([abs(mean[b])] * 2, [0.0, 1.0], color=INK, ls=":", lw=1.6)
+        share = np.linspace(0.0, 1.0, _SHARES)
+        for number in range(len(labels)):
             color, style, width = _line(number, len(labels))
-            size = np.sort(np.abs(found.error[found.enough, number]))
+            size = np.abs(found.error[found.enough, number])
             if size.size:
-                axes.plot(np.resize(size, share.size), share, color=color, ls=style, lw=width, label=label)
+                axes.plot(np.quantile(size, share), share, color=color, ls=style, lw=width)
+        if not found.enough.any():
+            told = "too few events\nfor any to be alike"
+            axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", va="center", size=SMALL_SIZE, color=GREY)
         first, last = percent(b / bins), percent((b + 1) / bins)
         name_panel(axes, f"Predictions of {first} to {last}", f"{remark}: {points(mean[b])} off")
         axes.set_xlabel("off by, among those alike")

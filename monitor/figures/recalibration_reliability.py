@@ -28,7 +28,7 @@ CAPTION: Final = (
     "is smCE."
 )
 _BINS: Final = 10
-_CURVE_ROWS: Final = 300
+_CURVE_ROWS: Final = 100
 """More cannot be seen in a third of a page, and would be half of the picture's bytes."""
 
 
