@@ -17,6 +17,7 @@ from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import ClassTable, GridTable
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views, normalised
+from tests.reference.naive_sample import NaiveSamples
 
 PREDICTIONS: Final = "predictions"
 OUTCOMES: Final = "outcomes"
@@ -31,6 +32,15 @@ CLASSES: Final = ("green", "yellow", "orange", "red", "none")
 PLAN: Final = SketchPlan(len(CLASSES), 16)
 """Of the sketches of its whole vectors."""
 REGIONS: Final = ("eu", "us")
+_FEATURES: Final[tuple[tuple[float, ...], ...]] = (
+    *((at / 8, -at / 4, 1.5, at / 1024) for at in range(1, 11)),
+    (),
+    (0.1, 7.0),
+)
+"""In turn: most predictions have four, some none or too few."""
+SAMPLE_SPAN_MS: Final = 600_000
+SAMPLE_CAPACITY: Final = 40
+"""Labelled events a span; fewer than a bucket of the journal has."""
 GARBAGE: Final = (b"not json", b'{"type": "prediction"}', b'{"p": 7}', b"\xff\xfe", b"[]", b"")
 
 PaneId = tuple[int, SeriesKey]
@@ -68,12 +78,15 @@ class MixedLog:
         Of everything random.
     models
         Whose events it holds.
+    features
+        Whether most predictions have features.
     """
 
     size: int
     partitions: int = 4
     seed: int = 1
     models: tuple[str, ...] = MODELS
+    features: bool = False
     lines: list[LogLine] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +122,7 @@ class MixedLog:
                 version=str(versions[at]),
                 segments=() if region is None else (("region", region),),
                 vector=vector,
+                features=_FEATURES[at % len(_FEATURES)] if self.features else (),
             )
             line = self._line(event)
             lost, twice, outcomes, corrected, held_up, garbage = draws[at].tolist()
@@ -144,7 +158,8 @@ class MixedLog:
         if event.kind is Kind.OUTCOME:
             return LogLine(OUTCOMES, partition, event.id.encode(), f'{head},"y":{event.y}}}'.encode(), event)
         segments = "".join(f',"segments":{{"{key}":"{value}"}}' for key, value in event.segments)
-        body = f'{head},"p":{list(event.vector) or event.p!r},"version":"{event.version}"{segments}}}'
+        features = f',"features":{list(event.features)}' if event.features else ""
+        body = f'{head},"p":{list(event.vector) or event.p!r},"version":"{event.version}"{segments}{features}}}'
         return LogLine(PREDICTIONS, partition, event.id.encode(), body.encode(), event)
 
     @cached_property
@@ -155,6 +170,14 @@ class MixedLog:
             if line.event is not None:
                 joins[line.partition].read(line.event)
         return joins
+
+    @cached_property
+    def samples(self) -> list[NaiveSamples]:
+        """The samples of each partition."""
+        return [
+            NaiveSamples(join.predictions.values(), policy_of, _width_ms, SAMPLE_SPAN_MS, SAMPLE_CAPACITY)
+            for join in self.joins
+        ]
 
     @cached_property
     def expected(self) -> "Expected":
@@ -191,6 +214,10 @@ class MixedLog:
             )
             for key, events in grouped.items()
         }
+
+
+def _width_ms(policy: ModelPolicy) -> int:
+    return policy.retention_ms // 24
 
 
 @dataclass(frozen=True)

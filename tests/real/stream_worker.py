@@ -15,9 +15,22 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
-from tests.real.mixed_log import CLASSES, OF_CLASSES, OUTCOMES, PREDICTIONS, SLIDE_MS, policy_of
+from monitor.stream.sampling import SampleSettings
+from tests.real.mixed_log import (
+    CLASSES,
+    OF_CLASSES,
+    OUTCOMES,
+    PREDICTIONS,
+    SAMPLE_CAPACITY,
+    SAMPLE_SPAN_MS,
+    SLIDE_MS,
+    policy_of,
+)
 
 DAY_MS = 86_400_000
+SPANS = 24
+SAMPLES = SampleSettings(size=lambda _: SPANS * SAMPLE_CAPACITY, span_ms=SAMPLE_SPAN_MS, kept_ms=SPANS * SAMPLE_SPAN_MS)
+"""So that each span keeps as many as the expectation of the log has."""
 
 
 def topics(suffix: str) -> dict[str, Kind | None]:
@@ -26,9 +39,15 @@ def topics(suffix: str) -> dict[str, Kind | None]:
 
 
 def pipeline(
-    bootstrap: str, group: str, store: SqlStore, kinds: dict[str, Kind | None], checkpoint_seconds: float = 0.5
+    bootstrap: str,
+    group: str,
+    store: SqlStore,
+    kinds: dict[str, Kind | None],
+    checkpoint_seconds: float = 0.5,
+    *,
+    samples: SampleSettings = SAMPLES,
 ) -> Pipeline:
-    """A pipeline that keeps every pane of the log."""
+    """A pipeline that keeps every pane of the log, and its samples."""
     # A member that was killed must not hold its partitions for long.
     source = KafkaSource(
         KafkaConnection((bootstrap,)), Topics(kinds), group_id=group, session_timeout_seconds=6, clock=SystemClock()
@@ -37,7 +56,7 @@ def pipeline(
         source,
         store,
         Decoder(classes={OF_CLASSES: len(CLASSES)}),
-        partitions=PartitionSettings(policy=policy_of, pane_retention_ms={SLIDE_MS: DAY_MS}),
+        partitions=PartitionSettings(policy=policy_of, pane_retention_ms={SLIDE_MS: DAY_MS}, samples=samples),
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),
     )

@@ -53,16 +53,15 @@ def test_weights_undo_the_sampling() -> None:
 
 
 def test_a_limit_takes_from_all_spans_alike() -> None:
-    # By the upper half of the hashes, that decided who of the busy span is in, nearly all would be of that.
-    busy, quiet = random_rows(20_000, 1), random_rows(1_000, 2)
-    samples = [closed(busy, 1_000), closed([{**event, "segments": '[["span","quiet"]]'} for event in quiet], 1_000)]
-    merged = merge(samples, limit=400)
+    # By the upper half of the hashes, which decided who of the busy span is in, nearly all would be of that.
+    busy = [row(at) for at in range(20_000)]
+    quiet = [row(at, segments='[["span","quiet"]]') for at in range(20_000, 21_000)]
+    merged = merge([closed(busy, 1_000), closed(quiet, 1_000)], limit=400)
     assert len(merged.events) == 400
-    of_quiet = np.count_nonzero(merged.events.segments["span"] == "quiet")
-    assert 140 < of_quiet < 260
+    is_quiet = merged.events.segments["span"] == "quiet"
+    assert 170 < np.count_nonzero(is_quiet) < 230
     assert merged.population == 21_000
-    share = merged.events.weight[merged.events.segments["span"] == "quiet"].sum() / merged.events.weight.sum()
-    assert share == pytest.approx(1 / 21, abs=0.01)
+    assert merged.events.weight[is_quiet].sum() / merged.events.weight.sum() == pytest.approx(1 / 21, abs=0.01)
 
 
 def test_a_limit_is_stratified() -> None:

@@ -28,8 +28,7 @@ from tests.real.mixed_log import (
     unjoined_as_one,
 )
 from tests.reference.naive_join import NaiveEvent
-from tests.stream.support import START_MS, LogRecord
-from tests.stream.test_partition import encoded
+from tests.stream.support import START_MS, LogRecord, encoded
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=10_000, segments=("region",), classes=("cat", "dog", "bird"))
 VECTOR_OF_DOG = (0.25, 0.5, 0.25)

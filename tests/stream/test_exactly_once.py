@@ -10,21 +10,38 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from monitor.samples.candidates import Candidates
+from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
+from monitor.store.base import Bucket, PartitionState
+from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from monitor.stream.status import Phase
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import MODELS, OF_CLASSES, SLIDE_MS, SPAN_MS, START_MS, MixedLog, unjoined_as_one
+from tests.real.mixed_log import (
+    CLASSES,
+    MODELS,
+    OF_CLASSES,
+    SAMPLE_CAPACITY,
+    SLIDE_MS,
+    SPAN_MS,
+    START_MS,
+    MixedLog,
+    unjoined_as_one,
+)
 from tests.real.produce import produce
 from tests.real.stream_worker import pipeline, topics
 from tests.real.vanishing import broker_vanishes, collected
+from tests.reference.naive_sample import told
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(420)]
 
@@ -35,10 +52,11 @@ EVENTS = 1_000_000
 @pytest.fixture(scope="module")
 def log(kafka_broker: KafkaBroker) -> MixedLog:
     """The log, written to the broker."""
-    mixed = MixedLog(EVENTS, models=(*MODELS, OF_CLASSES))
+    mixed = MixedLog(EVENTS, models=(*MODELS, OF_CLASSES), features=True)
     # What it comes to is found before any consumer runs: the loops take so long that its heartbeats would starve.
     assert mixed.expected.panes
     assert mixed.sketches(SLIDE_MS)
+    assert mixed.samples
     for topic in topics(SUFFIX):
         kafka_broker.create_topic(topic, mixed.partitions)
     produce(kafka_broker.bootstrap, mixed.lines, SUFFIX)
@@ -84,12 +102,54 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
         assert found.sums.tobytes() == sketch.sums.tobytes()
 
 
+def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
+    """What the store holds of samples is what obvious loops keep, of the buckets that it has dropped."""
+    with store._database.reading() as connection:
+        rows = connection.execute(sa.select(CLOSED_SAMPLES)).all()
+    found = {
+        (row.partition, row.model, row.version, row.start_ms): told(ClosedSample.from_bytes(row.sample)) for row in rows
+    }
+    expected, open_buckets = {}, set()
+    for partition, samples in enumerate(log.samples):
+        state = store.load(partition)
+        not_dropped = {batch.bucket for batch in state.journal}
+        open_buckets |= not_dropped
+        for span, closed in samples.closed(lambda bucket, kept=not_dropped: bucket in kept).items():  # type: ignore[misc]
+            expected[partition, *span] = closed
+        waiting = {cell: items for cell, items in samples.candidates.items() if cell[0] in not_dropped}
+        saved = _candidates(state)
+        assert set(saved) == set(waiting)
+        for cell, items in waiting.items():
+            assert {(item.id_hash, item.confidence, item.features) for item in items} <= saved[cell]
+    assert open_buckets
+    assert len(found) > 4 * 4 * 8
+    assert sum(len(closed.events) == SAMPLE_CAPACITY for closed in found.values()) > len(found) // 2
+    assert found == expected
+    events = store.read_sample(OF_CLASSES, "1").events
+    assert events.classes == len(CLASSES)
+    assert events.features is not None
+    assert events.features.shape[1] == 4
+
+
+def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]]:
+    """Hash, stratum of confidence and features of what was saved, by bucket and version."""
+    found: dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]] = defaultdict(set)
+    for batch in state.candidates:
+        for row in Candidates.from_bytes(batch.rows).table.to_pylist():
+            version = state.strata[row["stratum"]].version
+            told_of = row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())
+            found[batch.bucket, version].add(told_of)
+    return found
+
+
 def finish_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str) -> None:
     """Read to the end, compare; then restore what was saved, and compare again."""
     for _ in range(2):
         with SqlStore.open(url) as store, running(pipeline(broker.bootstrap, group, store, topics(SUFFIX))) as instance:
             wait_for(log, instance)
             assert_as_expected(log, instance)
+        with SqlStore.open(url) as store:
+            assert_samples_as_expected(log, store)
 
 
 def start_worker(broker: KafkaBroker, group: str, url: str) -> "subprocess.Popen[bytes]":
