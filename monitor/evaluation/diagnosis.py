@@ -9,7 +9,7 @@ from monitor.evaluation.assess import Minimum
 from monitor.evaluation.report import Diagnosis, Report, Verdict
 from monitor.inference.combined import calibration_test
 from monitor.inference.cox import Cox, fit_cox
-from monitor.inference.few import tail_of_few
+from monitor.inference.few import caution_of_few, tail_of_few
 from monitor.inference.prevalence import LEVEL, PriorShift, prior_shift
 from monitor.inference.resampling import resampled
 from monitor.measures import Decomposition, corp_decomposition
@@ -82,9 +82,11 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
     found = _Found(fit, calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value, prior_shift(cells, fit=fit))
     shift = found.shift
     verdict = _verdict(found)
+    events = _in_events(cells)
+    caution = caution_of_few(float(events.positives.sum()), float(events.negatives.sum()))
     return Diagnosis(
         verdict=verdict,
-        sentence=_sentence(verdict, found),
+        sentence=f"{_sentence(verdict, found)} {caution}".rstrip(),
         p_value=found.p_value,
         offset=fit.offset,
         offset_error=fit.offset_error,

@@ -160,6 +160,10 @@ def test_just_enough_is_judged() -> None:
     assert report.positives == 5
     assert report.diagnosis is not None
     assert report.diagnosis.verdict is not Verdict.INSUFFICIENT
+    assert "With only 5 positives, read intervals of TCE" in report.diagnosis.sentence
+    enough = evaluate(p, (p > 0.5) | (np.arange(50) < 2), measures=SMCE)
+    assert enough.diagnosis is not None
+    assert "With only" not in enough.diagnosis.sentence
 
 
 def test_weights_count_by_what_they_are_worth() -> None:

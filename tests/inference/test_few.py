@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from monitor.inference.few import tail_of_few
+from monitor.inference.few import ENOUGH, caution_of_few, tail_of_few
 from monitor.scores import ScoreTable
 
 
@@ -29,3 +29,9 @@ def test_equal_predictions_have_the_binomial_tail_and_the_sure_are_sure() -> Non
     assert tail_of_few(ScoreTable.from_events([0.5] * 400, [1] * 400), positive=False) == pytest.approx(0.5**400)
     assert tail_of_few(ScoreTable.from_events([0.5, 1.0], [0, 0]), positive=True) == 0.0
     assert tail_of_few(ScoreTable.from_events([], []), positive=True) == 1.0
+
+
+def test_few_outcomes_of_either_kind_are_cautioned_about_and_enough_are_not() -> None:
+    assert caution_of_few(ENOUGH, 4_000) == caution_of_few(4_000, ENOUGH) == ""
+    assert caution_of_few(7, 493).startswith("With only 7 positives, read intervals of TCE")
+    assert caution_of_few(493, ENOUGH - 0.5).startswith("With only 19.5 negatives")
