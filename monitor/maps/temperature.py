@@ -104,10 +104,11 @@ def fit_slope(events: LabelledEvents) -> float:
         total = odds.sum(axis=0)
         mean = (odds * z).sum(axis=0) / total
         varying = (odds * z**2).sum(axis=0) / total - mean**2
+        # Sums and no products of vectors: those wait for several threads, which on a busy machine takes far longer.
         return Curved(
-            value=float(share @ (highest + np.log(total) - slope[0] * hit)),
-            gradient=np.array([share @ (mean - hit)]),
-            hessian=np.array([[share @ np.maximum(varying, 0.0)]]),
+            value=float((share * (highest + np.log(total) - slope[0] * hit)).sum()),
+            gradient=np.array([(share * (mean - hit)).sum()]),
+            hessian=np.array([[(share * np.maximum(varying, 0.0)).sum()]]),
         )
 
     return float(minimise(about, start, *bounds)[0])
