@@ -311,7 +311,10 @@ def _judged(outcome: RefitOutcome) -> _End:
     if outcome.artifact is None or outcome.comparison is None:
         raise BrokenHandover("the result names neither a map nor an error")
     # What cannot be read shall not serve; who made it and who serves it run the same code.
-    from_bytes(outcome.artifact)
+    try:
+        from_bytes(outcome.artifact)
+    except CorruptMap as error:
+        raise CorruptMap(f"the map that was fitted cannot be read: {error}") from error
     guard = outcome.comparison["guard"]
     if guard["passed"]:
         return _End(JobState.CANDIDATE, None, outcome)

@@ -1,0 +1,20 @@
+"""A new store for each test that asks for one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+
+
+@pytest.fixture
+def sql_store(tmp_path: Path) -> Iterator[SqlStore]:
+    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db") as store:
+        yield store
+
+
+@pytest.fixture
+def refits(sql_store: SqlStore) -> SqlRecalibrations:
+    return SqlRecalibrations(sql_store.database)

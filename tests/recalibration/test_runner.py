@@ -1,0 +1,306 @@
+"""Refits in processes of their own: whatever happens to them, each comes to a clear end and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from structlog.testing import capture_logs
+
+from monitor.app.refit_task import read_result, write_task
+from monitor.errors import StoreUnavailable
+from monitor.maps.artifact import from_bytes
+from monitor.recalibration.runner import Handover, Runner
+from monitor.samples import LabelledEvents
+from monitor.store.recalibrations import Job, JobState, Sample
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+from tests.store.refits import queued
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CHILD = "import sys; from tests.recalibration.test_runner import serve; serve(sys.argv[1], sys.argv[2])"
+
+
+class Samples:
+    """Fifty events of any model; of ``none``, no event."""
+
+    def read_sample(
+        self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
+    ) -> Sample:
+        n = 0 if model == "none" else 50
+        p = np.random.default_rng(1).random(n)
+        return Sample(LabelledEvents.of(p, (p > 0.5).astype(int), time_ms=np.arange(n)), n, {})
+
+
+def handover(how: str) -> Handover:
+    worker = [str(HERE / "unruly_worker.py")]
+    if how in {"passes", "rejected", "spoils", "unreadable"}:
+        worker = ["-m", "tests.recalibration.obedient_worker"]
+    return Handover(write_task, lambda folder: [sys.executable, *worker, how, str(folder)], read_result)
+
+
+class Running:
+    def __init__(self, refits: SqlRecalibrations, folder: Path) -> None:
+        self.refits = refits
+        self.folder = folder / "work"
+        self.folder.mkdir()
+        self.promotions = 0
+        self.runners: list[Runner] = []
+
+    def __call__(self, how: str, *, jobs: int = 1, timeout_seconds: float = 60.0) -> Runner:
+        runner = Runner(
+            self.refits,
+            Samples(),
+            handover(how),
+            jobs=jobs,
+            timeout_seconds=timeout_seconds,
+            promoted=self._promoted,
+            folder=self.folder,
+        )
+        self.runners.append(runner)
+        runner.start()
+        return runner
+
+    def _promoted(self) -> None:
+        self.promotions += 1
+
+
+@pytest.fixture
+def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
+    running = Running(refits, tmp_path)
+    yield running
+    for runner in running.runners:
+        runner.stop()
+    assert all(runner.join(10.0) for runner in running.runners)
+    assert list(running.folder.iterdir()) == []
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if holds():
+            return
+        waiting.wait(0.05)
+    pytest.fail("it did not come to hold")
+
+
+def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
+    eventually(lambda: refits.job(job_id).finished_ms is not None)
+    return refits.job(job_id)
+
+
+def pids(refits: SqlRecalibrations) -> tuple[int, int, int]:
+    """Of a sleeping worker: its own, its child's, and how nice it is."""
+    eventually(lambda: refits.job("rc_1").step.startswith("sleeping "))
+    _, own, child, nice = refits.job("rc_1").step.split()
+    return int(own), int(child), int(nice)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: SqlRecalibrations, run: Running) -> None:
+    runner = run("passes")
+    refits.add_job(queued(1))
+    runner.wake()
+    job = ended(refits)
+    assert (job.state, job.reason, job.baseline, job.figures) == (JobState.CANDIDATE, None, None, ("reliability",))
+    assert job.comparison == {"events": 50, "champion": False, "guard": {"passed": True, "reasons": []}}
+    assert from_bytes(refits.artifact("rc_1").artifact).about["id"] == "rc_1"
+    assert run.promotions == 0
+
+
+def test_the_map_that_serves_is_handed_over_and_remembered(refits: SqlRecalibrations, run: Running) -> None:
+    run("passes")
+    refits.add_job(queued(1, promote=True))
+    assert ended(refits).state is JobState.CHAMPION
+    eventually(lambda: run.promotions == 1)
+    refits.add_job(queued(2))
+    job = ended(refits, "rc_2")
+    assert (job.baseline, job.comparison and job.comparison["champion"]) == ("rc_1", True)
+    # Another version has no champion.
+    refits.add_job(queued(3, version="8"))
+    assert ended(refits, "rc_3").baseline is None
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "reason"),
+    [
+        ("rejected", JobState.REJECTED, "It is not better. It is worse."),
+        ("too few", JobState.FAILED, "9 labelled events, at least 50 are needed"),
+        (
+            "raises",
+            JobState.FAILED,
+            "the worker ended with an unexpected error; the service's log has it, with the ref",
+        ),
+        ("dies", JobState.FAILED, "the worker was lost three times; the last time, it was killed by SIGKILL: the mach"),
+        ("leaves nothing", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be re"),
+        ("unreadable", JobState.FAILED, "the map that was fitted cannot be read: this is no map"),
+        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, artifact.arrow is not what was w"),
+    ],
+)
+def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, state: JobState, reason: str) -> None:
+    refits.add_job(queued(1, promote=True))
+    with capture_logs() as logs:
+        run(how)
+        job = ended(refits)
+    assert job.state is state
+    assert (job.reason or "").startswith(reason)
+    assert job.attempts == (3 if "three times" in reason else 1)
+    assert refits.champions() == []
+    assert "secret" not in (job.reason or "")
+    if how == "raises":
+        assert any("the secret of the worker" in entry.get("text", "") for entry in logs)
+    # The next one has its turn.
+    refits.add_job(queued(2, model="none"))
+    nothing = ended(refits, "rc_2")
+    assert (nothing.reason or "").startswith("no labelled events of model 'none' version '7' are kept for refits yet")
+
+
+def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlRecalibrations, run: Running) -> None:
+    run("sleeps", timeout_seconds=4.0)
+    refits.add_job(queued(1))
+    own, child, nice = pids(refits)
+    assert nice >= 10
+    job = ended(refits)
+    assert job.state is JobState.FAILED
+    assert (job.reason or "").startswith("it took longer than 4s: raise recalibration.timeout")
+    eventually(lambda: gone(own) and gone(child))
+
+
+def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
+    refits: SqlRecalibrations, run: Running
+) -> None:
+    runner = run("sleeps")
+    refits.add_job(queued(1))
+    own, child, _ = pids(refits)
+    runner.stop()
+    assert runner.join(5.0)
+    assert refits.job("rc_1") == queued(1)
+    eventually(lambda: gone(own) and gone(child))
+    run("passes")
+    job = ended(refits)
+    assert (job.state, job.attempts) == (JobState.CANDIDATE, 1)
+
+
+def test_a_worker_that_somebody_kills_is_begun_again(refits: SqlRecalibrations, run: Running) -> None:
+    run("sleeps")
+    refits.add_job(queued(1))
+    own, child, _ = pids(refits)
+    run.runners[0]._handover = handover("passes")
+    os.kill(own, signal.SIGKILL)
+    job = ended(refits)
+    assert (job.state, job.attempts) == (JobState.CANDIDATE, 2)
+    eventually(lambda: gone(child))
+
+
+def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalibrations, run: Running) -> None:
+    run("sleeps", jobs=2)
+    refits.add_job(queued(1))
+    refits.add_job(queued(2, model="fraud"))
+    refits.add_job(queued(3, model="spam"))
+    eventually(lambda: all(refits.job(f"rc_{number}").step.startswith("sleeping") for number in (1, 2)))
+    assert refits.job("rc_3").state is JobState.QUEUED
+
+
+def test_one_that_became_another_workers_is_left(refits: SqlRecalibrations, run: Running) -> None:
+    run("sleeps")
+    refits.add_job(queued(1))
+    own, _, _ = pids(refits)
+    # As if this one had been away for a day.
+    other = refits.claim_job("other", now_ms=2**50, lease_ms=60_000)
+    assert other is not None
+    eventually(lambda: gone(own))
+    assert refits.job("rc_1") == other
+
+
+def test_an_end_waits_for_a_store_that_does_not_answer(
+    refits: SqlRecalibrations, run: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([StoreUnavailable("away"), StoreUnavailable("away")])
+    finish = refits.finish_job
+
+    def away(*arguments: object, **named: object) -> Job:
+        error = next(answers, None)
+        if error is not None:
+            raise error
+        return finish(*arguments, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(refits, "finish_job", away)
+    run("passes")
+    refits.add_job(queued(1))
+    assert (ended(refits).state, refits.job("rc_1").attempts) == (JobState.CANDIDATE, 1)
+
+
+def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
+    sql_store: SqlStore, refits: SqlRecalibrations, run: Running
+) -> None:
+    run("passes")
+    refits.add_job(queued(1, promote=True))
+    ended(refits)
+    with sql_store.database.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM recalibration_maps")
+        connection.exec_driver_sql("INSERT INTO recalibration_maps VALUES ('rc_1', X'00', 'x')")
+    refits.add_job(queued(2))
+    job = ended(refits, "rc_2")
+    assert (job.state, job.reason) == (
+        JobState.FAILED,
+        "the map rc_1 is damaged in the store: its bytes do not have the hash they had",
+    )
+
+
+def test_folders_of_a_killed_service_are_removed_and_those_in_use_are_not(
+    refits: SqlRecalibrations, run: Running
+) -> None:
+    abandoned = run.folder / "calibration-refit-old"
+    abandoned.mkdir()
+    (abandoned / "in-use").touch()
+    (abandoned / "events.arrow").write_bytes(b"x")
+    run("sleeps")
+    refits.add_job(queued(1))
+    pids(refits)
+    run("passes")
+    assert not abandoned.exists()
+    assert len(list(run.folder.iterdir())) == 1
+
+
+def serve(url: str, folder: str) -> None:
+    """The service, as a process that can be killed: it runs whatever is queued."""
+    with SqlStore.open(url) as store:
+        runner = Runner(SqlRecalibrations(store.database), Samples(), handover("sleeps"), folder=Path(folder))
+        runner.start()
+        runner.join(600.0)
+
+
+def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again(
+    refits: SqlRecalibrations, run: Running, tmp_path: Path
+) -> None:
+    refits.add_job(queued(1))
+    url = f"sqlite:///{tmp_path}/monitor.db"
+    service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
+    try:
+        own, child, _ = pids(refits)
+    finally:
+        service.kill()
+        service.wait()
+    eventually(lambda: gone(own))
+    # A grandchild that nobody tied to the service stays: the real worker starts none.
+    os.kill(child, signal.SIGKILL)
+    assert refits.job("rc_1").state is JobState.RUNNING
+    lapsed = refits.claim_job("next", now_ms=2**50, lease_ms=60_000)
+    assert lapsed is not None
+    assert (lapsed.id, lapsed.attempts) == ("rc_1", 2)
+    refits.release_job("rc_1", "next")
+    run("passes")
+    assert ended(refits).state is JobState.CANDIDATE

@@ -1,0 +1,169 @@
+"""What serves: seen at once after an own promotion, seconds after another's, and on while the store is away."""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from structlog.testing import capture_logs
+
+from monitor.clock import ManualClock
+from monitor.errors import CorruptMap, InputError, StoreUnavailable
+from monitor.maps import RecalibrationMap
+from monitor.maps.artifact import to_bytes
+from monitor.maps.identity import Identity
+from monitor.recalibration import serving as module
+from monitor.recalibration.contract import Applied
+from monitor.recalibration.serving import Serving
+from monitor.store.recalibrations import Champion, JobState, StoredMap
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from tests.maps_of_refits import fitted, overconfident
+from tests.store.refits import LEASE_MS, queued, stored_map
+
+
+class Counting(SqlRecalibrations):
+    """A store that counts what it is asked, and may be away."""
+
+    def __init__(self, refits: SqlRecalibrations) -> None:
+        super().__init__(refits._database)
+        self.asked = 0
+        self.loaded: list[str] = []
+        self.away = False
+
+    def champions(self) -> Sequence[Champion]:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("the store is away")
+        return super().champions()
+
+    def artifact(self, map_id: str) -> StoredMap:
+        self.loaded.append(map_id)
+        return super().artifact(map_id)
+
+
+@pytest.fixture
+def store(refits: SqlRecalibrations) -> Counting:
+    return Counting(refits)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_700_000_000_000)
+
+
+@pytest.fixture
+def serving(store: Counting, clock: ManualClock) -> Serving:
+    return Serving(store, clock=clock)
+
+
+def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **told: Any) -> None:
+    """Let a map serve, as another replica would."""
+    store.add_job(queued(number, **told))
+    claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+    assert claimed is not None
+    artifact = chosen if isinstance(chosen, bytes) else to_bytes(chosen, {"id": claimed.id})
+    order = claimed.order
+    serving = {(each.model, each.version): each.map_id for each in SqlRecalibrations.champions(store)}
+    ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((order.model, order.version)))
+    store.finish_job(ended, "w", stored_map(claimed.id, artifact), {}, promote=True)
+
+
+def test_without_a_map_predictions_are_as_they_are_and_checked_all_the_same(serving: Serving) -> None:
+    assert serving.champion("churn", "7") == Champion("churn", "7", None, 0, 0)
+    assert serving.apply("churn", "7", [0.25, 1.0]) == Applied([0.25, 1.0], None)
+    assert serving.apply("churn", "7", [[0.25, 0.5, 0.25]]).prediction == [[0.25, 0.5, 0.25]]
+    assert serving.apply("churn", "7", []).prediction == []
+    for wrong in ([0.25, 1.5], ["x"], [[0.5, 0.5], [1.0]], [[0.5, 0.6]], [[[0.5]]]):
+        with pytest.raises(InputError):
+            serving.apply("churn", "7", wrong)
+
+
+def test_predictions_are_as_the_map_makes_them(serving: Serving, store: Counting) -> None:
+    chosen, events = fitted("beta"), overconfident(500)
+    promote(store, 1, chosen)
+    applied = serving.apply("churn", "7", events.prediction)
+    assert applied.map_id == "rc_1"
+    assert applied.prediction == chosen.apply(events.prediction).tolist()
+    assert serving.apply("churn", "8", [0.9]) == Applied([0.9], None)
+
+
+def test_a_map_that_needs_more_says_what(serving: Serving, store: Counting) -> None:
+    events = overconfident(100)
+    promote(store, 1, fitted("lore"))
+    with pytest.raises(InputError, match="the map needs 2 features an event, and there are none"):
+        serving.apply("churn", "7", events.prediction)
+    applied = serving.apply("churn", "7", events.prediction, features=events.features)
+    assert np.shape(applied.prediction) == (100,)
+
+
+def test_the_store_is_asked_every_two_seconds_and_maps_are_loaded_once(
+    serving: Serving, store: Counting, clock: ManualClock
+) -> None:
+    promote(store, 1, Identity())
+    for _ in range(5):
+        serving.apply("churn", "7", [0.5])
+        serving.champion("fraud", "7")
+    assert (store.asked, store.loaded) == (1, ["rc_1"])
+    promote(store, 2, Identity())
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    clock.advance(2.0)
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_2"
+    assert (store.asked, store.loaded) == (2, ["rc_1", "rc_2"])
+    promote(store, 3, Identity())
+    serving.refresh()
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_3"
+
+
+def test_what_served_goes_on_serving_while_the_store_is_away(
+    serving: Serving, store: Counting, clock: ManualClock
+) -> None:
+    store.away = True
+    with pytest.raises(StoreUnavailable):
+        serving.apply("churn", "7", [0.5])
+    store.away = False
+    promote(store, 1, Identity())
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    store.away = True
+    clock.advance(60.0)
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    assert [entry["detail"] for entry in logs] == ["the store is away"]
+    assert store.asked == 3
+
+
+def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Counting) -> None:
+    promote(store, 1, b"garbage")
+    for _ in range(2):
+        with pytest.raises(CorruptMap):
+            serving.apply("churn", "7", [0.5])
+
+
+def test_only_so_many_maps_are_kept_loaded(serving: Serving, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_MAPS", 2)
+    for number, model in enumerate("abc", 1):
+        promote(store, number, Identity(), model=model)
+    for model in "abacab":
+        serving.apply(model, "7", [0.5])
+    # a, b; a again; c pushes b out; a again; b anew.
+    assert store.loaded == ["rc_1", "rc_2", "rc_3", "rc_2"]
+
+
+def test_many_threads_get_the_same_answers(serving: Serving, store: Counting) -> None:
+    chosen, events = fitted("beta"), overconfident(300)
+    promote(store, 1, chosen)
+    expected = chosen.apply(events.prediction).tolist()
+    found: list[bool] = []
+
+    def apply() -> None:
+        found.extend(serving.apply("churn", "7", events.prediction).prediction == expected for _ in range(20))
+
+    threads = [threading.Thread(target=apply) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 160
+    assert store.loaded == ["rc_1"]
