@@ -40,18 +40,14 @@ def print_refit(console: Console, job: Mapping[str, Any]) -> None:
     segments = told.get("segments") or []
     if segments:
         console.print(_segments_table(segments[:_SEGMENTS], [side for side in _SIDES if side in maps]))
-    for against, words in (("against_none", "no map"), ("against_champion", "the map that serves")):
-        evidence = (told.get("evidence") or {}).get(against)
-        if evidence:
-            console.print(Text(_evidence(words, evidence)))
     guard = told.get("guard")
     if guard:
         console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
         for reason in guard["reasons"]:
-            console.print(Text(f"  - {plain_line(reason)}"))
+            console.print(Text(f"  - {plain_line(reason)}"), soft_wrap=True)
         for note in guard.get("notes", ()):
-            console.print(Text(f"note: {plain_line(note)}", style="dim"))
-    console.print(Text(decision(job)))
+            console.print(Text(f"note: {plain_line(note)}", style="dim"), soft_wrap=True)
+    console.print(Text(decision(job)), soft_wrap=True)
 
 
 def decision(job: Mapping[str, Any]) -> str:
@@ -64,7 +60,9 @@ def decision(job: Mapping[str, Any]) -> str:
         case "champion":
             return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{_version(job)}"
         case "rejected":
-            return f"Rejected, and never promoted: {reason or 'it is not better'}"
+            told = (job["comparison"] or {}).get("guard") or {"reasons": ()}
+            is_said = not reason or any(job["reason"] in each or each in job["reason"] for each in told["reasons"])
+            return "It is rejected, and never promoted." if is_said else f"It is rejected, and never promoted: {reason}"
         case "failed":
             return f"Failed: {reason or 'the service does not say why'}"
         case state:
@@ -124,12 +122,3 @@ def _segments_table(segments: list[Mapping[str, Any]], sides: list[str]) -> Tabl
         values = (value_text(None if each[side] is None else each[side]["smce"], "ratio") for side in sides)
         table.add_row(plain(each["segment"]), f"{each['n']:,}", *values)
     return table
-
-
-def _evidence(against: str, evidence: Mapping[str, Any]) -> str:
-    e_value = evidence["e_value"]
-    shown = f"10^{evidence['log10_e']:.0f}" if e_value is None or e_value >= 1e6 else f"{e_value:,.3g}"
-    lower, upper = evidence["lower"], evidence["upper"]
-    interval = "" if lower is None or upper is None else f" (95% {lower:+.5f} to {upper:+.5f})"
-    difference = f"Brier score {evidence['brier_difference']:+.5f}{interval}"
-    return f"against {against}: e-value {shown} (20 or more is evidence), {difference}"
