@@ -31,12 +31,15 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import NullLevel, Progress
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import LARGEST, Measure
-from monitor.scores import ClassTable
+from monitor.scores import ClassTable, ScoreTable
 
 Floats = NDArray[np.float64]
 
 MOST_CLASS_REPORTS: Final = 50
 """Classes up to which each has a report of its own unless asked otherwise: more take minutes, and nobody reads them."""
+
+_CHANCE: Final = 0.05
+"""p-value above which a mean over the classes is what chance gives a calibrated model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def evaluate_classes(
         )
         for label in labels
     )
-    found = _Found({}, {}, {})
+    found, counted = _Found({}, {}, {}), list[int]()
     shortfall = _shortfall(table, minimum) if every.rows else "there are no predictions"
     if shortfall is None:
         counted = [label for label, each in enumerate(reports) if each.insufficient is None]
@@ -231,7 +234,9 @@ def evaluate_classes(
         top_label=top_label,
         each_class=reports,
         measures=found.measures,
-        classwise=_classwise([each for each in reports if each.insufficient is None], found.laws),
+        classwise=_classwise(
+            [each for each in reports if each.insufficient is None], found.laws, _least(table, wanted_of_each, counted)
+        ),
         insufficient=shortfall,
         omitted=found.omitted,
     )
@@ -320,11 +325,15 @@ def _measure(
     return _Found(results, omitted, classwise_laws)
 
 
-def _classwise(reports: Sequence[Report], laws: Mapping[str, Floats]) -> dict[str, MeasureResult]:
+def _classwise(
+    reports: Sequence[Report], laws: Mapping[str, Floats], least: Mapping[str, float]
+) -> dict[str, MeasureResult]:
     """Means over the classes of what their reports say, with the law of the mean under calibration.
 
     The mean of the intervals' ends is an interval of the mean, and no narrower than need be: a mean varies less than
-    what it is of, unless that moves together.
+    what it is of, unless that moves together. But a lower end of 0 is as far down as one of a single class goes, so of
+    a calibrated model the mean of K of them lies above 0 about K times as often as one alone. Where the mean is within
+    chance, the lower end is therefore no higher than what the mean of a calibrated model's law is, ``least``.
     """
     result: dict[str, MeasureResult] = {}
     for name in reports[0].measures if reports else ():
@@ -333,16 +342,34 @@ def _classwise(reports: Sequence[Report], laws: Mapping[str, Floats]) -> dict[st
             continue
         value = float(np.mean([one.value for one in each]))
         level = NullLevel.of(laws[name], value) if name in laws else None
+        lower = _mean([one.lower for one in each])
+        if lower is not None and level is not None and level.p_value > _CHANCE:
+            lower = min(lower, least.get(name, lower))
         result[name] = MeasureResult(
             value,
             each[0].unit,
-            lower=_mean([one.lower for one in each]),
+            lower=lower,
             upper=_mean([one.upper for one in each]),
             null_mean=None if level is None else level.mean,
             null_q95=None if level is None else level.q95,
             p_value=None if level is None else level.p_value,
             error_bound=_mean([one.error_bound for one in each]),
         )
+    return result
+
+
+def _least(table: ClassTable, measures: Mapping[str, Measure], counted: Sequence[int]) -> dict[str, float]:
+    """The mean over the classes that count of the law of a calibrated model: 0, but for what predictions alone add."""
+    result: dict[str, float] = {}
+    for name, measure in measures.items() if counted else ():
+        if measure.norms is not None or measure.witness is not None:
+            of_class = [
+                0.0
+                if measure.offset is None
+                else measure.offset(ScoreTable.from_events(table.prediction[:, label], table.outcome == label))
+                for label in counted
+            ]
+            result[name] = float(np.mean(of_class))
     return result
 
 
