@@ -1,0 +1,259 @@
+"""Refits from the command line, against the real API over a real socket."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.api.recalibration_examples import EXAMPLES
+from monitor.api.server import ApiServer
+from monitor.cli import recalibrate as command
+from monitor.store.recalibrations import Job, JobState
+from tests.api.refits import Refits
+from tests.api.service import Service
+from tests.cli.command import inside, one_error_line
+
+COMPARISON: dict[str, Any] = EXAMPLES["RefitBody"]["comparison"]
+
+
+class World:
+    """A service, and a worker that ends what is asked for as a test says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.refits = Refits(folder)
+        self.server = ApiServer(Service(refits=self.refits).app(), port=0)
+        self.server.start()
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return inside(*arguments, "--url", self.server.url, cwd=self.folder)
+
+    def wait_for(self, *arguments: str, state: JobState, **told: Any) -> subprocess.CompletedProcess[str]:
+        """Run ``recalibrate churn --wait`` while a worker ends the refit."""
+        begun = len(self.jobs())
+
+        def work() -> None:
+            while len(self.jobs()) == begun:
+                gone.wait(0.01)
+            self.refits.end(self.jobs()[0].id, state, **({"comparison": COMPARISON} | told))
+
+        gone = threading.Event()
+        worker = threading.Thread(target=work)
+        worker.start()
+        done = self.run("recalibrate", "churn", "--wait", *arguments)
+        worker.join(20)
+        return done
+
+    def jobs(self) -> list[Job]:
+        return list(self.refits.jobs(None, before=None, limit=99))
+
+    def close(self) -> None:
+        self.server.stop()
+        self.refits.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_is_asked_for_is_asked_for(world: World) -> None:
+    done = world.run(
+        *("recalibrate", "churn", "--version", "7", "--method", "histogram", "--option", "bins=10"),
+        *("--option", "kind=quantile", "--window", "1h30m", "--promote", "--json"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (job,) = world.jobs()
+    order = job.order
+    assert (order.version, order.method, order.window_ms, order.promote) == ("7", "histogram", 5_400_000, True)
+    assert (order.options["bins"], order.options["kind"]) == (10, "quantile")
+    assert json.loads(done.stdout)["id"] == job.id
+
+
+def test_without_wait_it_says_where_to_look(world: World) -> None:
+    done = world.run("recalibrate", "churn")
+    (job,) = world.jobs()
+    assert done.returncode == 0
+    assert done.stdout == (
+        f"{job.id}: beta for churn 8 is queued; follow it at {world.server.url}/recalibrations/{job.id}\n"
+    )
+    assert not job.order.promote
+
+
+def test_a_candidate_is_shown_before_and_after(world: World) -> None:
+    done = world.wait_for(state=JobState.CANDIDATE)
+    (job,) = world.jobs()
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"churn 8, beta ({job.id}): candidate"
+    assert lines[1] == "fitted on 14,000 events, 2026-11-14 08:00 to 2026-11-19 05:12"
+    (row,) = [line.split() for line in lines if line.startswith((" smCE", "smCE"))]
+    assert row == ["smCE", "0.0317", "0.0031", "0.0000", "to", "0.0068", "0.0049"]
+    assert "The guard passed it:" in lines
+    assert f"Let it serve with: monitor promote {job.id}" in lines
+    assert lines[-1].endswith(f"/recalibrations/{job.id}")
+    # No terminal is there: a line a step, on standard error.
+    assert "queued" in done.stderr
+
+
+def test_a_rejected_one_has_a_status_of_its_own(world: World) -> None:
+    guard = {"passed": False, "reasons": ["Not evidently better than no map: E = 0.55."], "notes": ["No features."]}
+    done = world.wait_for(state=JobState.REJECTED, reason="E = 0.55", comparison={**COMPARISON, "guard": guard})
+    assert done.returncode == 3
+    assert (
+        "The guard did not pass it:\n  - Not evidently better than no map: E = 0.55.\nnote: No features.\n"
+        in done.stdout
+    )
+    assert "It is rejected, and never promoted.\n" in done.stdout
+
+
+def test_a_failed_one_says_why(world: World) -> None:
+    done = world.wait_for("--json", state=JobState.FAILED, reason="12 labelled events, at least 100 are needed")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["state"] == "failed"
+    assert done.stderr.splitlines()[-1] == (
+        f"error: the refit {world.jobs()[0].id} failed: 12 labelled events, at least 100 are needed"
+    )
+
+
+def test_one_that_takes_too_long_goes_on(world: World) -> None:
+    done = world.run("recalibrate", "churn", "--wait", "--timeout", "1s")
+    assert done.returncode == 1
+    (job,) = world.jobs()
+    assert f"error: --timeout: the refit {job.id} is queued after 1 seconds; it goes on" in done.stderr
+    assert job.state is JobState.QUEUED
+
+
+def test_a_restart_of_the_service_is_waited_for(world: World) -> None:
+    port = world.server.port
+
+    def restart() -> None:
+        while not world.jobs():
+            gone.wait(0.01)
+        world.server.stop()
+        gone.wait(1.0)
+        world.refits.end(world.jobs()[0].id, JobState.CANDIDATE)
+        world.server = ApiServer(Service(refits=world.refits).app(), port=port)
+        world.server.start()
+
+    gone = threading.Event()
+    thread = threading.Thread(target=restart)
+    thread.start()
+    done = world.run("recalibrate", "churn", "--wait")
+    thread.join(20)
+    assert done.returncode == 0, done.stderr
+    assert "candidate" in done.stdout
+
+
+def test_one_that_stays_away_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PATIENCE_SECONDS", 0.5)
+
+    def end() -> None:
+        while not world.jobs():
+            gone.wait(0.01)
+        world.server.stop()
+
+    gone = threading.Event()
+    thread = threading.Thread(target=end)
+    thread.start()
+    done = world.run("recalibrate", "churn", "--wait")
+    thread.join(20)
+    assert done.returncode == 1
+    assert "does not answer" in done.stderr.splitlines()[-1]
+
+
+def test_promoted_and_taken_back(world: World) -> None:
+    world.wait_for(state=JobState.CANDIDATE)
+    (job,) = world.jobs()
+    done = world.run("promote", job.id, "--note", "agreed")
+    assert (done.returncode, done.stdout) == (0, f"{job.id} serves churn 8 from now on\n")
+    again = world.run("promote", job.id)
+    assert again.returncode == 2
+    assert one_error_line(again) == f"the refit {job.id} is no candidate: its map serves already"
+    done = world.run("rollback", "churn", "--note", "complaints", "--json")
+    assert (done.returncode, json.loads(done.stdout)["map"]) == (0, None)
+    done = world.run("rollback", "churn", "--version", "8")
+    assert done.returncode == 2
+    assert "there is nothing to roll back" in one_error_line(done)
+    entries = world.refits.audit(after=0, limit=99, model="churn")
+    assert [entry.detail["note"] for entry in entries if entry.action in ("promoted", "rolled_back")] == [
+        "agreed",
+        "complaints",
+    ]
+
+
+def test_back_to_the_map_before(world: World) -> None:
+    jobs = []
+    for _ in range(2):
+        world.wait_for(state=JobState.CANDIDATE)
+        jobs.append(world.jobs()[0].id)
+        world.run("promote", jobs[-1])
+    done = world.run("rollback", "churn")
+    assert done.stdout == f"{jobs[0]} serves churn 8 again\n"
+    assert world.run("rollback", "churn").stdout == "no map serves churn 8 any more\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["recalibrate", "none"], "no model 'none'; models are 'churn', 'org/model'"),
+        (["recalibrate", "churn", "--method", "betta"], "there is no recalibration method 'betta'; did you mean beta?"),
+        (["recalibrate", "churn", "--method", "histogram", "--option", "bin=3"], "histogram has no option 'bin'"),
+        (["recalibrate", "churn", "--option", "bins"], "--option must be like bins=10, got 'bins'"),
+        (["recalibrate", "churn", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
+        (["recalibrate", "churn", "--window", "soon"], "window must be a duration"),
+        (["recalibrate", "churn", "--timeout", "soon"], "--timeout must be a duration"),
+        (["promote", "rc_none"], "no refit is called 'rc_none'"),
+        (["rollback", "none"], "no model 'none'"),
+    ],
+)
+def test_bad_use_is_one_line_and_status_2(world: World, arguments: list[str], line: str) -> None:
+    done = world.run(*arguments)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith(line)
+    assert world.jobs() == []
+
+
+def test_a_refit_under_way_is_named(world: World) -> None:
+    world.run("recalibrate", "churn")
+    done = world.run("recalibrate", "churn")
+    assert done.returncode == 2
+    assert world.jobs()[0].id in one_error_line(done)
+
+
+def test_a_service_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    done = inside("promote", "rc_1", "--url", "127.0.0.1:1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert one_error_line(done).startswith("the service at http://127.0.0.1:1 does not answer")
+    done = inside("promote", "rc_1", "--url", "ftp://there", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "must be like http://localhost:8000" in one_error_line(done)
+
+
+def test_values_of_options_are_those_of_json() -> None:
+    found = command._options(["a=1", "b=0.5", "c=true", "d=null", "e=mass", "f=", "g=NaN", "h=[1]", 'i="3"', "j=x=y"])
+    assert found == {
+        "a": 1,
+        "b": 0.5,
+        "c": True,
+        "d": None,
+        "e": "mass",
+        "f": "",
+        "g": "NaN",
+        "h": "[1]",
+        "i": "3",
+        "j": "x=y",
+    }
+
+
+def test_what_would_steer_a_terminal_is_spelled_out(world: World) -> None:
+    told = {**COMPARISON, "guard": {"passed": False, "reasons": ["\x1b[31mred"]}}
+    done = world.wait_for(state=JobState.REJECTED, reason="\x1b[31mred [bold]x", comparison=told)
+    assert "\x1b" not in done.stdout
+    assert "\\x1b[31mred" in done.stdout
