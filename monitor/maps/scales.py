@@ -12,6 +12,7 @@ from monitor.inference.cox import LOGIT_BOUND, logits
 __all__ = [
     "LOGIT_BOUND",
     "SLOPE_LIMIT",
+    "in_words",
     "log_probabilities",
     "log_sigmoid",
     "logits",
@@ -36,6 +37,11 @@ def log_probabilities(p: Floats) -> Floats:
     """Logarithms of the probabilities of classes, at least -17; shape (n, K) as that of ``p``."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.maximum(np.log(p), -LOGIT_BOUND))
+
+
+def in_words(value: float) -> str:
+    """A parameter, for people: four digits, and 0 where nothing but rounding is left of it."""
+    return f"{round(value, 9) + 0.0:.4g}"
 
 
 def log_sigmoid(eta: Floats) -> Floats:
