@@ -13,14 +13,17 @@ from monitor.kernels.neighbours import laplace_sums
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.lore_bins import (
     BINS,
+    PRIOR,
     SHRINKAGE,
     Bins,
     confidence_of,
     hits_of,
     number_of_bins,
+    places,
     require_hits,
     shrunk,
     with_confidence,
+    with_prior,
 )
 from monitor.maps.lore_gamma import WHOLE_BIN, StoredPoints, choose_gamma
 from monitor.maps.lore_space import (
@@ -59,8 +62,11 @@ class Lore:
     with beta(x) the stored events in the bin of x's confidence, and
     n_eff = (sum w k)^2 / sum (w k)^2, how many events of equal weight they are worth.
 
-    In an empty bin p' = p. Of many classes the confidence is the largest probability, and a hit is that its class came
-    true; the others share what is left as before.
+    To a bin some events are added that agree with its mean confidence c: p'' = (n p' + a c) / (n + a), n being how many
+    events of equal weight the bin has, and a the ``prior``, which the paper's formula has not. In an empty bin p' = p.
+
+    Of many classes the confidence is the largest probability, and a hit is that its class came true; the others share
+    what is left as before.
 
     Attributes
     ----------
@@ -70,8 +76,8 @@ class Lore:
         Bins of the confidence; their shares of hits are those of all events, kept or not.
     stored
         The events that are kept, as coordinates.
-    gamma, shrinkage
-        The bandwidth, and m0.
+    gamma, shrinkage, prior
+        The bandwidth, m0, and a.
     gamma_found
         Whether gamma was found by leaving events out, and not told.
     classes
@@ -83,6 +89,7 @@ class Lore:
     stored: StoredPoints
     gamma: float
     shrinkage: float
+    prior: float
     gamma_found: bool
     classes: int
     method: ClassVar[str] = "lore"
@@ -115,7 +122,9 @@ class Lore:
             nobody = np.full(asked.size, -1)
             stored = self.stored
             sums = laplace_sums(points[asked], stored.points, stored.weight, stored.hit, nobody, rate, start, stop)
-            confidence[asked] = shrunk(sums[:, 0], self.bins.mean[b], self.shrinkage)
+            bins = self.bins
+            local = shrunk(sums[:, 0], bins.mean[b], self.shrinkage)
+            confidence[asked] = with_prior(local, bins.events[b], bins.squares[b], bins.confidence[b], self.prior)
         return with_confidence(prediction, confidence)
 
     def parts(self) -> MapParts:
@@ -135,6 +144,7 @@ class Lore:
             "gamma": self.gamma,
             "gamma_found": self.gamma_found,
             "shrinkage": self.shrinkage,
+            "prior": self.prior,
         }
         return MapParts(settings, arrays)
 
@@ -151,6 +161,7 @@ class Lore:
             stored=_stored_from(parts, bins, space.dimensions),
             gamma=number(parts, "gamma", _LEAST_GAMMA, _LARGEST_GAMMA),
             shrinkage=number(parts, "shrinkage", 0.0, 1e6),
+            prior=number(parts, "prior", 0.0, 1e6),
             gamma_found=found,
             classes=whole(parts, "classes", 2),
         )
@@ -177,8 +188,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     features = events.features[order]
     space = fit_space(str(options["space"]), features, weight, _whole_or_none(options["dimensions"]))
     count = number_of_bins(options["bins"], len(events))
-    place = Bins(np.zeros(count), np.zeros(count)).places(confidence)
-    bins = Bins.of(place, count, hit, weight)
+    place, bins = places(count, confidence), Bins.of(count, confidence, hit, weight)
     kept = _kept(place, count, _whole_or_none(options["max_points"]) or len(events))
     stored = StoredPoints(
         points=np.ascontiguousarray(coordinates(space, features[kept]).T),
@@ -186,13 +196,14 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
         weight=weight[kept],
         first=np.searchsorted(place[kept], np.arange(count + 1)).astype(np.int64),
     )
-    gamma, shrinkage = options["gamma"], float(options["shrinkage"] or 0.0)
+    gamma, shrinkage, prior = options["gamma"], float(options["shrinkage"] or 0.0), float(options["prior"] or 0.0)
     return Lore(
         space=space,
         bins=bins,
         stored=stored,
-        gamma=choose_gamma(stored, bins, shrinkage) if gamma is None else float(gamma),
+        gamma=choose_gamma(stored, bins, shrinkage, prior) if gamma is None else float(gamma),
         shrinkage=shrinkage,
+        prior=prior,
         gamma_found=gamma is None,
         classes=events.classes,
     )
@@ -263,6 +274,7 @@ METHOD: Final = Method(
         ),
         "bins": BINS,
         "shrinkage": SHRINKAGE,
+        "prior": PRIOR,
         "max_points": Option(
             kind="whole",
             default=50_000,

@@ -1,7 +1,7 @@
 """Bins of confidence: which events count for each other, and how a confidence becomes a prediction again."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,14 @@ SHRINKAGE: Final = Option(
     at_most=1e6,
     meaning="How many events of the whole bin count beside the neighbours; 0: none, which is the paper's formula.",
 )
+PRIOR: Final = Option(
+    kind="number",
+    default=1.0,
+    at_least=0.0,
+    at_most=1e6,
+    meaning="How many events that agree with the bin's mean confidence are added to it, so that a bin of few events "
+    "does not become 0 or 1; 0: none, which is the paper's formula.",
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,32 +54,57 @@ class Bins:
     ----------
     mean
         float64, shape (B,): weighted share of hits; 0 in an empty bin.
-    events
-        float64, shape (B,): sum of the events' weights; 0 in an empty bin.
+    confidence
+        float64, shape (B,): weighted mean confidence; 0 in an empty bin.
+    events, squares
+        float64, shape (B,): sums of the events' weights and of their squares; 0 in an empty bin.
     """
 
     mean: Floats
+    confidence: Floats
     events: Floats
+    squares: Floats
 
     @classmethod
-    def of(cls, place: Ints, count: int, hit: Floats, weight: Floats) -> "Bins":
-        """The bins of events in these places."""
-        events = np.bincount(place, weight, count).astype(np.float64)
-        hits = np.bincount(place, weight * hit, count)
-        return cls(np.divide(hits, events, out=np.zeros(count), where=events > 0.0).clip(0.0, 1.0), events)
+    def of(cls, count: int, confidence: Floats, hit: Floats, weight: Floats) -> "Bins":
+        """So many bins of these events."""
+        place = places(count, confidence)
+
+        def summed(values: Floats) -> Floats:
+            return np.bincount(place, values, count).astype(np.float64)
+
+        events = summed(weight)
+
+        def mean(values: Floats) -> Floats:
+            return np.divide(summed(weight * values), events, out=np.zeros(count), where=events > 0.0).clip(0.0, 1.0)
+
+        return cls(mean(hit), mean(confidence), events, summed(weight**2))
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> "Bins":
         """The bins that :meth:`arrays` and the setting ``bins`` tell of. Raises CorruptMap."""
         count = whole(parts, "bins", 1)
-        mean, events = column(parts, "bin_mean", low=0.0, high=1.0), column(parts, "bin_events", low=0.0)
-        if mean.size != count or events.size != count:
-            raise CorruptMap(f"bin_mean and bin_events must be of {count} bins, got {mean.size} and {events.size}")
-        return cls(mean, events)
+        found = cls(
+            column(parts, "bin_mean", low=0.0, high=1.0),
+            column(parts, "bin_confidence", low=0.0, high=1.0),
+            column(parts, "bin_events", low=0.0),
+            column(parts, "bin_squares", low=0.0),
+        )
+        for name, array in found.arrays().items():
+            if array.size != count:
+                raise CorruptMap(f"{name} must be of {count} bins, got {array.size}")
+        if ((found.events > 0.0) != (found.squares > 0.0)).any():
+            raise CorruptMap("bin_events and bin_squares must be above 0 in the same bins")
+        return found
 
     def arrays(self) -> dict[str, Floats]:
         """The bins as arrays of a map."""
-        return {"bin_mean": self.mean, "bin_events": self.events}
+        return {
+            "bin_mean": self.mean,
+            "bin_confidence": self.confidence,
+            "bin_events": self.events,
+            "bin_squares": self.squares,
+        }
 
     @property
     def count(self) -> int:
@@ -80,7 +113,12 @@ class Bins:
 
     def places(self, confidence: Floats) -> Ints:
         """The bin of each confidence, int64, of its shape."""
-        return np.asarray(np.searchsorted(np.arange(1, self.count) / self.count, confidence, side="right"), np.int64)
+        return places(self.count, confidence)
+
+
+def places(count: int, confidence: Floats) -> Ints:
+    """The bin of each confidence, of so many bins, int64, of its shape."""
+    return np.asarray(np.searchsorted(np.arange(1, count) / count, confidence, side="right"), np.int64)
 
 
 def number_of_bins(asked: object, events: int) -> int:
@@ -141,8 +179,7 @@ def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
 
     Returns
     -------
-    float64, shape (...), within 4e-8 of 0 and 1 at most: no outcome has an infinite log loss. Where there are no
-    neighbours, the bin's share.
+    float64, shape (...); the bin's share where there are no neighbours.
     """
     total, hits, squares = sums[..., 0], sums[..., 1], sums[..., 2]
     some = squares > 0.0
@@ -150,8 +187,30 @@ def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
     local = np.divide(hits, total, out=np.zeros_like(total), where=some)
     wide = np.broadcast_to(mean, total.shape)
     denominator = n_eff + shrinkage
-    pulled = np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
-    return np.asarray(np.clip(pulled, _LEAST, 1.0 - _LEAST))
+    return np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
+
+
+def with_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: float) -> Floats:
+    """Shares of hits of a bin, or of a part of it, as if some events had agreed with the bin's mean confidence.
+
+    Of an infinite gamma this is histogram binning with so many events added. The fewer events a bin has, the nearer it
+    stays to its mean confidence; in an empty one predictions stay as they are.
+
+    Parameters
+    ----------
+    p
+        float64, shape (...).
+    events, squares, confidence
+        Of the bin: sums of weights, at least 0, and of their squares, and mean confidence; shape (...) or less of it.
+    prior
+        How many events are added.
+
+    Returns
+    -------
+    float64, shape (...), at least 4e-8 from 0 and 1: no outcome has an infinite log loss.
+    """
+    n_eff = events**2 / squares
+    return np.asarray(np.clip((n_eff * p + prior * confidence) / (n_eff + prior), _LEAST, 1.0 - _LEAST))
 
 
 def require_hits(events: LabelledEvents, hit: Floats) -> None:

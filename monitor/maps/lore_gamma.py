@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.kernels.neighbours import laplace_sums
-from monitor.maps.lore_bins import Bins, shrunk
+from monitor.maps.lore_bins import Bins, shrunk, with_prior
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -35,11 +35,11 @@ class StoredPoints(NamedTuple):
     """int64, shape (B + 1,): those of bin b are ``first[b] : first[b + 1]``."""
 
 
-def leave_one_out_losses(stored: StoredPoints, bins: Bins, shrinkage: float, gammas: Floats) -> Floats:
+def leave_one_out_losses(stored: StoredPoints, bins: Bins, shrinkage: float, prior: float, gammas: Floats) -> Floats:
     r"""Mean log loss of each event under the map that all other events make, for each gamma, float64, shape (g,).
 
-    Closed form: of the sums over neighbours, the event's own term is left out, and it is taken out of its bin's mean.
-    No map is fitted again.
+    Closed form: of the sums over neighbours, the event's own term is left out, and it is taken out of its bin's sums.
+    No map is fitted again. Only the bin's mean confidence, which tells nothing of the outcome, stays.
 
     Of a bin the first 1,500 events are asked, which count for all of it. Their order must not depend on the outcomes.
     """
@@ -53,16 +53,18 @@ def leave_one_out_losses(stored: StoredPoints, bins: Bins, shrinkage: float, gam
         points = np.ascontiguousarray(stored.points[:, asked].T)
         sums = laplace_sums(points, stored.points, stored.weight, stored.hit, asked, rates, start, stop)
         hit, weight = stored.hit[asked], stored.weight[asked]
-        mean = (bins.events[b] * bins.mean[b] - weight * hit) / (bins.events[b] - weight)
+        events, squares = bins.events[b] - weight, bins.squares[b] - weight**2
+        mean = (bins.events[b] * bins.mean[b] - weight * hit) / events
         p = shrunk(sums, mean.clip(0.0, 1.0)[:, None], shrinkage)
+        p = with_prior(p, events[:, None], squares[:, None], bins.confidence[b], prior)
         each = -np.log(np.where(hit[:, None] == 1.0, p, 1.0 - p))
         loss += bins.events[b] * np.average(each, axis=0, weights=weight)
         counted += bins.events[b]
     return loss / counted if counted else loss
 
 
-def choose_gamma(stored: StoredPoints, bins: Bins, shrinkage: float) -> float:
+def choose_gamma(stored: StoredPoints, bins: Bins, shrinkage: float, prior: float) -> float:
     """The gamma of the least leave-one-out log loss; of equal ones the largest, which says the least."""
     gammas = np.array(GAMMAS)
-    losses = leave_one_out_losses(stored, bins, shrinkage, gammas)
+    losses = leave_one_out_losses(stored, bins, shrinkage, prior, gammas)
     return float(gammas[np.flatnonzero(losses <= losses.min() + 1e-12)[-1]])

@@ -11,14 +11,17 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.lore_bins import (
     BINS,
+    PRIOR,
     SHRINKAGE,
     Bins,
     confidence_of,
     hits_of,
     number_of_bins,
+    places,
     require_hits,
     shrunk,
     with_confidence,
+    with_prior,
 )
 from monitor.maps.reading import matrix, number, setting, whole, words
 from monitor.samples import LabelledEvents
@@ -43,6 +46,8 @@ class GroupedLore:
         float64, shape (groups, B): weighted share of hits, and how many events of equal weight there are.
     shrinkage
         How many events of the whole bin count beside those of the group.
+    prior
+        How many events that agree with the bin's mean confidence are added to it.
     classes
         Number of classes of the predictions.
     """
@@ -53,6 +58,7 @@ class GroupedLore:
     mean: Floats
     n_eff: Floats
     shrinkage: float
+    prior: float
     classes: int
     method: ClassVar[str] = "lore_groups"
     feature_count: ClassVar[int | None] = None
@@ -75,8 +81,12 @@ class GroupedLore:
         place, row = self.bins.places(confidence), _rows(self.groups, group)
         n_eff = np.where(row < 0, 0.0, self.n_eff[row, place])
         sums = np.stack([n_eff, n_eff * self.mean[row, place], n_eff], axis=1)
-        found = shrunk(sums, self.bins.mean[place], self.shrinkage)
-        return with_confidence(prediction, np.where(self.bins.events[place] > 0.0, found, confidence))
+        local = shrunk(sums, self.bins.mean[place], self.shrinkage)
+        known = self.bins.events[place] > 0.0
+        at, result = place[known], np.array(confidence)
+        bins = self.bins
+        result[known] = with_prior(local[known], bins.events[at], bins.squares[at], bins.confidence[at], self.prior)
+        return with_confidence(prediction, result)
 
     def parts(self) -> MapParts:
         """The map taken apart."""
@@ -86,6 +96,7 @@ class GroupedLore:
             "groups": list(self.groups),
             "bins": self.bins.count,
             "shrinkage": self.shrinkage,
+            "prior": self.prior,
         }
         return MapParts(settings, {"group_mean": self.mean, "group_n_eff": self.n_eff, **self.bins.arrays()})
 
@@ -103,6 +114,7 @@ class GroupedLore:
             mean=matrix(parts, "group_mean", shape, low=0.0, high=1.0),
             n_eff=matrix(parts, "group_n_eff", shape, low=0.0, high=np.inf),
             shrinkage=number(parts, "shrinkage", 0.0, 1e6),
+            prior=number(parts, "prior", 0.0, 1e6),
             classes=whole(parts, "classes", 2),
         )
 
@@ -123,7 +135,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
         raise InputError(f"lore_groups needs the segment {key!r}, and no event tells it")
     confidence, weight = confidence_of(events.prediction), events.weight
     count = number_of_bins(options["bins"], len(events))
-    place = Bins(np.zeros(count), np.zeros(count)).places(confidence)
+    place = places(count, confidence)
     row = _rows(groups, events.segments[key])
     told = row >= 0
     cell = (row * count + place)[told]
@@ -136,10 +148,11 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
     return GroupedLore(
         key=key,
         groups=groups,
-        bins=Bins.of(place, count, hit, weight),
+        bins=Bins.of(count, confidence, hit, weight),
         mean=np.divide(hits, total, out=np.zeros(shape), where=total > 0.0).clip(0.0, 1.0),
         n_eff=np.divide(total**2, squares, out=np.zeros(shape), where=squares > 0.0),
         shrinkage=float(options["shrinkage"] or 0.0),
+        prior=float(options["prior"] or 0.0),
         classes=events.classes,
     )
 
@@ -178,6 +191,7 @@ METHOD: Final = Method(
         ),
         "bins": BINS,
         "shrinkage": SHRINKAGE,
+        "prior": PRIOR,
     },
     many_classes=True,
     needs_segments=True,

@@ -49,19 +49,19 @@ def naive_data(lore: Lore, events: LabelledEvents) -> naive_lore.Data:
     st.sampled_from([0.05, 0.4, 3.0]),
     st.integers(1, 15),
     st.sampled_from([0.0, 1.0, 5.0]),
-    st.tuples(st.booleans(), st.sampled_from(["pca", "standardised"])),
+    st.tuples(st.booleans(), st.sampled_from(["pca", "standardised"]), st.sampled_from([0.0, 1.0, 20.0])),
 )
 def test_it_is_the_papers_formula(
-    seed: int, gamma: float, bins: int, shrinkage: float, weighting: tuple[bool, str]
+    seed: int, gamma: float, bins: int, shrinkage: float, others: tuple[bool, str, float]
 ) -> None:
-    weighted, space = weighting
+    weighted, space, prior = others
     events, asked = simulated(seed, 120, weighted=weighted), simulated(seed + 1, 10)
-    lore = fit(events, gamma=gamma, bins=bins, shrinkage=shrinkage, space=space)
+    lore = fit(events, gamma=gamma, bins=bins, shrinkage=shrinkage, space=space, prior=prior)
     assert asked.features is not None
     at = coordinates(lore.space, asked.features).astype(np.float64)
     data = naive_data(lore, events)
     wanted = [
-        naive_lore.recalibrated(p, x, data, gamma=gamma, bins=bins, shrinkage=shrinkage)
+        naive_lore.recalibrated(p, x, data, gamma=gamma, bins=bins, shrinkage=shrinkage, prior=prior)
         for p, x in zip(asked.prediction, at, strict=True)
     ]
     found = apply_map(lore, asked.prediction, features=asked.features)
@@ -69,21 +69,21 @@ def test_it_is_the_papers_formula(
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("shrinkage", [0.0, 5.0])
-def test_losses_are_those_of_leaving_each_event_out(weighted: bool, shrinkage: float) -> None:
+@pytest.mark.parametrize(("shrinkage", "prior"), [(0.0, 0.0), (5.0, 0.0), (5.0, 1.0)])
+def test_losses_are_those_of_leaving_each_event_out(weighted: bool, shrinkage: float, prior: float) -> None:
     events = simulated(5, 80, weighted=weighted)
     lore = fit(events, bins=4, shrinkage=shrinkage)
     data = naive_data(lore, events)
     gammas = np.array([0.05, 0.4, 6.4])
-    found = leave_one_out_losses(lore.stored, lore.bins, shrinkage, gammas)
-    wanted = [naive_lore.leave_one_out(data, gamma=gamma, bins=4, shrinkage=shrinkage) for gamma in gammas]
+    found = leave_one_out_losses(lore.stored, lore.bins, shrinkage, prior, gammas)
+    wanted = [naive_lore.leave_one_out(data, gamma=gamma, bins=4, shrinkage=shrinkage, prior=prior) for gamma in gammas]
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
 
 
 def test_gamma_is_that_of_the_least_loss() -> None:
     events = simulated(6, 2000)
     lore = fit(events)
-    losses = leave_one_out_losses(lore.stored, lore.bins, 5.0, np.array(GAMMAS))
+    losses = leave_one_out_losses(lore.stored, lore.bins, 5.0, 1.0, np.array(GAMMAS))
     assert lore.gamma == GAMMAS[int(np.argmin(losses))]
     assert losses.min() < losses[-1] - 0.02  # what the bin alone says is worse here
     assert lore.gamma_found
@@ -107,7 +107,7 @@ def test_where_features_say_nothing_it_takes_all_of_a_bin() -> None:
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 5.0, 100.0]), st.integers(1, 15), st.booleans())
 def test_of_an_infinite_gamma_it_is_histogram_binning(seed: int, shrinkage: float, bins: int, weighted: bool) -> None:
     events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
-    lore = fit(events, gamma=1e12, bins=bins, shrinkage=shrinkage)
+    lore = fit(events, gamma=1e12, bins=bins, shrinkage=shrinkage, prior=0)
     found = apply_map(lore, asked.prediction, features=asked.features)
     place, of = (np.minimum((v * bins).astype(int), bins - 1) for v in (events.prediction, asked.prediction))
     for b in range(bins):
@@ -119,11 +119,34 @@ def test_of_an_infinite_gamma_it_is_histogram_binning(seed: int, shrinkage: floa
             np.testing.assert_allclose(found[of == b], share, rtol=1e-9, atol=5e-8)
 
 
+@pytest.mark.parametrize("prior", [0.0, 1.0, 10.0])
+def test_of_an_infinite_gamma_it_is_the_method_histogram(prior: float) -> None:
+    events, asked = simulated(31, 900), simulated(32, 300)
+    lore = fit(events, gamma=1e12, bins=15, prior=prior)
+    binned = fit_map(METHODS["histogram"], events, {"bins": 15, "shrinkage": prior})
+    np.testing.assert_allclose(
+        apply_map(lore, asked.prediction, features=asked.features),
+        apply_map(binned, asked.prediction),
+        rtol=1e-9,
+        atol=5e-8,
+    )
+
+
+def test_a_bin_of_few_events_does_not_become_certain() -> None:
+    rng = np.random.default_rng(33)
+    p = np.concatenate([rng.uniform(0.1, 0.9, 300), [0.98, 0.98]])
+    y = np.concatenate([rng.random(300) < 0.5, [True, True]])
+    events = LabelledEvents.of(p, y, features=rng.normal(size=(302, 3)))
+    asked = np.zeros((1, 3))
+    assert apply_map(fit(events, bins=20), [0.97], features=asked)[0] == pytest.approx((2.0 + 0.98) / 3.0)
+    assert apply_map(fit(events, bins=20, prior=0), [0.97], features=asked)[0] == pytest.approx(1.0, abs=5e-8)
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.booleans())
 def test_of_a_vanishing_gamma_it_is_the_nearest_neighbour_in_the_bin(seed: int, weighted: bool) -> None:
     events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
-    lore = fit(events, gamma=1e-6, bins=5, shrinkage=0)
+    lore = fit(events, gamma=1e-6, bins=5, shrinkage=0, prior=0)
     found = apply_map(lore, asked.prediction, features=asked.features)
     assert events.features is not None
     assert asked.features is not None
@@ -170,7 +193,7 @@ def test_the_order_of_events_does_not_matter(options: Mapping[str, Any], weighte
 
 @pytest.mark.parametrize("space", ["pca", "standardised"])
 def test_a_weight_counts_as_so_many_events(space: str) -> None:
-    """But for the shrinkage: an event of weight 3 tells no more than one event, and one that came thrice does."""
+    """But for what is added to them: one event of weight 3 tells no more than one, and three events do."""
     events, asked = simulated(11, 200), simulated(12, 60)
     assert events.features is not None
     times = np.random.default_rng(11).integers(1, 5, 200)
@@ -178,7 +201,9 @@ def test_a_weight_counts_as_so_many_events(space: str) -> None:
     weighted = LabelledEvents.of(events.prediction, events.outcome, features=events.features, weight=times)
     repeated = LabelledEvents.of(events.prediction[rows], events.outcome[rows], features=events.features[rows])
     found = [
-        apply_map(fit(e, space=space, gamma=0.4, bins=4, shrinkage=0), asked.prediction, features=asked.features)
+        apply_map(
+            fit(e, space=space, gamma=0.4, bins=4, shrinkage=0, prior=0), asked.prediction, features=asked.features
+        )
         for e in (weighted, repeated)
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
@@ -259,7 +284,7 @@ def classes(seed: int, n: int, k: int) -> LabelledEvents:
 
 def test_of_many_classes_the_most_probable_is_mended_and_the_others_keep_their_proportions() -> None:
     events, asked = classes(22, 1000, 4), classes(23, 40, 4)
-    lore = fit(events, gamma=0.4, bins=3, shrinkage=2)
+    lore = fit(events, gamma=0.4, bins=3, shrinkage=2, prior=1)
     found = apply_map(lore, asked.prediction, features=asked.features)
     assert asked.features is not None
     assert events.features is not None
@@ -270,7 +295,7 @@ def test_of_many_classes_the_most_probable_is_mended_and_the_others_keep_their_p
     data = (events.prediction.max(axis=1), hit, phi, events.weight)
     for i in range(len(asked)):
         p = asked.prediction[i]
-        q = naive_lore.recalibrated(p[top[i]], at[i], data, gamma=0.4, bins=3, shrinkage=2)
+        q = naive_lore.recalibrated(p[top[i]], at[i], data, gamma=0.4, bins=3, shrinkage=2, prior=1)
         wanted = p * (1.0 - q) / (1.0 - p[top[i]])
         wanted[top[i]] = q
         np.testing.assert_allclose(found[i], wanted, rtol=1e-4, atol=1e-6)
@@ -280,7 +305,7 @@ def test_of_many_classes_the_most_probable_is_mended_and_the_others_keep_their_p
 def test_a_certain_prediction_shares_what_it_loses_equally() -> None:
     events = classes(24, 500, 4)
     certain = np.eye(4)[[2, 2]]
-    lore = fit(events, gamma=1e12, bins=1)
+    lore = fit(events, gamma=1e12, bins=1, prior=0)
     found = apply_map(lore, certain, features=np.zeros((2, 4)))
     assert found[0, 2] == pytest.approx(lore.bins.mean[0])
     np.testing.assert_allclose(found[0, [0, 1, 3]], (1.0 - lore.bins.mean[0]) / 3)
@@ -320,6 +345,7 @@ def test_too_little_says_what_is_there() -> None:
         ({"gamma": np.inf}, "gamma of lore must be at most 1e\\+12"),
         ({"bins": 0}, "bins of lore"),
         ({"shrinkage": -1}, "shrinkage of lore"),
+        ({"prior": -1}, "prior of lore"),
         ({"space": "umap"}, "space of lore must be one of pca, standardised, tsne"),
         ({"space": "standardised", "dimensions": 3}, "dimensions must be null for the space standardised"),
         ({"max_points": 5}, "max_points of lore must be at least 100"),
@@ -360,6 +386,8 @@ def changed(parts: MapParts, name: str, value: Any) -> MapParts:
         ("gamma", 0.0, "gamma must be a number"),
         ("gamma_found", 1, "gamma_found must be true or false"),
         ("bins", 4, "must be of 4 bins"),
+        ("prior", -1.0, "prior must be a number"),
+        ("bin_squares", np.zeros(5), "above 0 in the same bins"),
         ("classes", 1, "classes must be"),
         ("points", np.zeros((120, 3)), "points must be float32"),
         ("points", np.zeros((120, 2), np.float32), "points must be float32 of the shape \\(120, 3\\)"),
@@ -374,7 +402,8 @@ def changed(parts: MapParts, name: str, value: Any) -> MapParts:
         ("feature_scale", np.zeros(3), "feature_scale must be finite and from"),
         ("feature_scale", np.ones(2), "equally long"),
         ("bin_mean", np.full(5, 1.5), "bin_mean must be finite and from 0 to 1"),
-        ("bin_events", np.zeros(5), "only bins that had events"),
+        ("bin_events", np.zeros(5), "above 0 in the same bins"),
+        ("first", np.array([0, 0, 40, 60, 70, 120]), "only bins that had events"),
     ],
 )
 def test_parts_of_no_map_are_refused(name: str, value: Any, message: str) -> None:

@@ -34,19 +34,20 @@ def fit(events: LabelledEvents, **options: Any) -> GroupedLore:
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 10**6), st.integers(1, 15), st.sampled_from([0.0, 5.0]), st.booleans())
+@given(st.integers(0, 10**6), st.integers(1, 15), st.sampled_from([(0.0, 0.0), (5.0, 1.0)]), st.booleans())
 def test_it_is_the_share_of_hits_of_the_group_in_the_bin(
-    seed: int, bins: int, shrinkage: float, weighted: bool
+    seed: int, bins: int, added: tuple[float, float], weighted: bool
 ) -> None:
+    shrinkage, prior = added
     events, asked = simulated(seed, 120, weighted=weighted), simulated(seed + 1, 30)
     names = asked.segments["region"].tolist()
     names[:3] = ["mars", "", "eu"]
-    grouped = fit(events, bins=bins, shrinkage=shrinkage)
+    grouped = fit(events, bins=bins, shrinkage=shrinkage, prior=prior)
     found = apply_map(grouped, asked.prediction, segments={"region": names})
     data = (events.prediction, events.outcome.astype(np.float64), events.prediction[:, None], events.weight)
     groups = ["none" if name == "" else str(name) for name in events.segments["region"]]
     for p, name, q in zip(asked.prediction, names, found, strict=True):
-        wanted = naive_lore.by_group(p, name, data, groups, bins=bins, shrinkage=shrinkage)
+        wanted = naive_lore.by_group(p, name, data, groups, bins=bins, shrinkage=shrinkage, prior=prior)
         assert q == pytest.approx(wanted, rel=1e-9, abs=5e-8)
 
 
