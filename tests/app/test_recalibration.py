@@ -1,0 +1,264 @@
+"""Recalibration in the running service: from events in the log to a map that serves, and over a restart."""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import psutil
+import pytest
+
+from monitor.app.outside import make_writer
+from monitor.app.parts import make_partition_settings, make_sample_settings, make_topics, make_windows
+from monitor.app.recalibration import longest_window, make_finding, make_models, make_plan, make_versions
+from monitor.app.replay import route
+from monitor.app.service import Service
+from monitor.clock import SystemClock
+from monitor.errors import UnknownSeries
+from monitor.evaluation.report import Diagnosis, Report, Snapshot, Verdict
+from monitor.evaluation.windows import PaneReader, Window
+from monitor.events.encode import encode_labelled
+from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.schedule import Finding
+from monitor.recalibration.serving import Serving
+from monitor.settings import Settings
+from monitor.store.recalibrations import Champion, JobState
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+EVENTS = 6000
+
+
+def settings(folder: Path, **refits: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "source": {"embedded": {"directory": str(folder / "log"), "partitions": 2}},
+            "store": {"url": f"sqlite:///{folder / 'state.db'}"},
+            "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m", "recalibration": refits}},
+            "windows": [{"length": "1h"}, {"length": "6h"}],
+            "evaluation": {"interval": "1s", "draws": 19},
+            "pipeline": {"checkpoint_interval": "100ms"},
+            "api": {"port": 0},
+        }
+    )
+
+
+def events() -> list[bytes]:
+    """Of a model that is twice as sure as it may be, over three hours."""
+    draw = np.random.default_rng(4)
+    logit = draw.normal(0.0, 1.0, EVENTS)
+    y = draw.random(EVENTS) < 1.0 / (1.0 + np.exp(-logit))
+    p = 1.0 / (1.0 + np.exp(-2.0 * logit))
+    x = draw.normal(0.0, 1.0, (EVENTS, 3))
+    return [
+        encode_labelled(
+            "churn",
+            str(at),
+            START_MS + at * 3 * HOUR_MS // EVENTS,
+            float(p[at]),
+            int(y[at]),
+            version="7",
+            features=x[at],
+        )
+        for at in range(EVENTS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with the events."""
+    folder = tmp_path_factory.mktemp("events")
+    chosen = settings(folder)
+    writer = make_writer(chosen, SystemClock())
+    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.close()
+    return folder
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[[Settings], Service]]:
+    services: list[Service] = []
+
+    def start(chosen: Settings) -> Service:
+        service = Service(chosen)
+        services.append(service)
+        service.start()
+        return service
+
+    yield start
+    for service in services:
+        service.stop()
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if holds():
+            return
+        waiting.wait(0.05)
+    pytest.fail("it did not come to hold")
+
+
+def sampled(service: Service) -> int:
+    return len(service.store.read_sample("churn", "7").events)
+
+
+def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Callable[[Settings], Service]) -> None:
+    chosen = settings(written)
+    service = run(chosen)
+    # The last quarter of an hour may still be corrected.
+    eventually(lambda: sampled(service) > EVENTS * 0.8)
+    sample = service.store.read_sample("churn", "7")
+    assert sample.events.features is not None
+    assert sample.events.features.shape == (len(sample.events), 3)
+
+    lifecycle = service.recalibration.lifecycle
+    order = lifecycle.order("churn", method="temperature")
+    assert order.version == "7"
+    job, _ = lifecycle.request(order, actor="ada")
+    eventually(lambda: lifecycle.job(job.id).finished_ms is not None)
+    ended = lifecycle.job(job.id)
+    assert (ended.state, ended.reason) == (JobState.CANDIDATE, None)
+    assert ended.comparison is not None
+    assert ended.comparison["guard"]["passed"]
+    assert ended.figures
+    assert lifecycle.figure(job.id, ended.figures[0]).lstrip().startswith(b"<")
+    assert lifecycle.apply("churn", "7", [0.9]).prediction == [0.9]
+
+    lifecycle.promote(job.id, actor="ada", note="")
+    applied = lifecycle.apply("churn", "7", [0.9])
+    assert applied.map_id == job.id
+    # Twice as sure as it may be: half the logit.
+    assert applied.prediction[0] == pytest.approx(0.75, abs=0.02)
+    with urllib.request.urlopen(f"{service.server.url}/v1/recalibrations/{job.id}", timeout=10) as answer:
+        assert json.loads(answer.read())["state"] == "champion"
+    assert service.stop()
+
+    again = run(chosen)
+    # Before any event was restored, too.
+    assert again.recalibration.lifecycle.version_of("churn", None) == "7"
+    assert again.recalibration.lifecycle.apply("churn", "7", [0.9]) == applied
+    assert again.recalibration.lifecycle.roll_back("churn", "7", actor="ada", note="").map_id is None
+    assert again.recalibration.lifecycle.apply("churn", "7", [0.9]).prediction == [0.9]
+
+
+def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[[Settings], Service]) -> None:
+    service = run(settings(written))
+    eventually(lambda: sampled(service) > EVENTS * 0.8)
+    lifecycle = service.recalibration.lifecycle
+    job, _ = lifecycle.request(lifecycle.order("churn", method="lore"), actor="ada")
+    eventually(lambda: lifecycle.job(job.id).state is JobState.RUNNING)
+    eventually(lambda: bool(psutil.Process().children(recursive=True)))
+    workers = [each for each in psutil.Process().children() if "refit" in " ".join(each.cmdline())]
+    clock = SystemClock()
+    began = clock.monotonic()
+    assert service.stop()
+    assert clock.monotonic() - began < 10
+    assert not [each for each in workers if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    again = run(settings(written))
+    kept = again.recalibration.lifecycle
+    eventually(lambda: kept.job(job.id).finished_ms is not None)
+    assert kept.job(job.id).attempts == 1
+    assert kept.job(job.id).state in {JobState.CANDIDATE, JobState.REJECTED}
+
+
+def test_a_verdict_leads_to_a_map_that_serves_by_itself(tmp_path: Path, run: Callable[[Settings], Service]) -> None:
+    chosen = settings(tmp_path, on_verdict=True, promotion="automatic", method="platt")
+    writer = make_writer(chosen, SystemClock())
+    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.close()
+    service = run(chosen)
+    lifecycle = service.recalibration.lifecycle
+    eventually(lambda: service.recalibration.serving.champion("churn", "7").map_id is not None)
+    (job,) = lifecycle.jobs("churn", before=None, limit=10)
+    assert (job.state, job.actor, job.order.trigger, job.order.method) == (
+        JobState.CHAMPION,
+        "verdict",
+        "verdict",
+        "platt",
+    )
+
+
+def test_the_settings_of_a_model_become_its_plan(tmp_path: Path) -> None:
+    models = Settings.model_validate(
+        {
+            "models": {
+                "defaults": {"recalibration": {"schedule": "0 3 * * *", "window": "7d"}},
+                "declared": {
+                    "churn": {"recalibration": {"method": "lore", "options": {"gamma": 0.2}, "promotion": "automatic"}},
+                    "fraud": {"recalibration": {"schedule": "never", "on_verdict": True}},
+                },
+            }
+        }
+    ).models
+    plan = make_plan(models)
+    usual = RefitPlan("beta", {}, 7 * 24 * HOUR_MS, "0 3 * * *")
+    assert plan("another") == usual
+    assert plan("churn") == replace(usual, method="lore", options={"gamma": 0.2}, automatic=True)
+    assert plan("fraud") == replace(usual, schedule=None, on_verdict=True)
+
+
+def test_samples_reach_back_as_far_as_any_window_or_refit(tmp_path: Path) -> None:
+    chosen = make_sample_settings(settings(tmp_path))
+    assert (chosen.size("any"), chosen.span_ms, chosen.kept_ms) == (20_000, 6 * HOUR_MS // 16, 7 * HOUR_MS)
+    assert make_sample_settings(settings(tmp_path, window="2d")).kept_ms == 49 * HOUR_MS
+    assert make_partition_settings(settings(tmp_path)).samples.size("any") == 20_000
+    assert make_partition_settings(settings(tmp_path), sampling=False).samples.size("any") == 0
+
+
+def test_the_longest_window_by_time_is_the_one_whose_verdict_counts(tmp_path: Path) -> None:
+    assert longest_window(make_windows(settings(tmp_path))).name == "6h"
+    windows = [Window("a", HOUR_MS), Window("b", 9 * HOUR_MS, last=100), Window("c", 5 * HOUR_MS, mature=False)]
+    assert longest_window(windows).name == "a"
+    assert longest_window(windows[1:2]).name == "b"
+
+
+def panes(*series: SeriesKey) -> PaneReader:
+    """What is read of panes here, of these series."""
+    return cast(
+        "PaneReader",
+        SimpleNamespace(
+            series=lambda: list(series),
+            policy=lambda _: ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=1000),
+            watermark_ms=lambda _: START_MS,
+            counts=lambda *_: [],
+        ),
+    )
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) -> None:
+    report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=Diagnosis(verdict, ""))
+    snapshot = Snapshot(
+        watermarks_ms={"churn": START_MS}, current_versions={"churn": "7", "new": "1"}, reports={report.key: report}
+    )
+    find = make_finding(panes(), Window("6h", 6 * HOUR_MS), lambda: snapshot)
+    miscalibrated = verdict in {Verdict.SHAPE, Verdict.BOTH}
+    assert find("churn") == Finding("7", miscalibrated, START_MS - HOUR_MS - 1000)
+    assert find("new") is None
+    assert find("unknown") is None
+
+
+def test_versions_that_serve_are_known_before_their_events_are() -> None:
+    champions = [Champion("churn", "7", "rc_1", 5, 1), Champion("churn", "8", "rc_2", 9, 1)]
+    serving = cast("Serving", SimpleNamespace(served=lambda model: [each for each in champions if each.model == model]))
+    windows = [Window("1h", HOUR_MS)]
+    restored = make_versions(panes(SeriesKey("churn", "9", ALL), SeriesKey("new", "1", ALL)), windows, serving)
+    assert (restored("churn", None), restored("churn", "9"), restored("churn", "7")) == ("9", "9", "7")
+    assert restored("new", None) == "1"
+    empty = make_versions(panes(), windows, serving)
+    assert (empty("churn", None), empty("churn", "7")) == ("8", "7")
+    for model, version in (("fraud", None), ("churn", "6")):
+        with pytest.raises(UnknownSeries):
+            empty(model, version)
+
+
+def test_declared_models_are_known_before_their_events_are(tmp_path: Path) -> None:
+    models = Settings.model_validate({"models": {"declared": {"churn": {}}}}).models
+    assert set(make_models(models, panes(SeriesKey("new", "1", ALL)))()) == {"churn", "new"}
