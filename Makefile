@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test check format bench simulate kernels clean
+.PHONY: help demo test check format bench simulate lore kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,7 +38,10 @@ bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
 simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, every measure by scenario; 70 minutes of processor time
-	$(BIN)/python -m tests.simulations.simulate
+	$(BIN)/python -m tests.simulations.long_form
+
+lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
+	$(BIN)/python -m tests.simulations.lore_experiment --write
 
 format: $(DEV_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .

@@ -145,6 +145,7 @@ def summarise(runs: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]]]) -> 
         "cost_ratios": list(COST_RATIOS),
         "contenders": list(CONTENDERS),
         "global": [name for name, contender in CONTENDERS.items() if contender.kind == "global"],
+        "paper": ["temperature", "histogram", "isotonic", "MMCE temperature"],
         "settings": {name: _summary(list(of_seeds)) for name, of_seeds in runs.items()},
     }
 

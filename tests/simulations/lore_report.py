@@ -87,15 +87,15 @@ def table(summary: Mapping[str, Any], measure: str, kind: str) -> str:
     return _markdown([measured.title, *settings], [row for row in rows if set(row[1:]) != {"\u2013"}])
 
 
-def differences(summary: Mapping[str, Any], kind: str) -> str:
-    """LoRe less the best global method, seed by seed: mean and standard error; better in bold, worse in italics."""
+def differences(summary: Mapping[str, Any], kind: str, rivals: str = "global") -> str:
+    """LoRe less the best of its rivals, seed by seed: mean and standard error; better in bold, worse in italics."""
     names = [name for name in MEASURES if name != "mlce" and not (name == "truth" and kind == "real")]
     rows = []
     for setting in _of_kind(summary, kind):
         row = [setting]
         for name in names:
             measured, of_all = MEASURES[name], summary["settings"][setting]["measures"][name]
-            means = {each: of_all[each][0] for each in summary["global"] if of_all.get(each, [None])[0] is not None}
+            means = {each: of_all[each][0] for each in summary[rivals] if of_all.get(each, [None])[0] is not None}
             best = (max if measured.higher else min)(means, key=means.__getitem__, default=None)
             if best is None:
                 row.append("\u2013")
@@ -106,7 +106,13 @@ def differences(summary: Mapping[str, Any], kind: str) -> str:
             sure = abs(mean) > 2.0 * error
             row.append((f"**{text}**" if better else f"_{text}_") if sure else text)
         rows.append(row)
-    return _markdown(["LoRe less the best global method", *(MEASURES[name].title for name in names)], rows)
+    who = "global method" if rivals == "global" else "of the paper's global methods"
+    return _markdown([f"LoRe less the best {who}", *(MEASURES[name].title for name in names)], rows)
+
+
+def paper_differences(summary: Mapping[str, Any], kind: str) -> str:
+    """The same against the global methods of the paper's experiments, which Platt's and beta are not among."""
+    return differences(summary, kind, "paper")
 
 
 def correlations(summary: Mapping[str, Any], kind: str) -> str:
@@ -116,7 +122,10 @@ def correlations(summary: Mapping[str, Any], kind: str) -> str:
     for name in ("ece", "nll", "brier", "mlce", "mlce_excess"):
         found = [summary["settings"][setting]["correlation_with_group_mce"].get(name) for setting in settings]
         rows.append(
-            [MEASURES[name].title.removesuffix(", points"), *("\u2013" if x is None else f"{x:.2f}" for x in found)]
+            [
+                MEASURES[name].title.removesuffix(", points"),
+                *("\u2013" if x is None else f"{x:.2f}".replace("-", "\u2212") for x in found),
+            ]
         )
     return _markdown(["Correlation with the maximum group-wise MCE", *settings], rows)
 
@@ -127,7 +136,12 @@ def settings_table(summary: Mapping[str, Any], kind: str) -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = MappingProxyType(
-    {"settings": settings_table, "differences": differences, "correlations": correlations}
+    {
+        "settings": settings_table,
+        "differences": differences,
+        "paper_differences": paper_differences,
+        "correlations": correlations,
+    }
 )
 """Those that are not of one measure, by the names of their marks."""
 
@@ -152,6 +166,7 @@ def text(summary: Mapping[str, Any]) -> str:
         for made in (
             *(table(summary, name, kind) for name in MEASURES if not (name == "truth" and kind == "real")),
             differences(summary, kind),
+            paper_differences(summary, kind),
             correlations(summary, kind),
         )
     ]
