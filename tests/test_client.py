@@ -1,5 +1,6 @@
 """The client of scorers, against the real API over a real socket."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -403,3 +404,14 @@ def test_what_something_in_between_says_is_named_by_its_status(body: object) -> 
         pytest.raises(InputError, match="GET http://monitor/prefix/v1/x is answered 403"),
     ):
         ask(http, "GET", "v1/x")
+
+
+def test_the_example_of_the_documentation_runs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = fitted("group_wise_platt", segment="region")
+    job = world.serve(chosen)
+    page = (Path(__file__).parents[1] / "docs" / "recalibration.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert "http://localhost:8000" in example
+    exec(example.replace("http://localhost:8000", world.server.url), {})
+    expected = apply_map(chosen, [0.12, 0.55, 0.93], segments={"region": ["eu", "us", "apac"]})
+    assert f"{job} {expected.round(3)} 0.0 s" in capsys.readouterr().out
