@@ -59,6 +59,10 @@ def create_api(parts: Parts) -> FastAPI:
     limits = parts.limits
     computations = Computations(limits.computations, limits.wait_seconds)
     writes = Computations(limits.writes, limits.wait_seconds)
+    known = parts.recalibrations
+    lookups = Computations(limits.writes, limits.wait_seconds)
+    # A long report must not keep those waiting who only want their predictions recalibrated.
+    applications = Computations(limits.computations, limits.wait_seconds)
     for router in (
         home_router(),
         models_router(parts, latest),
@@ -68,20 +72,12 @@ def create_api(parts: Parts) -> FastAPI:
         probes_router(parts.pipeline),
         measures_router(MEASURES.values(), parts.evaluator.measures),
         metrics_router(parts.metrics),
+        recalibrations_router(parts, known, lookups),
+        recalibrate_router(parts, known, lookups, applications),
+        audit_router(known, lookups),
+        refit_pages_router(),
     ):
         app.include_router(router)
-    if parts.recalibrations is not None:
-        known = parts.recalibrations
-        lookups = Computations(limits.writes, limits.wait_seconds)
-        # A long report must not keep those waiting who only want their predictions recalibrated.
-        applications = Computations(limits.computations, limits.wait_seconds)
-        for router in (
-            recalibrations_router(parts, known, lookups),
-            recalibrate_router(parts, known, lookups, applications),
-            audit_router(known, lookups),
-            refit_pages_router(),
-        ):
-            app.include_router(router)
     add_problem_handlers(app)
     app.add_middleware(Everywhere)
     _add_definitions(app)

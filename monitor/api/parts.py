@@ -120,12 +120,12 @@ class Parts:
         The policy of a model by name, or None where the model is not declared and has to be.
     metrics
         (Accept header) -> body and content type of GET /metrics.
+    recalibrations
+        Refits, maps and what serves.
     declared
         Names of the models that the settings declare: they are listed before their first event.
     decoder
         Makes a decoder with the stream's own limits.
-    recalibrations
-        Refits, maps and what serves; None where there are none, and no routes for them.
     """
 
     evaluator: Evaluator
@@ -135,8 +135,8 @@ class Parts:
     writer: Writer
     topics: Topics
     metrics: Callable[[str | None], tuple[bytes, str]]
+    recalibrations: Recalibrations
     declared: Sequence[str] = ()
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
-    recalibrations: Recalibrations | None = None

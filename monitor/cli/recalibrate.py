@@ -78,9 +78,13 @@ def recalibrate(
     with service_at(url) as http:
         body = {key: value for key, value in asked.items() if value is not None}
         job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
-        if wait:
-            job = _follow(http, job, seconds)
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
+        if wait:
+            try:
+                job = _follow(http, job, seconds, page)
+            except KeyboardInterrupt:
+                typer.echo(f"the refit {plain(job['id'])} goes on; see {page}", err=True)
+                raise
     if as_json:
         typer.echo(json.dumps(job))
     elif not wait:
@@ -97,7 +101,7 @@ def recalibrate(
         raise typer.Exit(REJECTED)
 
 
-def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page: str) -> dict[str, Any]:
     """The refit once it has ended."""
     began = heard = time.monotonic()
     with job_progress(Console(stderr=True)) as show:
@@ -105,8 +109,8 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None) -> d
             show(plain(job["step"] or job["state"]), float(job["progress"]))
             if seconds is not None and time.monotonic() - began >= seconds:
                 raise MonitorError(
-                    f"--timeout: the refit {job['id']} is {job['state']} after {seconds:g} seconds; it goes on, see "
-                    f"{http.base_url.join(job['links']['page'].lstrip('/'))}"
+                    f"--timeout: the refit {job['id']} is {job['state']} after {seconds:g} seconds; it goes on, "
+                    f"see {page}"
                 )
             time.sleep(_POLL_SECONDS)
             try:

@@ -1,5 +1,7 @@
 """Refits from the command line, against the real API over a real socket."""
 
+import contextlib
+import io
 import json
 import subprocess
 import threading
@@ -8,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from monitor.api.recalibration_examples import EXAMPLES
 from monitor.api.server import ApiServer
 from monitor.cli import recalibrate as command
+from monitor.cli.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
 from tests.api.refits import Refits
 from tests.api.service import Service
@@ -257,3 +261,36 @@ def test_what_would_steer_a_terminal_is_spelled_out(world: World) -> None:
     done = world.wait_for(state=JobState.REJECTED, reason="\x1b[31mred [bold]x", comparison=told)
     assert "\x1b" not in done.stdout
     assert "\\x1b[31mred" in done.stdout
+
+
+def test_a_terminal_shows_a_bar() -> None:
+    screen = io.StringIO()
+    with job_progress(Console(file=screen, force_terminal=True, width=80)) as show:
+        show("fitting LoRe [bold]", 0.25)
+        show("drawing", 0.8)
+    assert "fitting LoRe [bold]" in screen.getvalue() or "drawing" in screen.getvalue()
+    assert "80%" in screen.getvalue()
+
+
+def test_elsewhere_a_line_a_step() -> None:
+    written = io.StringIO()
+    with job_progress(Console(file=written, width=20)) as show:
+        for step, share in (
+            ("queued", 0.0),
+            ("fitting LoRe, which is long", 0.1),
+            ("fitting LoRe, which is long", 0.2),
+        ):
+            show(step, share)
+    assert written.getvalue() == "  0% queued\n 10% fitting LoRe, which is long\n"
+
+
+def test_who_interrupts_is_told_that_it_goes_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_step: str, _share: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "job_progress", lambda _console: contextlib.nullcontext(interrupt))
+    done = world.run("recalibrate", "churn", "--wait")
+    (job,) = world.jobs()
+    assert done.returncode == 130
+    assert f"the refit {job.id} goes on; see {world.server.url}/recalibrations/{job.id}" in done.stderr
+    assert job.state is JobState.QUEUED
