@@ -37,7 +37,7 @@ test: $(DEV_STAMP) ## every test, against real parts
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
 
-simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, every measure by scenario; 70 minutes of processor time
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form
 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 
 from monitor.evaluation.report import MeasureResult
+from monitor.inference.interval import skewed, unskewed
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.kernels.draws import add_poisson_deviations
 from monitor.measures.base import Measure, Unit
@@ -22,7 +23,7 @@ Moved = Iterator[tuple[Floats, Floats]]
 _HELD: Final = 10_000_000
 """Drawn numbers that are held at a time: 80 MB."""
 
-_PSEUDO_EVENTS: Final = 1.0
+_PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that are added where the models expect them, as for the interval of one model."""
 
 _PAIRED, _FIRST, _SECOND = 10, 11, 12
@@ -161,13 +162,26 @@ def of_norm(found: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> D
 
 
 def of_losses(found: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]) -> Difference:
-    """The difference of two mean losses of the same events, with its interval by the central limit theorem."""
+    """The difference of two mean losses of the same events, with its interval.
+
+    By the central limit theorem with Hall's correction for skewness, as for one mean loss: the difference of the losses
+    of few positives is as skewed as these are, and is else covered in .87 of samples with five.
+    """
     away = second.losses(measure) - first.losses(measure) - found.difference
-    error = math.sqrt(float((first.weight**2) @ away**2)) / float(first.weight.sum())
-    radius = _NORMAL_975 * error
-    p_value = float(2.0 * stats.norm.sf(abs(found.difference) / error)) if error else float(found.difference == 0.0)
+    of_sum = math.sqrt(float((first.weight**2) @ away**2))
+    if of_sum == 0.0:
+        return Difference(
+            found.unit, found.first, found.second, found.difference, found.difference, float(found.difference == 0.0)
+        )
+    skewness = float((first.weight**3) @ away**3) / of_sum**3
+    error = of_sum / float(first.weight.sum())
     return Difference(
-        found.unit, found.first, found.second, found.difference - radius, found.difference + radius, p_value
+        found.unit,
+        found.first,
+        found.second,
+        found.difference - error * unskewed(_NORMAL_975, skewness),
+        found.difference - error * unskewed(-_NORMAL_975, skewness),
+        float(2.0 * stats.norm.sf(abs(skewed(found.difference / error, skewness)))),
     )
 
 
@@ -202,7 +216,7 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
     """Poisson bootstrap of the residuals of the same events, each of which is drawn once for both.
 
     Events that share the cells of both models are drawn together, as positives and as negatives, and to these are added
-    one positive and one negative event, spread over the cells as the mean of the models expects them: see
+    two positive and two negative events, spread over the cells as the mean of the models expects them: see
     :func:`monitor.inference.resampling.deviations`, which does so for one model.
     """
     at_a, at_b = first.rows(), second.rows()

@@ -275,16 +275,21 @@ def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval
     spread = math.sqrt(spread)
     skewness /= spread**3
     return Interval(
-        value - spread / table.total * _unskewed(_NORMAL_975, skewness),
-        value - spread / table.total * _unskewed(-_NORMAL_975, skewness),
+        value - spread / table.total * unskewed(_NORMAL_975, skewness),
+        value - spread / table.total * unskewed(-_NORMAL_975, skewness),
     )
 
 
-def _unskewed(point: float, skewness: float) -> float:
-    """The point of a studentised mean that Hall's transformation takes to a point of the normal law.
+def skewed(point: float, skewness: float) -> float:
+    """Hall's transformation of a studentised mean T to a normal law: T + s T^2 / 3 + s^2 T^3 / 27 + s / 6.
 
-    The transformation is T + s T^2 / 3 + s^2 T^3 / 27 + s / 6, s the skewness of the sum.
+    s is the skewness of the sum.
     """
+    return point + skewness * point**2 / 3.0 + skewness**2 * point**3 / 27.0 + skewness / 6.0
+
+
+def unskewed(point: float, skewness: float) -> float:
+    """The studentised mean that :func:`skewed` takes to this point of the normal law."""
     if abs(skewness) < 1e-6:
         return point
     return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (point - skewness / 6.0))) - 1.0)

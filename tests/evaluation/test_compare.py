@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from scipy.special import expit, logit
+from scipy.stats import norm
 
 from monitor.errors import InputError
 from monitor.evaluation.compare import compare_tables
@@ -235,5 +236,30 @@ def test_a_logit_offset_of_both_is_no_difference_in_brier_beyond_its_interval() 
     found = compare_tables(a, noisy, measures=CHOSEN, draws=99).differences["brier"]
     losses = (noisy.prediction - a.outcome) ** 2 - (a.prediction - a.outcome) ** 2
     assert found.difference == pytest.approx(losses.mean())
-    assert found.lower == pytest.approx(losses.mean() - 1.96 * losses.std() / np.sqrt(5000), abs=1e-5)
+    assert found.lower == pytest.approx(losses.mean() - 1.96 * losses.std() / np.sqrt(5000), abs=1e-4)
     assert found.certain
+
+
+@pytest.mark.parametrize("name", ["brier", "log_loss"])
+@pytest.mark.parametrize("slope", [1.1, 1.5, 2.5])
+def test_the_difference_of_two_losses_of_few_positives_is_corrected_for_skewness(name: str, slope: float) -> None:
+    rng = np.random.default_rng(15)
+    z = rng.normal(-4.0, 1.0, 600)
+    y = (rng.random(600) < expit(z)).astype(np.int8)
+    p = expit(z), expit(slope * z)
+    found = compare_tables(*(EventTable(each, y) for each in p), measures={name: MEASURES[name]}, draws=19)
+    loss = [(y - each) ** 2 if name == "brier" else -np.log(np.where(y == 1, each, 1.0 - each)) for each in p]
+    away = loss[1] - loss[0]
+    mean, spread = away.mean(), np.sqrt(((away - away.mean()) ** 2).sum())
+    skewness = ((away - mean) ** 3).sum() / spread**3
+
+    def transformed(true: float) -> float:
+        t = (mean - true) / spread * 600
+        return float(t + skewness * t**2 / 3 + skewness**2 * t**3 / 27 + skewness / 6)
+
+    difference = found.differences[name]
+    assert difference.lower is not None
+    assert difference.upper is not None
+    assert transformed(difference.lower) == pytest.approx(1.96, abs=1e-3)
+    assert transformed(difference.upper) == pytest.approx(-1.96, abs=1e-3)
+    assert difference.p_value == pytest.approx(2.0 * norm.sf(abs(transformed(0.0))), rel=1e-6)

@@ -1,14 +1,7 @@
-"""How often intervals cover and tests reject, over many samples of one law.
+"""How often intervals cover and tests reject, over many samples of one law."""
 
-``make simulate`` prints the table, measure by scenario.
-"""
-
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import sqrt
 from typing import Final
 
@@ -19,11 +12,10 @@ from monitor.inference import intervals, null_level
 from monitor.inference.null_level import of_outcomes
 from monitor.measures import REPORT_MEASURES, Measure
 from monitor.scores import ScoreTable
-from tests.simulations.scenarios import SCENARIOS, Form, Scenario
+from tests.simulations.scenarios import Form, Scenario
 
 Floats = NDArray[np.float64]
 
-SIZES: Final = (500, 5_000, 50_000)
 FORMS: Final[tuple[Form, ...]] = ("raw", "grid", "weighted")
 LEVEL: Final = 0.05
 TOLERANCE: Final = 0.03
@@ -42,6 +34,7 @@ class Setting:
     repeats: int
     draws: int = 199
     seed: int = 1
+    measures: tuple[str, ...] = tuple(REPORT_MEASURES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +64,38 @@ def has_a_law_value(measure: Measure) -> bool:
 
 
 def truths(
-    scenario: Scenario, table: ScoreTable, rate: Floats, of_law: Mapping[str, float], rng: np.random.Generator
+    law_of: Callable[[float], ScoreTable],
+    table: ScoreTable,
+    rate: Floats,
+    of_law: Mapping[str, float],
+    rng: np.random.Generator,
+    *,
+    measures: Sequence[str] = tuple(REPORT_MEASURES),
 ) -> Mapping[str, float]:
-    """What the interval of each measure of the table is of."""
+    """What the interval of each measure of the table is of.
+
+    Parameters
+    ----------
+    law_of
+        The law, as a table of so many events.
+    table, rate
+        The sample, and the rate at which the events of each row come true.
+    of_law
+        The measures of the law that have a value there.
+    rng
+        For the draws whose mean is that of the others.
+    measures
+        Which ones.
+    """
     result = dict(of_law)
     # As many equal events as vary alike: what is counted in standard deviations grows with their number.
     alike = table.total**2 / float(table.positive_squares.sum() + table.negative_squares.sum())
-    law = scenario.law(alike)
+    law = law_of(alike)
     others = [
-        measure
-        for measure in REPORT_MEASURES.values()
-        if not has_a_law_value(measure) and not (measure.needs_whole_counts and table.weighted)
+        REPORT_MEASURES[name]
+        for name in measures
+        if not has_a_law_value(REPORT_MEASURES[name])
+        and not (REPORT_MEASURES[name].needs_whole_counts and table.weighted)
     ]
     if others:
         positives = rng.binomial(table.counts.astype(np.int64), rate, (_TRUE_DRAWS, table.rows)).astype(np.float64)
@@ -114,58 +128,25 @@ def _part(table: ScoreTable, rows: NDArray[np.bool_]) -> ScoreTable:
 
 
 def simulate(setting: Setting) -> Mapping[str, Outcome]:
-    """Each measure of the reports, by name."""
+    """Each measure of the setting, by name."""
     rng = np.random.default_rng([setting.seed, setting.n, FORMS.index(setting.form)])
     law = setting.scenario.law(setting.n)
-    of_law = {name: measure.value(law) for name, measure in REPORT_MEASURES.items() if has_a_law_value(measure)}
-    covered = dict.fromkeys(REPORT_MEASURES, 0)
-    rejected = dict.fromkeys(REPORT_MEASURES, 0)
+    weighted = setting.form == "weighted"
+    chosen = {
+        name: REPORT_MEASURES[name]
+        for name in setting.measures
+        if not (REPORT_MEASURES[name].needs_whole_counts and weighted)
+    }
+    of_law = {name: measure.value(law) for name, measure in chosen.items() if has_a_law_value(measure)}
+    covered = dict.fromkeys(chosen, 0)
+    rejected = dict.fromkeys(chosen, 0)
     for _ in range(setting.repeats):
         table, rate = setting.scenario.sample(rng, setting.n, setting.form)
-        chosen = [each for each in REPORT_MEASURES.values() if not (each.needs_whole_counts and table.weighted)]
-        values = {measure.name: measure.value(table) for measure in chosen}
-        levels = null_level(table, chosen, draws=setting.draws, values=values)
-        found = intervals(table, chosen, draws=setting.draws, values=values)
-        truth = truths(setting.scenario, table, rate, of_law, rng)
-        for measure in chosen:
-            name = measure.name
+        values = {name: measure.value(table) for name, measure in chosen.items()}
+        levels = null_level(table, chosen.values(), draws=setting.draws, values=values)
+        found = intervals(table, chosen.values(), draws=setting.draws, values=values)
+        truth = truths(setting.scenario.law, table, rate, of_law, rng, measures=tuple(chosen))
+        for name in chosen:
             covered[name] += found[name].lower <= truth[name] <= found[name].upper
             rejected[name] += levels[name].p_value <= LEVEL
-    return {
-        name: Outcome(setting.repeats, covered[name], rejected[name])
-        for name, measure in REPORT_MEASURES.items()
-        if not (measure.needs_whole_counts and setting.form == "weighted")
-    }
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description="Coverage of 95%% intervals and size of 5%% tests, by simulation.")
-    parser.add_argument("--repeats", type=int, default=400, help="samples of each scenario (default: %(default)s)")
-    parser.add_argument("--draws", type=int, default=199, help="resamples of each sample (default: %(default)s)")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="events (default: %(default)s)")
-    parser.add_argument("--forms", nargs="+", choices=FORMS, default=list(FORMS), help="kinds of tables")
-    parser.add_argument("--workers", type=int, default=None, help="processes (default: one for each processor)")
-    parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args(arguments)
-    settings = [
-        Setting(scenario, n, form, given.repeats, given.draws, given.seed)
-        for n, form, scenario in product(given.sizes, given.forms, SCENARIOS)
-    ]
-    with ProcessPoolExecutor(given.workers) as pool:
-        for setting, outcomes in zip(settings, pool.map(simulate, settings), strict=True):
-            print(f"\n{setting.scenario.name}, n = {setting.n:,}, {setting.form}, {setting.repeats} samples")
-            print(f"  {'measure':<18}{'coverage':>18}{'rejected':>18}")
-            for name, outcome in outcomes.items():
-                shares = (outcome.coverage, outcome.rejection)
-                texts = [f"{share:.3f} +- {outcome.error(share):.3f}" for share in shares]
-                # A test of a model that is off should reject, and rejects as often as it can.
-                off = [abs(outcome.coverage - 1.0 + LEVEL) > TOLERANCE + outcome.error(outcome.coverage)]
-                if setting.scenario.calibrated:
-                    off.append(abs(outcome.rejection - LEVEL) > TOLERANCE + outcome.error(outcome.rejection))
-                print(f"  {name:<18}{texts[0]:>18}{texts[1]:>18}{'  beyond .03' if any(off) else ''}")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+    return {name: Outcome(setting.repeats, covered[name], rejected[name]) for name in chosen}

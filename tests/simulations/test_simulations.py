@@ -3,8 +3,11 @@
 import pytest
 
 from monitor.measures import REPORT_MEASURES
+from tests.simulations.classwise import CLASS_SCENARIOS
+from tests.simulations.differences import PAIRS
+from tests.simulations.long_form import main
 from tests.simulations.scenarios import SCENARIOS, Form, Scenario
-from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_value, main, simulate
+from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_value, simulate
 
 pytestmark = pytest.mark.simulation
 
@@ -33,9 +36,13 @@ def test_intervals_cover_and_tests_keep_their_level(scenario: Scenario, form: Fo
             assert outcome.rejection > 2 * LEVEL, name
 
 
-def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--repeats", "4", "--draws", "19", "--sizes", "60", "--forms", "grid", "--workers", "1"])
+def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    options = "--repeats 2 --draws 19 --sizes 100 --forms grid --workers 1 --measures smce brier"
+    main(options.split())
     printed = capsys.readouterr().out
     for scenario in SCENARIOS:
-        assert f"{scenario.name}, n = 60, grid, 4 samples" in printed
-    assert printed.count("\n  smce ") == len(SCENARIOS)
+        assert f"{scenario.name}, n = 100, grid, 2 samples" in printed
+    assert "slope 1.5 against balanced, same events, n = 100, 2 samples" in printed
+    assert "three classes, n = 100, 2 samples" in printed
+    assert printed.count(f"\n  {'smce':<32}") == len(SCENARIOS) + len(PAIRS)
+    assert printed.count("\n  smce of the mean ") == len(CLASS_SCENARIOS)
