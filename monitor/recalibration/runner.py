@@ -324,8 +324,10 @@ def _judged(outcome: RefitOutcome) -> _End:
 @contextmanager
 def _own_folder(parent: Path) -> Iterator[Path]:
     """A folder that is removed at the end: by us, or by the next service if we are killed."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / _IN_USE).open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / "new").open("wb") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        # Under this name only once it is locked: a service that starts just now removes what nobody has locked.
+        (Path(name) / "new").rename(Path(name) / _IN_USE)
         yield Path(name)
 
 

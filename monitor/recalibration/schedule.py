@@ -31,7 +31,7 @@ SCHEDULE: Final = "schedule"
 VERDICT: Final = "verdict"
 
 _LOOK_SECONDS: Final = 5.0
-_LATEST_JOBS: Final = 50
+_LATEST_JOBS: Final = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -86,6 +86,8 @@ class Scheduler:
         self._stopping = threading.Event()
         self._said: dict[tuple[str, str], str] = {}
         """(model, trigger) -> what was last said to be in the way, so that it is said once."""
+        self._cool_from_ms: dict[tuple[str, str], int] = {}
+        """(model, version) -> before when a verdict asks for nothing, so that the store is not asked in between."""
         self._handled_ms: dict[str, int] = {}
         """Model -> until when its slots are known to be dealt with, so that the store is not asked in between."""
 
@@ -148,6 +150,8 @@ class Scheduler:
         finding = self._finding(model)
         if finding is None or not finding.miscalibrated:
             return
+        if self._clock.now_ms() < self._cool_from_ms.get((model, finding.version), 0):
+            return
         jobs = self._store.jobs(model, limit=_LATEST_JOBS)
         if any(job.state in UNDER_WAY for job in jobs):
             return
@@ -169,7 +173,9 @@ class Scheduler:
 
     def _is_cool(self, last: Job, finding: Finding) -> bool:
         """Whether there can be news since the last refit."""
-        if self._clock.now_ms() - last.requested_ms < self._cool_down_ms:
+        cool_from_ms = last.requested_ms + self._cool_down_ms
+        if self._clock.now_ms() < cool_from_ms:
+            self._cool_from_ms[last.order.model, finding.version] = cool_from_ms
             return False
         until_ms = _events_until_ms(last.comparison)
         return until_ms is None or finding.newest_ms - until_ms >= self._cool_down_ms

@@ -8,11 +8,13 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.clock import ManualClock
-from monitor.errors import Conflict, CorruptMap, StoreError, UnknownRecalibration
+from monitor.errors import Conflict, CorruptMap, StoreError, StoreUnavailable, UnknownRecalibration
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
+from tests.real.postgres import PostgresServer
 from tests.store.refits import LEASE_MS, queued, recalibrations, run, stored_map, told
+from tests.store.test_postgres import Line
 
 
 @pytest.fixture
@@ -421,3 +423,31 @@ def test_the_store_tells_when_a_job_was_released(refits: SqlRecalibrations, cloc
     clock.advance(3)
     refits.release_job("rc_1", "w")
     assert refits.audit()[-1].at_ms == clock.now_ms()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("breaks", ["before", "after"])
+def test_an_end_whose_answer_was_lost_may_be_repeated(postgres_server: PostgresServer, breaks: str) -> None:
+    database = postgres_server.new_database()
+    with Line(postgres_server.port) as line, SqlStore.open(postgres_server.url(database, port=line.port)) as store:
+        refits = recalibrations(store)
+        refits.add_job(queued(1))
+        ended = replace(claim(refits), state=JobState.CANDIDATE, finished_ms=5)
+        line.breaks = breaks
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)
+        with SqlStore.open(postgres_server.url(database)) as other:
+            # All of it, or nothing.
+            took_place = breaks == "after"
+            observer = recalibrations(other)
+            assert observer.job("rc_1").state is (JobState.CHAMPION if took_place else JobState.RUNNING)
+            assert len(observer.champions()) == took_place
+        done = refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)
+        assert done.state is JobState.CHAMPION
+        assert [champion.revision for champion in refits.champions()] == [1]
+        assert told(refits) == [
+            ("requested", "rc_1"),
+            ("started", "rc_1"),
+            ("finished", "rc_1"),
+            ("promoted", "rc_1"),
+        ]
