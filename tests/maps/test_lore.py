@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from monitor.errors import CorruptMap, InputError, NotEnoughData
-from monitor.maps import METHODS, MapParts, apply_map, fit_map
+from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.lore import METHOD, Lore
 from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
@@ -321,92 +320,3 @@ def test_two_classes_are_those_of_their_second() -> None:
     found = apply_map(two, both.prediction, features=events.features)
     np.testing.assert_allclose(found[:, 1], apply_map(one, events.prediction, features=events.features), rtol=1e-9)
     np.testing.assert_array_equal(apply_map(one, both.prediction, features=events.features), found)
-
-
-# --- Bad input --------------------------------------------------------------------------------------------------------
-
-
-def test_too_little_says_what_is_there() -> None:
-    events = simulated(26, 300)
-    with pytest.raises(NotEnoughData, match="49 labelled events, at least 50"):
-        fit(events.select(slice(49)))
-    few = np.concatenate([np.flatnonzero(events.outcome == 0)[:96], np.flatnonzero(events.outcome == 1)[:4]])
-    with pytest.raises(NotEnoughData, match="4 of 100 labelled events are outcomes of 1: at least 5"):
-        fit(events.select(np.sort(few)))
-    bare = LabelledEvents.of(events.prediction, events.outcome)
-    with pytest.raises(InputError, match="lore needs features"):
-        fit(bare)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gamma": 0.0}, "gamma of lore must be at least 1e-06"),
-        ({"gamma": np.inf}, "gamma of lore must be at most 1e\\+12"),
-        ({"bins": 0}, "bins of lore"),
-        ({"shrinkage": -1}, "shrinkage of lore"),
-        ({"prior": -1}, "prior of lore"),
-        ({"space": "umap"}, "space of lore must be one of pca, standardised, tsne"),
-        ({"space": "standardised", "dimensions": 3}, "dimensions must be null for the space standardised"),
-        ({"max_points": 5}, "max_points of lore must be at least 100"),
-    ],
-)
-def test_wrong_options_are_named(options: Mapping[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        fit(simulated(27, 100), **options)
-
-
-def test_features_of_another_length_are_refused() -> None:
-    lore = fit(simulated(28, 100))
-    with pytest.raises(InputError, match="shape \\(2, 3\\)"):
-        apply_map(lore, [0.2, 0.3], features=np.zeros((2, 4)))
-    with pytest.raises(InputError, match="needs 3 features an event, and there are none"):
-        apply_map(lore, [0.2, 0.3])
-
-
-def test_it_says_what_it_does() -> None:
-    events = simulated(29, 1200)
-    assert fit(events, gamma=0.4, dimensions=2).describe() == (
-        "share of hits among events alike in 2 principal components of 3 features, within 15 bins of confidence; "
-        "gamma 0.4 (as told), 1,200 events kept, shrunk towards the bin by 5 events"
-    )
-    assert "all events of a bin alike" in fit(events, gamma=1e6).describe()
-
-
-def changed(parts: MapParts, name: str, value: Any) -> MapParts:
-    if name in parts.settings:
-        return MapParts({**parts.settings, name: value}, parts.arrays)
-    return MapParts(parts.settings, {**parts.arrays, name: value})
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("space", "umap", "space must be one of"),
-        ("gamma", 0.0, "gamma must be a number"),
-        ("gamma_found", 1, "gamma_found must be true or false"),
-        ("bins", 4, "must be of 4 bins"),
-        ("prior", -1.0, "prior must be a number"),
-        ("bin_squares", np.zeros(5), "above 0 in the same bins"),
-        ("classes", 1, "classes must be"),
-        ("points", np.zeros((120, 3)), "points must be float32"),
-        ("points", np.zeros((120, 2), np.float32), "points must be float32 of the shape \\(120, 3\\)"),
-        ("points", np.full((120, 3), 2e30, np.float32), "points must be within 1e\\+30"),
-        ("hit", np.full(120, 0.5), "hit must be 0 or 1"),
-        ("weight", np.zeros(120), "weight"),
-        ("weight", np.ones(119), "weight as long"),
-        ("first", np.arange(6), "first must tell of 5 bins"),
-        ("first", np.array([0, 50, 40, 60, 70, 120]), "first must ascend"),
-        ("axes", np.zeros((2, 3)), "axes must have the shape \\(3, 3\\)"),
-        ("axes", np.zeros((3, 0)), "axes must be a matrix that is not empty"),
-        ("feature_scale", np.zeros(3), "feature_scale must be finite and from"),
-        ("feature_scale", np.ones(2), "equally long"),
-        ("bin_mean", np.full(5, 1.5), "bin_mean must be finite and from 0 to 1"),
-        ("bin_events", np.zeros(5), "above 0 in the same bins"),
-        ("first", np.array([0, 0, 40, 60, 70, 120]), "only bins that had events"),
-    ],
-)
-def test_parts_of_no_map_are_refused(name: str, value: Any, message: str) -> None:
-    parts = fit(simulated(30, 120), gamma=0.4).parts()
-    with pytest.raises(CorruptMap, match=message):
-        METHODS["lore"].load(changed(parts, name, value))
