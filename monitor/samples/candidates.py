@@ -13,6 +13,8 @@ from monitor.samples.bottom import Hashes, Ints, keep_fewest
 
 KIND: Final = "candidates"
 
+NO_FEATURES: Final = -1
+
 SCHEMA: Final = pa.schema(
     [
         pa.field("id_high", pa.uint64(), nullable=False),
@@ -44,15 +46,28 @@ class Candidates:
         id_low: Hashes,
         confidence: NDArray[np.int32],
         stratum: NDArray[np.int32],
-        features: Sequence[NDArray[np.float32] | None],
+        *,
+        lengths: NDArray[np.int32],
+        features: NDArray[np.float32],
     ) -> "Candidates":
-        """From columns of shape (n,)."""
+        """From columns of shape (n,).
+
+        Parameters
+        ----------
+        lengths
+            How many features each has; NO_FEATURES where there were none.
+        features
+            float32, shape (k,): those of all, one behind the other.
+        """
+        ends = np.concatenate([[0], np.cumsum(np.maximum(lengths, 0))])
+        # An offset that is null makes the list that begins there null.
+        offsets = pa.array(ends, pa.int32(), mask=np.concatenate([lengths == NO_FEATURES, [False]]))
         columns = [
             pa.array(id_high, pa.uint64()),
             pa.array(id_low, pa.uint64()),
             pa.array(confidence, pa.int32()),
             pa.array(stratum, pa.int32()),
-            pa.array(features, pa.list_(pa.float32())),
+            pa.ListArray.from_arrays(offsets, pa.array(features, pa.float32())),
         ]
         return cls(pa.Table.from_arrays(columns, schema=SCHEMA))
 

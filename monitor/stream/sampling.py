@@ -21,7 +21,7 @@ from monitor.kernels.hash_index import slots_for
 from monitor.kernels.join_tables import NO_OUTCOME, PREDICTED
 from monitor.kernels.sampling import FullCells, admit, confidence_strata, index_keys, match_ids
 from monitor.samples.bottom import EDGES, thresholds
-from monitor.samples.candidates import Candidates
+from monitor.samples.candidates import NO_FEATURES, Candidates
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.stream.departing import Departed, closed_samples, labelled_outcomes
 from monitor.stream.join import Joined
@@ -34,7 +34,7 @@ OVERSAMPLING: Final = 2
 MOST_BATCHES: Final = 64
 """Once a bucket has so many batches in the store, they are replaced by one."""
 
-_MOST_PENDING: Final = 20_000
+_MOST_PENDING: Final = 5_000
 _MOST_PENDING_NUMBERS: Final = 1 << 22
 """As many candidates, and numbers in their features, wait to be sorted in."""
 
@@ -96,8 +96,22 @@ class _Pending:
     rows: list[NDArray[np.void]] = field(default_factory=list)
     confidence: list[NDArray[np.int32]] = field(default_factory=list)
     bucket_ms: list[NDArray[np.int64]] = field(default_factory=list)
-    features: list[NDArray[np.float32] | None] = field(default_factory=list)
+    lengths: list[NDArray[np.int32]] = field(default_factory=list)
+    features: list[NDArray[np.float32]] = field(default_factory=list)
+    count: int = 0
     numbers: int = 0
+
+    def add_features(self, told: Sequence[NDArray[np.float32] | None]) -> None:
+        """Copy what stands in the arrays of a whole batch."""
+        present = [found for found in told if found is not None]
+        self.count += len(told)
+        if not present:
+            self.lengths.append(np.full(len(told), NO_FEATURES, np.int32))
+            return
+        lengths = [NO_FEATURES if found is None else found.size for found in told]
+        self.lengths.append(np.array(lengths, np.int32))
+        self.features.append(np.concatenate(present))
+        self.numbers += self.features[-1].size
 
 
 class Sampler:
@@ -157,12 +171,8 @@ class Sampler:
         pending.confidence.append(confidence[chosen])
         time_ms = taken["time_ms"]
         pending.bucket_ms.append(time_ms - time_ms % self._widths_ms[joined.model[chosen]])
-        for at in joined.event[chosen].tolist():
-            found = features[at]
-            # A copy: it is a slice of the whole batch.
-            pending.features.append(None if found is None else found.copy())
-            pending.numbers += 0 if found is None else found.size
-        if len(pending.features) > _MOST_PENDING or pending.numbers > _MOST_PENDING_NUMBERS:
+        pending.add_features([features[at] for at in joined.event[chosen].tolist()])
+        if pending.count > _MOST_PENDING or pending.numbers > _MOST_PENDING_NUMBERS:
             self.sort_in()
 
     def sort_in(self) -> None:
@@ -176,7 +186,8 @@ class Sampler:
             np.ascontiguousarray(rows["id_low"]),
             np.concatenate(pending.confidence),
             np.ascontiguousarray(rows["stratum"]),
-            pending.features,
+            lengths=np.concatenate(pending.lengths),
+            features=np.concatenate([np.empty(0, np.float32), *pending.features]),
         )
         self._compete(candidates, np.concatenate(pending.bucket_ms), saved=False)
         self._full = self._find_full()
@@ -231,7 +242,7 @@ class Sampler:
         departed = Departed(rows, confidence, outcome, candidates, found)
         names = {number: key for key, number in self._versions.items()}
         result = []
-        for number in np.unique(version[wanted]).tolist():
+        for number in np.flatnonzero(np.bincount(version[wanted], minlength=1)).tolist():
             model, name = names[number]
             series, span_ms = SeriesKey(self._strata.models[model], name, ALL), self._span_ms[model]
             of_version = np.flatnonzero(wanted & (version == number))

@@ -96,9 +96,10 @@ def test_damaged_bytes_are_refused_and_say_what_is_wrong(what: str, says: str) -
 
 
 def test_candidates_come_back_from_their_bytes() -> None:
-    features = [np.array([0.5, -1.0], np.float32), None, np.array([2.0], np.float32)]
+    lengths, features = np.array([2, -1, 1], np.int32), np.array([0.5, -1.0, 2.0], np.float32)
     high, low = np.array([3, 1, 2**64 - 1], np.uint64), np.array([0, 5, 6], np.uint64)
-    some = Candidates.of(high, low, np.array([1, 1, 2], np.int32), np.array([0, 0, 4], np.int32), features)
+    confidence, stratum = np.array([1, 1, 2], np.int32), np.array([0, 0, 4], np.int32)
+    some = Candidates.of(high, low, confidence, stratum, lengths=lengths, features=features)
     again = Candidates.from_bytes(some.to_bytes())
     assert again.table.equals(some.table)
     assert again.table["features"].to_pylist() == [[0.5, -1.0], None, [2.0]]
