@@ -12,7 +12,7 @@ from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
 from monitor.maps.newton import Curved, minimise
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
-from monitor.maps.vector_scaling import BIAS_DEVIATION, BIAS_LIMIT, default_ridge
+from monitor.maps.vector_scaling import BIAS_DEVIATION, BIAS_LIMIT, ENOUGH, default_ridge
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -121,7 +121,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MatrixSc
     lower[:, -1] = -BIAS_LIMIT
     upper = np.full((count, count + 1), SLOPE_LIMIT)
     upper[:, -1] = BIAS_LIMIT
-    found = minimise(about, np.eye(count, count + 1).ravel(), lower.ravel(), upper.ravel())
+    found = minimise(about, np.eye(count, count + 1).ravel(), lower.ravel(), upper.ravel(), enough=ENOUGH)
     weight = found.reshape(count, count + 1)
     return MatrixScaling(np.ascontiguousarray(weight[:, :-1]), np.ascontiguousarray(weight[:, -1]))
 

@@ -16,7 +16,22 @@ _DECREMENT: Final = 1e-15
 """Twice what the last step may still gain, in units of the function. The step is taken, and is the last."""
 _SHORT: Final = 1e-6
 """Of a last step, beside the point's size. Where a fit diverges the function hardly falls, but steps stay long."""
+_GAIN: Final = 1e-9
+"""Of the function, less than this is no gain: then a longer step, along what is flat, is not taken either."""
 _ARMIJO: Final = 1e-4
+_ROUNDING: Final = 1e-15
+"""Of the function's values, so much may be rounding."""
+_DAMPING: Final = 1e-3
+"""Of the largest slope, added to the curvature: no step is longer than a thousand, also where the function is flat but
+for a slope, as log losses are far out. It vanishes with the slope, so that the last steps are Newton's."""
+_SNAP: Final = 1e-12
+"""As near to a bound, beside its size, a coordinate lies at it: rounding must not keep it off."""
+_NULL: Final = 1e-13
+"""Of the largest curvature, less may be none."""
+_NOISE: Final = 1e-6
+"""Of the largest slope, less may be none."""
+_FLAT: Final = 1e-12
+"""Less curvature counts as this much, where steps are divided by it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +56,9 @@ class Curved:
     diagonal: Floats | None = None
 
 
-def minimise(function: Callable[[Floats], Curved], start: Floats, lower: Floats, upper: Floats) -> Floats:
+def minimise(
+    function: Callable[[Floats], Curved], start: Floats, lower: Floats, upper: Floats, *, enough: float = 0.0
+) -> Floats:
     """Minimise a convex function over a box.
 
     Newton's steps in the coordinates that no bound stops, cut short where the function would not fall enough. The
@@ -55,6 +72,8 @@ def minimise(function: Callable[[Floats], Curved], start: Floats, lower: Floats,
         float64, shape (d,), within the bounds.
     lower, upper
         float64, shape (d,); may be infinite where the function grows that way.
+    enough
+        Twice what is no gain any more, in units of the function. With 0 a fit that diverges goes on to its bounds.
 
     Returns
     -------
@@ -65,42 +84,74 @@ def minimise(function: Callable[[Floats], Curved], start: Floats, lower: Floats,
     -----
     Source: Bertsekas, "Projected Newton methods for optimization problems with simple constraints", 1982.
     """
-    x = np.clip(start, lower, upper)
+    x = _in_box(start, lower, upper)
     here = function(x)
     for _ in range(_STEPS):
         gradient = here.gradient
         free = ~(((x <= lower) & (gradient >= 0.0)) | ((x >= upper) & (gradient <= 0.0)))
         if not free.any():
             break
-        step = np.zeros_like(x)
-        step[free] = _newton_step(here, free)
+        step = _step(here, x, free, lower, upper)
         decrement = -float(gradient @ step)
         short = bool((np.abs(step) <= _SHORT * (1.0 + np.abs(x))).all())
-        if short and decrement <= _DECREMENT * (1.0 + abs(here.value)):
-            # Here the values of the function no longer tell points apart, but the step itself still does.
-            return np.asarray(np.clip(x + step, lower, upper))
+        told_apart = decrement > _DECREMENT * (1.0 + abs(here.value))
+        if decrement <= enough or (not told_apart and (short or decrement <= _GAIN * abs(here.value))):
+            # Here the values of the function no longer tell points apart, but a short step itself still does.
+            return _in_box(x + step, lower, upper) if short else x
         after = _along(function, x, step, here, lower=lower, upper=upper)
         if after is None:
-            break
+            return _in_box(x + step, lower, upper) if short else x
         x, here = after
     return x
 
 
+def _in_box(x: Floats, lower: Floats, upper: Floats) -> Floats:
+    """The nearest point in the box, and at a bound where next to it."""
+    near = _SNAP * (1.0 + np.abs(x))
+    return np.asarray(np.where(x <= lower + near, lower, np.where(x >= upper - near, upper, x)))
+
+
+def _step(here: Curved, x: Floats, free: NDArray[np.bool_], lower: Floats, upper: Floats) -> Floats:
+    """Where to go from x; shape (d,), 0 where a bound stops the way."""
+    step = np.zeros_like(x)
+    apart = np.zeros_like(free)
+    while True:
+        joint = free & ~apart
+        step[:] = 0.0
+        if joint.any():
+            step[joint] = _newton_step(here, joint)
+        # At a bound that its gradient leads away from a coordinate may be driven out of the box by the others. It then
+        # goes its own way, as in the paper: so the whole step, cut off at the bounds, still leads downhill.
+        out = joint & (((x <= lower) & (step < 0.0)) | ((x >= upper) & (step > 0.0)))
+        if not out.any():
+            break
+        apart |= out
+    diagonal = np.diag(here.hessian) if isinstance(here.hessian, np.ndarray) else here.diagonal
+    curvature = np.ones_like(x) if diagonal is None else np.maximum(diagonal, _FLAT)
+    step[apart] = -here.gradient[apart] / curvature[apart]
+    return step
+
+
 def _newton_step(here: Curved, free: NDArray[np.bool_]) -> Floats:
-    gradient = here.gradient[free]
+    gradient, size = here.gradient[free], int(free.sum())
+    steep = float(np.abs(gradient).max())
+    damping = _DAMPING * steep
     if isinstance(here.hessian, np.ndarray):
-        # Least squares: the Hessian is singular where predictions are equal, or an offset of all classes is free.
-        found = np.linalg.lstsq(here.hessian[np.ix_(free, free)], -gradient, rcond=1e-13)[0]
-        return np.asarray(found if float(found @ gradient) < 0.0 else -gradient, np.float64)
-    product, size = here.hessian, int(free.sum())
+        curvature, axes = np.linalg.eigh(here.hessian[np.ix_(free, free)])
+        slopes = axes.T @ gradient
+        # Where predictions are equal, or all classes may have one offset more, the function is flat, and a slope there
+        # is rounding.
+        real = (curvature > _NULL * curvature[-1]) | (np.abs(slopes) > _NOISE * steep)
+        along = np.divide(slopes, np.maximum(curvature, 0.0) + damping, out=np.zeros(size), where=real)
+        return np.asarray(-(axes @ along))
+    product = here.hessian
 
     def of_free(vector: Floats) -> Floats:
         whole = np.zeros(free.size)
         whole[free] = vector.ravel()
-        return product(whole)[free]
+        return product(whole)[free] + damping * whole[free]
 
-    steep = float(np.abs(gradient).max())
-    diagonal = np.ones(size) if here.diagonal is None else np.maximum(here.diagonal[free], 1e-12)
+    diagonal = np.ones(size) if here.diagonal is None else np.maximum(here.diagonal[free], _FLAT)
     step, _ = cg(
         LinearOperator((size, size), matvec=of_free, dtype=np.float64),
         -gradient,
@@ -124,11 +175,11 @@ def _along(
     if to_bound < 1.0:
         lengths = [1.0, *(to_bound * length for length in lengths)]
     for length in lengths:
-        after = np.clip(x + length * step, lower, upper)
+        after = _in_box(x + length * step, lower, upper)
         slope = float(here.gradient @ (after - x))
         if slope >= 0.0:
             continue
         there = function(after)
-        if there.value <= here.value + _ARMIJO * slope:
+        if there.value <= here.value + _ARMIJO * slope + _ROUNDING * abs(here.value):
             return after, there
     return None

@@ -20,6 +20,9 @@ Floats = NDArray[np.float64]
 BIAS_LIMIT: Final = 50.0
 """The largest bias. Without a ridge a class that never came true would have one of minus infinity."""
 
+ENOUGH: Final = 1e-13
+"""Of mean log loss, half of it is no gain: predictions that part the outcomes are fitted no farther."""
+
 BIAS_DEVIATION: Final = 1.0
 """Standard deviation of a bias before there are data, where no ridge is named: odds within a factor of 7 or so."""
 
@@ -132,6 +135,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> VectorSc
         np.r_[np.ones(count), np.zeros(count)],
         np.r_[np.zeros(count), np.full(count, -BIAS_LIMIT)],
         np.r_[np.full(count, SLOPE_LIMIT), np.full(count, BIAS_LIMIT)],
+        enough=ENOUGH,
     )
     return VectorScaling(found[:count], found[count:])
 

@@ -7,6 +7,7 @@ from scipy.optimize import minimize
 
 from monitor.maps.logistic import fit_logistic
 from monitor.maps.newton import Curved, minimise
+from monitor.maps.scales import log_sigmoid
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +56,32 @@ def test_at_a_fit_no_free_coordinate_has_a_slope(seed: int, scale: float, parted
     assert (np.abs(gradient[free]) < 1e-8 * scale).all()
     assert (gradient[found == lower] >= -1e-12).all()
     assert (gradient[found == upper] <= 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_hard_fits_are_no_worse_than_where_scipy_goes_on_from_them(seed: int) -> None:
+    # Logits far out, hardly apart, equal, or contradicted; rare outcomes; weights six orders of magnitude apart. Bounds
+    # stop some coordinates, and log loss is flat far out: where projected steps of Newton's method alone go astray.
+    rng = np.random.default_rng(seed)
+    z = np.clip(rng.normal(rng.normal(0.0, 4.0), rng.choice([0.01, 1.0, 5.0, 30.0]), 150), -17.0, 17.0)
+    z = np.round(z) if seed % 3 == 0 else z
+    target = (rng.random(150) < rng.choice([0.02, 0.5, 0.98])).astype(np.float64)
+    target[:2] = 0.0, 1.0
+    weight = rng.choice([1e-4, 1.0, 100.0], 150)
+    columns = np.column_stack([log_sigmoid(z), -log_sigmoid(-z), np.ones(150)])
+    lower, upper = np.array([0.0, 0.0, -np.inf]), np.array([100.0, 100.0, np.inf])
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        eta = columns @ theta
+        share = weight / weight.sum()
+        value = -float(share @ (target * log_sigmoid(eta) + (1.0 - target) * log_sigmoid(-eta)))
+        return value, columns.T @ (share * (np.exp(log_sigmoid(eta)) - target))
+
+    found = fit_logistic(columns, target, weight, start=np.array([1.0, 1.0, 0.0]), lower=lower, upper=upper)
+    bounds = [(0.0, 100.0), (0.0, 100.0), (None, None)]
+    options = {"ftol": 1e-16, "gtol": 1e-12}
+    farther = minimize(loss, found, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+    assert loss(found)[0] <= farther.fun + 1e-12
 
 
 def test_the_start_is_never_left_for_worse() -> None:
