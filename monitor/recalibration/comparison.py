@@ -134,6 +134,7 @@ def compare(
     sides = _apply(held, challenger, champion)
     names = list(sides.predictions)
     phi = None if held.features is None else _feature_map(data.fit).apply(held.features)
+    weight = None if held.is_whole else held.weight
     told = progress or _ignore
     steps = 2 * len(names) + 1
     reports: dict[str, Mapping[str, Any]] = {}
@@ -141,7 +142,7 @@ def compare(
     for number, (name, prediction) in enumerate(sides.predictions.items()):
         reports[name] = _report(evaluate, prediction, held, draws)
         told((2 * number + 1) / steps)
-        local[name] = local_finding(prediction, held.outcome, phi, seed=seed)
+        local[name] = local_finding(prediction, held.outcome, weight, phi, seed=seed)
         told((2 * number + 2) / steps)
     segments, few = compare_segments(held, sides.predictions)
     against = {

@@ -42,16 +42,16 @@ class LocalFinding:
     missing: str | None = None
 
 
-def local_finding(prediction: Floats, outcome: Ints, phi: Floats | None, *, seed: int) -> LocalFinding:
-    """Local errors of predictions, (n,) or (n, K), at coordinates (n, d).
-
-    Events are not weighted: a sample is stratified by confidence, so that within a bin of predictions, where errors are
-    averaged, weights hardly differ.
-    """
+def local_finding(
+    prediction: Floats, outcome: Ints, weight: Floats | None, phi: Floats | None, *, seed: int
+) -> LocalFinding:
+    """Local errors of predictions, (n,) or (n, K), at coordinates (n, d); weights (n,), None where no event has one."""
     if phi is None:
         return LocalFinding(missing="these events have no features")
     try:
-        found = local_calibration_error(prediction, outcome, phi, max_points=POINTS, draws=DRAWS, seed=seed)
+        found = local_calibration_error(
+            prediction, outcome, phi, weight=weight, max_points=POINTS, draws=DRAWS, seed=seed
+        )
     except NotEnoughData as error:
         return LocalFinding(missing=str(error))
     level = found.level

@@ -35,8 +35,11 @@ def test_the_statistic_is_that_of_every_place_one_by_one() -> None:
     found = _Search.of(sample.prediction, y, w, sample.time_ms)
     assert found is not None
     expected = naive_statistics(sample.prediction, y, w)
-    allowed = np.flatnonzero(found.allowed)
-    assert found.location == allowed[np.argmax(expected[allowed])]
+    statistics = found._statistics(y, np.arange(1, 401))
+    held = statistics > 0.0
+    assert held.sum() > 300
+    assert statistics[held] == pytest.approx(expected[np.arange(1, 401) % 400][held], rel=1e-5)
+    assert found.location == 1 + np.argmax(statistics)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
@@ -97,6 +100,21 @@ def test_too_few_or_parted_events_tell_of_no_change() -> None:
     assert last_change(LabelledEvents.of(shuffled, shuffled > 0.5)) is None
     one_time = events(2000, seed=7)
     assert last_change(LabelledEvents.of(one_time.prediction, one_time.outcome, time_ms=np.zeros(2000))) is None
+
+
+def test_nearly_certain_outcomes_are_searched_too() -> None:
+    rng = np.random.default_rng(12)
+    p = np.where(rng.random(3000) < 0.5, 1e-6, 1.0 - 1e-6)
+    y = (p > 0.5).astype(int)
+    steady = y.copy()
+    steady[::100] = 1 - steady[::100]
+    assert last_change(LabelledEvents.of(p, steady)) is None
+    turned = y.copy()
+    turned[::400] = 1 - turned[::400]
+    turned[2000::4] = 1 - turned[2000::4]
+    found = last_change(LabelledEvents.of(p, turned))
+    assert found is not None
+    assert abs(found.row - 2000) <= 30
 
 
 def test_a_change_lies_between_two_times() -> None:

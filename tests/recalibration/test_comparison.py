@@ -66,8 +66,9 @@ def test_a_comparison_holds_all_that_its_document_promises() -> None:
     assert shares[-1] == 1.0
 
 
-def test_local_errors_of_all_maps_are_seen_by_one_feature_map_of_the_fit() -> None:
-    data = window(sample(3000, local=0.5))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_local_errors_of_all_maps_are_seen_by_one_feature_map_of_the_fit(weighted: bool) -> None:
+    data = window(sample(3000, local=0.5, weighted=weighted))
     found = compared(data)
     assert data.fit.features is not None
     assert data.held_out.features is not None
@@ -76,7 +77,13 @@ def test_local_errors_of_all_maps_are_seen_by_one_feature_map_of_the_fit() -> No
     for name in ("none", "challenger"):
         local = found.document["maps"][name]["local"]
         expected = local_calibration_error(
-            found.predictions[name], data.held_out.outcome, phi, draws=199, max_points=2000, seed=0
+            found.predictions[name],
+            data.held_out.outcome,
+            phi,
+            weight=data.held_out.weight if weighted else None,
+            draws=199,
+            max_points=2000,
+            seed=0,
         )
         assert local["mlce"]["value"] == expected.mlce
         assert local["mlce"]["excess"] == expected.mlce_excess

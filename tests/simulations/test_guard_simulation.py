@@ -205,14 +205,14 @@ def test_one_that_is_far_worse_in_a_tenth_is_refused_more_often_than_not() -> No
     assert SOMEWHERE_WORSE[2].refused(4000, 15, [1.0])[0] >= 0.5
 
 
-@pytest.mark.parametrize("stream", STEADY[1:], ids=lambda each: each.name)
+@pytest.mark.parametrize("stream", STEADY[1:4], ids=lambda each: each.name)
 def test_changes_that_are_none_are_found_in_at_most_a_twentieth(stream: Stream) -> None:
-    assert stream.found(60)[0] <= 0.05
+    assert stream.found(40)[0] <= 0.05
 
 
-@pytest.mark.parametrize("stream", JUMPS[1:], ids=lambda each: each.name)
+@pytest.mark.parametrize("stream", JUMPS[1::2], ids=lambda each: each.name)
 def test_changes_are_found_where_they_are(stream: Stream) -> None:
-    share, away = stream.found(20)
+    share, away = stream.found(10)
     assert share >= 0.9
     assert away <= 0.05
 
