@@ -72,7 +72,7 @@ CONTENDERS: Final[Mapping[str, Contender]] = MappingProxyType(
         "MMCE temperature": Contender("mmce_temperature", "global"),
         "temperature by group": Contender("group_wise_temperature", "told", {"segment": GROUP, "least": 50}),
         "histogram by group": Contender("group_wise_histogram", "told", {"segment": GROUP, "least": 50}),
-        "LoRe as in the paper": Contender("lore", "local", {"gamma": 0.4, "shrinkage": 0.0}),
+        "LoRe as in the paper": Contender("lore", "local", {"gamma": 0.4, "shrinkage": 0.0, "prior": 0.0}),
         "LoRe (t-SNE)": Contender("lore", "local", {"space": "tsne", "gamma": 0.2}),
         "LoRe": Contender("lore", "local"),
     }
