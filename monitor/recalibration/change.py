@@ -27,7 +27,7 @@ BLOCKS: Final = 500
 _TRIM: Final = 0.05
 """Share of the events that must lie on either side of a change."""
 _LEAST_OF_EACH: Final = 20.0
-"""Events of each outcome that must lie on either side of a change: with fewer, the normal law of the scores fails."""
+"""Events of each outcome that must lie on either side of a change: with fewer, little can be told of that side."""
 _OUTLYING: Final = 0.01
 """Logits beyond the points of this share at either end count as lying there: one contradicted prediction of 0 or 1
 would outweigh a thousand others."""
