@@ -138,6 +138,8 @@ class Sampler:
         self._version_of_stratum = np.empty(0, np.int32)
         self._cells: defaultdict[Bucket, dict[int, _Cell]] = defaultdict(dict)
         self._batches: Counter[Bucket] = Counter()
+        self._touched: set[Bucket] = set()
+        """Buckets that may hold what is not saved."""
         self._pending = _Pending()
         self._full = self._find_full()
         self.fates: Counter[str] = Counter()
@@ -195,7 +197,9 @@ class Sampler:
     def unsaved(self) -> list[CandidateBatch]:
         """What is to be saved beside the journal, of the buckets that are not dropped; it counts as saved then."""
         result = []
-        for bucket, cells in self._cells.items():
+        touched, self._touched = sorted(self._touched), set()
+        for bucket in touched:
+            cells = self._cells[bucket]
             if not any(cell.unsaved.any() for cell in cells.values()):
                 continue
             whole = self._batches[bucket] >= MOST_BATCHES
@@ -288,7 +292,10 @@ class Sampler:
                 continue
             number = int(version[part[0]])
             model = names[number]
-            cells = self._cells[Bucket(self._strata.models[model], int(bucket_ms[part[0]]))]
+            bucket = Bucket(self._strata.models[model], int(bucket_ms[part[0]]))
+            cells = self._cells[bucket]
+            if not saved:
+                self._touched.add(bucket)
             held, unsaved = candidates.take(part), np.full(part.size, not saved)
             earlier = cells.get(number)
             if earlier is not None:
@@ -304,6 +311,7 @@ class Sampler:
         for bucket in dropped:
             gone += [cell.held for cell in self._cells.pop(bucket, {}).values()]
             self._batches.pop(bucket, None)
+            self._touched.discard(bucket)
         if gone:
             self._full = self._find_full()
         return Candidates.joined(gone)

@@ -18,7 +18,7 @@ from tests.stream.support import START_MS, LogRecord
 PREDICTIONS: Final = 150_000
 BATCH: Final = 5_000
 CHECKPOINT_RECORDS: Final = 50_000
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 POLICY: Final = ModelPolicy(horizon_ms=600_000, lateness_ms=60_000, segments=("region",))
 SPAN_MS: Final = 1_800_000
 FEATURES: Final = 20

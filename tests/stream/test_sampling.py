@@ -254,3 +254,15 @@ def test_a_sample_is_filed_under_its_version_and_span() -> None:
         PaneKey(SPAN_MS, start, SeriesKey("churn", "3", "all")) for start in range(first, START_MS + 62_000, SPAN_MS)
     }
     assert all(len(sample) == CAPACITY for _, sample in closed)
+
+
+def test_what_came_before_sampling_was_turned_on_is_counted_and_in_no_sample() -> None:
+    partition = Partition(0, 0, replace(SETTINGS, samples=SampleSettings()))
+    partition.apply(batch_of(records_of(predictions(300, every_ms=20), garbage_every=0)), Decoder(), None)
+    partition = Partition(0, 0, SETTINGS, _state(partition.checkpoint()))
+    answers = [NaiveEvent(Kind.OUTCOME, "churn", str(at), START_MS + at * 20, y=1) for at in range(300)]
+    later = NaiveEvent(Kind.LABELLED, "churn", "later", START_MS + 200_000, 0.5, 1)
+    partition.apply(batch_of(records_of([*answers, later], garbage_every=0)), Decoder(), None)
+    closed = partition.checkpoint().closed_samples
+    assert sum(sum(sample.labelled.values()) for _, sample in closed) == 300
+    assert [len(sample) for _, sample in closed] == [0] * len(closed)
