@@ -182,7 +182,7 @@ def compare(
         "decision": _decision(held, sides.predictions),
     }
     told(1.0)
-    return Comparison(_plain(document), guard, sides.predictions, phi)
+    return Comparison(plain(document), guard, sides.predictions, phi)
 
 
 _OTHERS: Final = ("none", "champion")
@@ -226,19 +226,20 @@ def _report(evaluate: Evaluate, prediction: Floats, held: LabelledEvents, draws:
     """The report's parts that stand in the document: of many classes, of the top label and of whole vectors."""
     if prediction.ndim == 1:
         weight = None if held.is_whole else held.weight
-        return _parts(evaluate(prediction, held.outcome, weight=weight, draws=draws).to_dict())
+        return report_parts(evaluate(prediction, held.outcome, weight=weight, draws=draws).to_dict())
     if held.is_whole:
         report = evaluate(prediction, held.outcome, draws=draws).to_dict()
-        parts = _parts(report["top_label"])
+        parts = report_parts(report["top_label"])
         parts["omitted"] |= report["omitted"]
         return {**parts, "canonical": report["measures"], "classwise": report["classwise"]}
     confidence, hit = confidence_and_hit(prediction, held.outcome)
-    parts = _parts(evaluate(confidence, hit, weight=held.weight, draws=draws).to_dict())
+    parts = report_parts(evaluate(confidence, hit, weight=held.weight, draws=draws).to_dict())
     parts["omitted"]["canonical"] = "measures of whole vectors need events without weights"
     return {**parts, "canonical": {}, "classwise": {}}
 
 
-def _parts(report: Mapping[str, Any]) -> dict[str, Any]:
+def report_parts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What documents about maps show of a report."""
     return {
         "measures": report["measures"],
         "verdict": report["diagnosis"],
@@ -283,12 +284,12 @@ def _decision(held: LabelledEvents, predictions: Mapping[str, Floats]) -> dict[s
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The same as JSON knows it: no numpy, no enumerations, and null for what is infinite or nan."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_):

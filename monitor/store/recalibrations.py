@@ -123,6 +123,36 @@ class Champion(NamedTuple):
     """Grows with each promotion and rollback."""
 
 
+class Candidate(NamedTuple):
+    """The newest map of a model's version that could be promoted now."""
+
+    model: str
+    version: str
+    map_id: str
+
+
+class Tally(NamedTuple):
+    """How many refits of a model are in a state."""
+
+    model: str
+    state: JobState
+    refits: int
+    finished_ms: int | None
+    """When the last of them finished; None where none has."""
+    started_ms: int | None
+    """When that one was started; None where that is not known."""
+
+
+class Overview(NamedTuple):
+    """How all models stand, at one instant."""
+
+    champions: Sequence[Champion]
+    """Of every model and version that ever had a map."""
+    candidates: Sequence[Candidate]
+    """One a model and version at most, and only where what it was compared with serves, and its map is kept."""
+    tallies: Sequence[Tally]
+
+
 class AuditEntry(NamedTuple):
     """Who did what. Appended in the transaction of what was done; never changed."""
 
@@ -232,6 +262,10 @@ class RecalibrationStore(Protocol):
 
     def champions(self) -> Sequence[Champion]:
         """What serves, of every model and version that ever had a map."""
+        ...
+
+    def overview(self) -> Overview:
+        """What serves, what could, and how many refits there were. Reads no comparison, and no map."""
         ...
 
     def promote(self, job_id: str, *, actor: str, now_ms: int, note: str) -> Champion:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, CorruptMap, UnknownRecalibration
-from monitor.store import audit, refits, servings, slots
+from monitor.store import audit, overview, refits, servings, slots
 from monitor.store.database import Database
-from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, StoredMap
+from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
 
 _LOCK: Final = 0x63616C_726566
@@ -269,6 +269,11 @@ class SqlRecalibrations:
         """What serves, of every model and version that ever had a map."""
         with self._database.reading() as connection:
             return servings.all_now(connection)
+
+    def overview(self) -> Overview:
+        """What serves, what could, and how many refits there were. Reads no comparison, and no map."""
+        with self._database.reading() as connection:
+            return overview.read(connection)
 
     def promote(self, job_id: str, *, actor: str, now_ms: int, note: str) -> Champion:
         """Let a candidate's map serve.

@@ -1,0 +1,72 @@
+"""How all models stand, on both databases."""
+
+from dataclasses import replace
+
+import pytest
+import sqlalchemy as sa
+
+from monitor.store.recalibrations import Candidate, Champion, JobState, Overview, Tally
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+from tests.store.refits import LEASE_MS, queued, recalibrations, run
+
+
+@pytest.fixture
+def refits(store: SqlStore) -> SqlRecalibrations:
+    return recalibrations(store)
+
+
+def test_of_nothing_there_is_nothing(refits: SqlRecalibrations) -> None:
+    assert refits.overview() == Overview([], [], [])
+
+
+def test_a_candidate_is_one_whose_baseline_serves_and_the_newest_of_them(refits: SqlRecalibrations) -> None:
+    run(refits, 1)
+    run(refits, 2)
+    run(refits, 3, state=JobState.REJECTED)
+    run(refits, 4, version="8")
+    run(refits, 5, model="fr\0ud")
+    newest = [Candidate("churn", "7", "rc_2"), Candidate("churn", "8", "rc_4"), Candidate("fr\0ud", "7", "rc_5")]
+    assert refits.overview().candidates == newest
+    refits.promote("rc_1", actor="ada", now_ms=10, note="")
+    # It was compared with no map, and a map serves now.
+    assert refits.overview().candidates == newest[1:]
+    run(refits, 11, baseline="rc_1")
+    assert Candidate("churn", "7", "rc_11") in refits.overview().candidates
+    refits.roll_back("churn", "7", actor="ada", now_ms=12, note="")
+    overview = refits.overview()
+    assert overview.candidates == newest
+    assert overview.champions == refits.champions() == [Champion("churn", "7", None, 12, 2)]
+
+
+def test_a_candidate_has_a_map_that_is_kept(store: SqlStore) -> None:
+    refits = recalibrations(store, keep=1)
+    run(refits, 1)
+    run(refits, 2, version="8")
+    assert refits.overview().candidates == [Candidate("churn", "8", "rc_2")]
+
+
+def test_tallies_count_each_state_and_know_the_last(refits: SqlRecalibrations) -> None:
+    for number in (1, 2, 3):
+        run(refits, number, state=JobState.REJECTED)
+    run(refits, 4)
+    refits.add_job(queued(5))
+    assert refits.overview().tallies == [
+        Tally("churn", JobState.CANDIDATE, 1, 4, 4),
+        Tally("churn", JobState.QUEUED, 1, None, None),
+        Tally("churn", JobState.REJECTED, 3, 3, 3),
+    ]
+    claimed = refits.claim_job("w", now_ms=50, lease_ms=LEASE_MS)
+    assert claimed is not None
+    running = next(each for each in refits.overview().tallies if each.state is JobState.RUNNING)
+    assert running == Tally("churn", JobState.RUNNING, 1, None, None)
+    refits.finish_job(replace(claimed, state=JobState.FAILED, finished_ms=90), "w", None, {}, promote=False)
+    assert Tally("churn", JobState.FAILED, 1, 90, 50) in refits.overview().tallies
+
+
+def test_refits_that_finished_at_once_are_one_row(refits: SqlRecalibrations, store: SqlStore) -> None:
+    for number in (1, 2):
+        run(refits, number, state=JobState.REJECTED)
+    with store.database.writing() as connection:
+        connection.execute(sa.text("UPDATE refits SET finished_ms = 7"))
+    assert refits.overview().tallies == [Tally("churn", JobState.REJECTED, 2, 7, 2)]
