@@ -18,6 +18,8 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.kernels.kafka_batch import SPANS, locate_records
+from monitor.maps import apply_map, choose_method, fit_map
+from monitor.samples import LabelledEvents
 from monitor.sources.log_format import LogRecord
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
@@ -44,7 +46,7 @@ _LENGTH_MS: Final = 300_000
 def warm_up(seed: int = 0) -> None:
     """Send some events of made-up models all the way: to a state at rest, back, and to a report with its intervals.
 
-    Reports of data that is sent along read it otherwise, and come last.
+    Reports of data that is sent along read it otherwise, and come after; batches to recalibrate come last.
     """
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
@@ -68,6 +70,14 @@ def warm_up(seed: int = 0) -> None:
     minimum = Minimum(events=2, positives=0, negatives=0)
     Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
     _report_data(np.random.default_rng(seed))
+    _recalibrate(np.random.default_rng(seed))
+
+
+def _recalibrate(rng: np.random.Generator) -> None:
+    """Apply the one kind of map that has kernels of its own, as a request for a batch does."""
+    p, features = rng.random(_REPORTED), rng.random((_REPORTED, 2))
+    events = LabelledEvents.of(p, rng.random(_REPORTED) < p, features=features)
+    apply_map(fit_map(choose_method("lore"), events), p, features=features)
 
 
 def _report_data(rng: np.random.Generator) -> None:

@@ -28,7 +28,10 @@ from tempfile import TemporaryDirectory
 from monitor.app.offline import report_log
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
+import numpy as np
 from monitor.evaluation.either import evaluate
+from monitor.maps import apply_map, choose_method, fit_map
+from monitor.samples import LabelledEvents
 from monitor.settings import Settings
 
 HOUR_MS = 3_600_000
@@ -52,6 +55,13 @@ sent = [
     evaluate([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]] * 40, [0, 1, 2] * 40),
     evaluate([[0.75, 0.25], [0.5, 0.5]] * 3000, [0, 1] * 3000, draws=19),
 ]
+# And a batch to recalibrate by a map that needs features.
+generator = np.random.default_rng(1)
+events = LabelledEvents.of(
+    generator.random(2000), generator.integers(0, 2, 2000), features=generator.random((2000, 30))
+)
+batch = apply_map(fit_map(choose_method("lore"), events), events.prediction, features=events.features)
+
 after = compiled()
 new = {name: [each for each in found if each not in before[name]] for name, found in after.items()}
 print(json.dumps({
