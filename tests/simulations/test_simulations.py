@@ -11,7 +11,7 @@ from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_valu
 
 pytestmark = pytest.mark.simulation
 
-REPEATS = 80
+REPEATS = 60
 DRAWS = 39
 CASES: list[tuple[Scenario, Form]] = [
     *((scenario, "raw") for scenario in SCENARIOS[:4]),
