@@ -1,11 +1,13 @@
 """What several commands have in common."""
 
+import json
 import os
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from monitor.errors import InputError
 from monitor.settings import Settings, load_settings
 
 USUAL_FILE: Final = Path("monitor.yaml")
@@ -27,3 +29,24 @@ def read_settings(config: Path | None) -> Settings:
     if config is None and USUAL_FILE.is_file():
         config = USUAL_FILE
     return load_settings(config, os.environ)
+
+
+def method_options(pairs: list[str]) -> dict[str, Any]:
+    """What --option NAME=VALUE says: numbers, true, false and null as JSON has them, anything else as text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--option must be like bins=10, got {pair!r}")
+        if name.strip() in found:
+            raise InputError(f"--option {name.strip()} is given twice")
+        found[name.strip()] = _value(text.strip())
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        value = json.loads(text, parse_constant=str)
+    except ValueError:
+        return text
+    return text if isinstance(value, list | dict) else value

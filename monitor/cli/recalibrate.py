@@ -9,6 +9,7 @@ import httpx
 import typer
 from rich.console import Console
 
+from monitor.cli.options import method_options
 from monitor.cli.plain import plain
 from monitor.cli.progress import job_progress
 from monitor.cli.refit_text import print_refit
@@ -69,7 +70,7 @@ def recalibrate(
     """
     asked = {
         "method": method,
-        "options": _options(option or []) or None,
+        "options": method_options(option or []) or None,
         "version": model_version,
         "window": window,
         "promote": promote,
@@ -121,27 +122,6 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page
                 if time.monotonic() - heard >= _PATIENCE_SECONDS:
                     raise
     return job
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """Options as JSON has them: numbers, true, false and null as such, anything else as text."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name.strip():
-            raise InputError(f"--option must be like bins=10, got {pair!r}")
-        if name.strip() in found:
-            raise InputError(f"--option {name.strip()} is given twice")
-        found[name.strip()] = _value(text.strip())
-    return found
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=str)
-    except ValueError:
-        return text
-    return text if isinstance(value, list | dict) else value
 
 
 def _seconds(timeout: str) -> float:

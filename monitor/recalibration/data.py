@@ -38,7 +38,12 @@ class RefitData:
 
 
 def refit_data(
-    events: LabelledEvents, *, window_ms: int | None = None, held_out: float = HELD_OUT, seed: int = 0
+    events: LabelledEvents,
+    *,
+    window_ms: int | None = None,
+    held_out: float = HELD_OUT,
+    since_change: bool = True,
+    seed: int = 0,
 ) -> RefitData:
     """Choose the events of a refit, and part them in time.
 
@@ -51,6 +56,8 @@ def refit_data(
         or all.
     held_out
         Share of the latest events that are held out, above 0 and below 1.
+    since_change
+        Whether, without a window, a change is looked for; otherwise all events are taken.
     seed
         Of the test for a change.
 
@@ -72,7 +79,7 @@ def refit_data(
         since = int(events.time_ms[-1]) - window_ms
         chosen, of = events.select(events.time_ms > since), "of the window"
     else:
-        change = last_change(events, seed=seed)
+        change = last_change(events, seed=seed) if since_change else None
         if change is None:
             chosen, of = events, "in all"
         else:

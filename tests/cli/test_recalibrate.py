@@ -15,6 +15,7 @@ from rich.console import Console
 from monitor.api.recalibration_examples import EXAMPLES
 from monitor.api.server import ApiServer
 from monitor.cli import recalibrate as command
+from monitor.cli.options import method_options
 from monitor.cli.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
 from tests.api.refits import Refits
@@ -241,7 +242,7 @@ def test_a_service_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_values_of_options_are_those_of_json() -> None:
-    found = command._options(["a=1", "b=0.5", "c=true", "d=null", "e=mass", "f=", "g=NaN", "h=[1]", 'i="3"', "j=x=y"])
+    found = method_options(["a=1", "b=0.5", "c=true", "d=null", "e=mass", "f=", "g=NaN", "h=[1]", 'i="3"', "j=x=y"])
     assert found == {
         "a": 1,
         "b": 0.5,
