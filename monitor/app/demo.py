@@ -32,7 +32,12 @@ def demo_settings(directory: Path, port: int) -> Settings:
             "defaults": {
                 "horizon": format_duration(timedelta(milliseconds=HORIZON_MS)),
                 "allowed_lateness": format_duration(timedelta(milliseconds=LATENESS_MS)),
-            }
+            },
+            # The method that repairs what becomes of each; overconfident takes the usual one.
+            "declared": {
+                "rare-event": {"recalibration": {"method": "offset"}},
+                "local-error": {"recalibration": {"method": "lore"}},
+            },
         },
         "windows": [{"length": "1h"}, {"length": "6h"}],
         "evaluation": {"interval": "2s"},

@@ -1,4 +1,4 @@
-"""`monitor demo`: the service on four simulated models."""
+"""`monitor demo`: the service on five simulated models."""
 
 import errno
 import socket
@@ -51,10 +51,11 @@ def demo(
         Path | None, typer.Option(metavar="DIR", help="Keep log, state and settings there; by default they go.")
     ] = None,
 ) -> None:
-    """Run the service on four simulated models, and watch what becomes of their calibration.
+    """Run the service on five simulated models, watch what becomes of their calibration, and repair them.
 
-    One stays calibrated, one becomes overconfident, one's prevalence falls while it stays calibrated, and one starts
-    to miss a rare event. Outcomes come late, out of order, twice, corrected, or never. No service is needed.
+    One stays calibrated, one becomes overconfident, one's prevalence falls while it stays calibrated, one starts to
+    miss a rare event, and one is right on the whole but wrong for two kinds of customers, whom only their features
+    tell apart. Outcomes come late, out of order, twice, corrected, or never. No service is needed.
     """
     with _directory(keep) as directory, (directory / "monitor.log").open("w", encoding="utf-8") as log:
         configure_logs("info", "console", stream=log)

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from monitor.app.service import Service
+from monitor.cli.service import USUAL_URL
 from monitor.cli.tables import reports_table, time_text, value_text
 from monitor.cli.verdict import of_report
 from monitor.demo import MODELS, Simulator
@@ -30,14 +32,17 @@ class Links:
 
     def text(self) -> Text:
         """The links, a line each."""
+        at = "" if urlsplit(self.url).port == urlsplit(USUAL_URL).port else f" --url {self.url}"
         rows = {
             "all pages": f"{self.url}/",
+            "refits": f"{self.url}/recalibrations",
             "Prometheus": f"{self.url}/metrics",
             "REST, to try": f"{self.url}/docs",
             "a report": f"{self.url}/v1/models/overconfident/report?window={_LINE_WINDOW}",
             "settings, log": f"{self.directory}/",
+            "to repair one": f"monitor recalibrate overconfident --wait --promote{at}",
         }
-        text = Text("Calibration monitor: four simulated models. Ctrl-C ends it.\n", style="bold")
+        text = Text(f"Calibration monitor: {len(MODELS)} simulated models. Ctrl-C ends it.\n", style="bold")
         for name, where in rows.items():
             text.append(f"  {name:<14}", style="dim").append(f"{where}\n", style="not bold")
         for model in MODELS:

@@ -46,6 +46,8 @@ class Cohort:
         Whether the outcome is first reported wrongly; the truth then follows at ``corrected_ms``.
     prediction_twice, outcome_twice
         Whether the message is sent a second time.
+    features
+        float32, shape (n, D): what the prediction carries; D is 0 where that is nothing.
     """
 
     time_ms: Times
@@ -60,6 +62,7 @@ class Cohort:
     corrected_ms: Times
     prediction_twice: Flags
     outcome_twice: Flags
+    features: NDArray[np.float32]
 
 
 def draw_cohort(regime: Regime, start_ms: int, length_ms: int, rate: float, rng: np.random.Generator) -> Cohort:
@@ -74,7 +77,7 @@ def draw_cohort(regime: Regime, start_ms: int, length_ms: int, rate: float, rng:
         Predictions a simulated second, on average.
     """
     count = int(rng.poisson(rate * length_ms / 1000))
-    prediction, outcome = regime.draw(count, rng)
+    prediction, outcome, features = regime.draw(count, rng)
     time_ms = np.sort(rng.integers(start_ms, start_ms + length_ms, count))
 
     # Positives are noticed early, negatives mostly by the time that has passed.
@@ -101,6 +104,7 @@ def draw_cohort(regime: Regime, start_ms: int, length_ms: int, rate: float, rng:
         corrected_ms=corrected_ms,
         prediction_twice=rng.random(count) < _TWICE,
         outcome_twice=rng.random(count) < _TWICE,
+        features=features,
     )
 
 

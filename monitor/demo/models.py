@@ -1,11 +1,15 @@
-"""Four models: what each predicts, what is true, and how that changes.
+"""Five models: what each predicts, what is true, and how that changes.
 
 Of each prediction, the true logit z is normal, the outcome is 1 with probability sigmoid(z), and the model says
 sigmoid(slope * z + offset). So a model is calibrated exactly if its slope is 1 and its offset 0, whatever the z.
+
+Of one model that is the truth on average alone. Half of its customers are new, whatever z is, and half are loyal: with
+q = sigmoid(z), the outcome is 1 with probability q + c q (1 - q) for the new ones and q - c q (1 - q) for the loyal
+ones. So it is as calibrated as the others, and wrong for everybody; who is who, only the features tell.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +17,25 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 Floats = NDArray[np.float64]
+
+
+class Drawn(NamedTuple):
+    """Predictions and what comes of them.
+
+    Attributes
+    ----------
+    prediction
+        float64, shape (count,).
+    outcome
+        int8, shape (count,): 0 or 1.
+    features
+        float32, shape (count, D): years as a customer, visits a month, money spent a visit; D is 0 where events carry
+        none.
+    """
+
+    prediction: Floats
+    outcome: NDArray[np.int8]
+    features: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +48,16 @@ class Regime:
         Of the true logits, which are normal.
     slope, offset
         What the model makes of a true logit.
+    contrast
+        By how much new customers differ from loyal ones, c above, in [0, 1]. None: there are no kinds of customers, and
+        events carry no features.
     """
 
     mean: float
     spread: float
     slope: float = 1.0
     offset: float = 0.0
+    contrast: float | None = None
 
     def towards(self, other: "Regime", share: float) -> "Regime":
         """The regime that share of the way, from 0 to 1, from this one to the other."""
@@ -39,21 +66,34 @@ class Regime:
             spread=self.spread + share * (other.spread - self.spread),
             slope=self.slope + share * (other.slope - self.slope),
             offset=self.offset + share * (other.offset - self.offset),
+            contrast=self._contrast_towards(other, share),
         )
 
-    def draw(self, count: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.int8]]:
-        """Predictions and what comes of them.
-
-        Returns
-        -------
-        prediction
-            float64, shape (count,).
-        outcome
-            int8, shape (count,): 0 or 1.
-        """
+    def draw(self, count: int, rng: np.random.Generator) -> Drawn:
+        """Predictions and what comes of them."""
         logit = rng.normal(self.mean, self.spread, count)
-        outcome = (rng.random(count) < expit(logit)).astype(np.int8)
-        return expit(self.slope * logit + self.offset), outcome
+        chance = expit(logit)
+        features = np.empty((count, 0), np.float32)
+        if self.contrast is not None:
+            is_new = rng.random(count) < 0.5
+            features = _customers(is_new, logit, rng)
+            chance = chance + self.contrast * np.where(is_new, 1.0, -1.0) * chance * (1.0 - chance)
+        outcome = (rng.random(count) < chance).astype(np.int8)
+        return Drawn(expit(self.slope * logit + self.offset), outcome, features)
+
+    def _contrast_towards(self, other: "Regime", share: float) -> float | None:
+        if self.contrast is None or other.contrast is None:
+            return self.contrast
+        return self.contrast + share * (other.contrast - self.contrast)
+
+
+def _customers(is_new: NDArray[np.bool_], logit: Floats, rng: np.random.Generator) -> NDArray[np.float32]:
+    """What is known of customers, (n, 3): the years tell the kinds apart, the visits go with what is predicted."""
+    count = is_new.size
+    years = np.where(is_new, rng.gamma(3.0, 0.4, count), 3.0 + rng.gamma(3.0, 1.0, count))
+    visits = np.maximum(6.0 - 1.5 * logit + rng.normal(0.0, 2.0, count), 0.0)
+    spent = rng.gamma(4.0, 10.0, count)
+    return np.column_stack([years, visits, spent]).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +138,8 @@ def mean_for(prevalence: float, spread: float) -> float:
 _RARE: Final = mean_for(0.01, 0.9)
 _MISSED: Final = 0.9
 """By how much the odds of the rare event rise, in logit units, while its model goes on as before."""
+_CONTRAST: Final = 0.7
+"""Of customers of whom half leave, 67.5% of the new ones do, and 32.5% of the loyal ones."""
 
 MODELS: Final = (
     SimulatedModel(
@@ -123,5 +165,11 @@ MODELS: Final = (
         story="predicts a 1% event, whose odds rise to 2.5 times what it says",
         before=Regime(mean=_RARE, spread=0.9),
         after=Regime(mean=_RARE + _MISSED, spread=0.9, offset=-_MISSED),
+    ),
+    SimulatedModel(
+        name="local-error",
+        story="right on the whole, but too low for new customers and too high for loyal ones",
+        before=Regime(mean=-0.3, spread=1.2, contrast=_CONTRAST),
+        after=Regime(mean=-0.3, spread=1.2, contrast=_CONTRAST),
     ),
 )

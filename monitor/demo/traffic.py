@@ -114,13 +114,20 @@ class Traffic:
             corrected_ms,
             prediction_twice,
             outcome_twice,
+            features,
             repeat_prediction_ms,
             repeat_outcome_ms,
         ) in enumerate(rows):
             identifier = f"{self._step:x}-{row}"
             key = identifier.encode()
             value = encode_prediction(
-                model.name, identifier, time_ms, prediction, version=_VERSION, segments={"region": REGIONS[region]}
+                model.name,
+                identifier,
+                time_ms,
+                prediction,
+                version=_VERSION,
+                segments={"region": REGIONS[region]},
+                features=features or None,
             )
             yield self._logged(logged_ms, key, value)
             if prediction_twice:

@@ -21,12 +21,13 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_model_stays_so(tmp_pa
     assert re.search(r"a report +http://127\.0\.0\.1:\d+/v1/models/overconfident/report", done.stdout)
     lines = done.stdout.splitlines()
     last = {line.split()[0]: line for line in lines if re.match(r"[a-z-]+ +1h: ", line)}
-    assert set(last) == {"calibrated", "overconfident", "prior-shift", "rare-event"}
+    assert set(last) == {"calibrated", "overconfident", "prior-shift", "rare-event", "local-error"}
     said = {model: line.partition("1h: ")[2].partition(" (")[0] for model, line in last.items()}
     assert said["calibrated"] == "calibrated", done.stdout
     assert "shape" in said["overconfident"], done.stdout
     assert said["prior-shift"] == "calibrated", done.stdout  # its predictions follow the prior
     assert said["rare-event"].startswith("prior"), done.stdout
+    assert said["local-error"] == "calibrated", done.stdout  # no window sees it
     # A plain line every few seconds, as this is no terminal.
     assert sum(" simulated | " in line for line in lines) >= 5
 

@@ -12,6 +12,7 @@ from monitor.demo.cohort import HORIZON_MS, LATENESS_MS, Cohort, draw_cohort
 from monitor.demo.models import MODELS, Regime
 from monitor.demo.traffic import STEP_MS, Traffic
 from monitor.events.codec import Decoder
+from monitor.events.features import read_features
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 from monitor.sources.base import Message
@@ -135,6 +136,18 @@ def test_a_correction_comes_after_the_first_report_and_within_the_horizon() -> N
     assert corrected.sum() > 100
     assert (drawn.corrected_ms[corrected] > drawn.outcome_ms[corrected]).all()
     assert (drawn.corrected_ms[corrected] <= drawn.time_ms[corrected] + HORIZON_MS).all()
+
+
+def test_features_are_told_by_one_model_as_they_were_drawn(hour: list[Message]) -> None:
+    drawn = traffic().cohort(len(MODELS) - 1, 5)
+    told = {
+        (event["model"], event["id"]): read_features(json.dumps(event["features"]).encode())
+        for event in parsed(hour)
+        if event["type"] == "prediction" and "features" in event
+    }
+    assert {model for model, _ in told} == {MODELS[-1].name}
+    for row, features in enumerate(drawn.features):
+        np.testing.assert_array_equal(told[MODELS[-1].name, f"5-{row}"], features, strict=True)
 
 
 def test_the_truth_of_a_step_is_what_was_sent(hour: list[Message]) -> None:
