@@ -28,7 +28,8 @@ class _Command(NamedTuple):
 
 COMMANDS: Final = {
     "demo": _Command(
-        "monitor.cli.demo", "Run the service on five simulated models, watch what becomes of their calibration, and repair them."
+        "monitor.cli.demo",
+        "Run the service on five simulated models, watch what becomes of their calibration, and repair them.",
     ),
     "serve": _Command(
         "monitor.cli.serve", "Run the service: read events, measure, export to Prometheus, answer over REST."
