@@ -2,21 +2,27 @@
 
 import sys
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from monitor.app.parts import make_measures
 from monitor.app.refit_task import read_result, write_task
 from monitor.clock import Clock
 from monitor.errors import UnknownSeries
+from monitor.evaluation.either import evaluate
 from monitor.evaluation.lookup import find_series
 from monitor.evaluation.report import ReportKey, Snapshot, Verdict
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
+from monitor.measures import choose_measures
+from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
 from monitor.recalibration.lifecycle import Lifecycle, Live
+from monitor.recalibration.live import LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -30,6 +36,8 @@ from monitor.store.sql import SqlStore
 
 _COOL_DOWN: Final = 4
 """By verdict, a model is refitted at most so often while its longest window passes."""
+
+_LOOK_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -49,8 +57,8 @@ class Recalibration:
         The windows of every series.
     latest
         The latest snapshot.
-    live
-        (model, version) -> the live document, or None if there is none.
+    ready
+        Whether kernels are compiled and state is restored: until then, no live events are measured.
     clock
         The one clock.
     """
@@ -63,13 +71,15 @@ class Recalibration:
         panes: PaneReader,
         windows: Sequence[Window],
         latest: Callable[[], Snapshot],
-        live: Live | None = None,
+        ready: Callable[[], bool],
         clock: Clock,
     ) -> None:
         chosen = settings.recalibration
         refits = SqlRecalibrations(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
         plan, models = make_plan(settings.models), make_models(settings.models, panes)
+        self.measures = make_map_measures(settings)
+        self.live = LiveMonitor(refits, store, evaluate=partial(evaluate, measures=self.measures), clock=clock)
         self.runner = Runner(
             refits,
             store,
@@ -86,7 +96,7 @@ class Recalibration:
             models=models,
             plan=plan,
             serving=self.serving,
-            live=live,
+            live=self.live.document,
             wake=self.runner.wake,
             clock=clock,
         )
@@ -96,11 +106,14 @@ class Recalibration:
             refits,
             models=models,
             plan=plan,
-            finding=make_finding(panes, longest, latest),
+            finding=make_finding(panes, longest, latest, self.serving, self.live.document),
             cool_down_ms=longest.length_ms // _COOL_DOWN,
             clock=clock,
         )
+        self._ready = ready
+        self._stopping = threading.Event()
         self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
+        self._live_thread = threading.Thread(target=self._run_live, name="live maps", daemon=True)
 
     @property
     def recalibrations(self) -> Recalibrations:
@@ -111,9 +124,12 @@ class Recalibration:
         """Start the threads."""
         self.runner.start()
         self._scheduler_thread.start()
+        self._live_thread.start()
 
     def stop(self) -> None:
         """Ask for no more refits, and release those under way. Does not wait for it."""
+        self._stopping.set()
+        self.live.stop()
         self.scheduler.stop()
         self.runner.stop()
 
@@ -124,7 +140,16 @@ class Recalibration:
             self._scheduler_thread.join(seconds)
         if not ended:
             _log.error("a refit could not be released in time; it is begun again when its lease has run out")
+        if self._live_thread.ident is not None:
+            # It only reads: whether it ends in time is of no consequence.
+            self._live_thread.join(seconds)
         return ended and not self._scheduler_thread.is_alive()
+
+    def _run_live(self) -> None:
+        while not self._ready():
+            if self._stopping.wait(_LOOK_SECONDS):
+                return
+        self.live.run()
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
@@ -155,25 +180,55 @@ def make_versions(panes: PaneReader, windows: Sequence[Window], serving: Serving
     return version_of
 
 
-def make_finding(panes: PaneReader, window: Window, latest: Callable[[], Snapshot]) -> Callable[[str], Finding | None]:
-    """What the latest evaluation says of a model's current version in a window; None where it says nothing."""
+def make_map_measures(settings: Settings) -> Mapping[str, Measure]:
+    """What live maps are measured by: what windows are, and the proper scores that evidence is about."""
+    return choose_measures({*make_measures(settings), "brier", "log_loss"})
+
+
+def make_known(panes: PaneReader) -> Callable[[], Collection[tuple[str, str]]]:
+    """(model, version) of all that is held now."""
+    return lambda: {(each.model, each.version) for each in panes.series()}
+
+
+def make_finding(
+    panes: PaneReader, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
+) -> Callable[[str], Finding | None]:
+    """What is found about what a model's current version serves; None where nothing can be said.
+
+    Where no map serves, or the one that does cannot be applied, that is the latest evaluation's verdict on the window,
+    of the predictions as they are; where one does, the live document's verdict on it.
+    """
 
     def find(model: str) -> Finding | None:
         snapshot = latest()
         version = snapshot.current_versions.get(model)
         if version is None:
             return None
-        report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
-        if report is None or report.diagnosis is None:
+        champion = _champion(serving.champion(model, version).map_id, live(model, version))
+        if champion is None or champion.get("missing") is not None:
+            report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
+            verdict = None if report is None or report.diagnosis is None else report.diagnosis.verdict
+        else:
+            told = champion.get("verdict")
+            verdict = None if told is None else Verdict(told["verdict"])
+        if verdict is None:
             return None
         return Finding(
             version=version,
-            miscalibrated=report.diagnosis.verdict in {Verdict.SHAPE, Verdict.BOTH},
+            miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH},
             # Later ones are not in the sample: their outcome can still change.
             newest_ms=snapshot.watermarks_ms[model] - panes.policy(model).retention_ms,
         )
 
     return find
+
+
+def _champion(map_id: str | None, document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """What the live document says of the map that serves: nothing yet, if it is of another; None where none serves."""
+    if map_id is None:
+        return None
+    told: Mapping[str, Any] | None = None if document is None else document["maps"]["champion"]
+    return told if told is not None and told["id"] == map_id else {}
 
 
 def longest_window(windows: Sequence[Window]) -> Window:

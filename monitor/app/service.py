@@ -23,7 +23,7 @@ from monitor.api.parts import Limits, Parts
 from monitor.api.server import ApiServer
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
-from monitor.app.recalibration import Recalibration
+from monitor.app.recalibration import Recalibration, make_known
 from monitor.app.tuning import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
@@ -31,6 +31,7 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.evaluation.either import evaluate
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.windows import WindowFamilies
 from monitor.settings import Settings
 from monitor.settings.values import hide_password
@@ -90,10 +91,17 @@ class Service:
                 panes=self.pipeline.panes,
                 windows=make_windows(settings),
                 latest=lambda: self.evaluator.latest,
+                ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
                 clock=self._clock,
             )
             exposition = Exposition(
-                [PipelineFamilies(self.pipeline), WindowFamilies(self.evaluator, self.evaluator.measures.values())]
+                [
+                    PipelineFamilies(self.pipeline),
+                    WindowFamilies(self.evaluator, self.evaluator.measures.values()),
+                    RefitFamilies(
+                        self.recalibration.live, self.recalibration.measures.values(), make_known(self.pipeline.panes)
+                    ),
+                ]
             )
             self.server = ApiServer(
                 create_api(

@@ -1,9 +1,10 @@
 """The series of the measures, as their declarations imply them, and with them the list of all series."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from monitor.exposition.refit_series import MAP_LABELS, RECALIBRATION
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, REPORT_LABELS, WINDOWS, Series
 from monitor.measures.base import Measure
 
@@ -36,24 +37,42 @@ class MeasureSeries:
 
 
 def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
-    """The series of the measures, as their declarations imply them: one a measure and statistic.
+    """The series of the measures of windows, as their declarations imply them: one a measure and statistic.
 
     A measure in percent is exported as a ratio: ``tce`` becomes ``calibration_tce_ratio``. Nats and standard deviations
     have no unit in Prometheus.
     """
+    return _series_of(measures, "calibration_", REPORT_LABELS, STATISTICS, "Absent when the data is insufficient.")
+
+
+def map_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
+    """The same of raw and recalibrated scores, side by side: ``calibration_map_tce_ratio``."""
+    statistics = {name: STATISTICS[name] for name in ("value", "lower", "upper", "null_q95")}
+    return _series_of(
+        measures,
+        "calibration_map_",
+        MAP_LABELS,
+        statistics,
+        "Of what a map makes of sampled events that no refit saw. Absent when the data is insufficient.",
+    )
+
+
+def _series_of(
+    measures: Iterable[Measure], prefix: str, labels: tuple[str, ...], statistics: Mapping[str, str], note: str
+) -> tuple[MeasureSeries, ...]:
     found = []
     for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
         in_percent = measure.unit == "percent"
-        stem = f"calibration_{measure.name}" + ("_ratio" if in_percent else "")
-        for statistic, of_all in STATISTICS.items():
+        stem = f"{prefix}{measure.name}" + ("_ratio" if in_percent else "")
+        for statistic, of_all in statistics.items():
             estimated = statistic == "error_bound" and not measure.error_bound_is_certain
             says = _ESTIMATED_BOUND if estimated else of_all
             series = Series(
                 stem if statistic == "value" else f"{stem}_{statistic}",
                 "gauge",
-                REPORT_LABELS,
+                labels,
                 "ratio" if statistic == "p_value" or measure.unit in {"percent", "ratio"} else "",
-                f"{measure.title}: {says or measure.help}".rstrip(".") + ". Absent when the data is insufficient.",
+                f"{measure.title}: {says or measure.help}".rstrip(".") + f". {note}",
             )
             # A p-value is a share of resamples whatever the measure's unit.
             scale = 0.01 if in_percent and statistic != "p_value" else 1.0
@@ -85,13 +104,16 @@ CANONICAL: Final = tuple(
 
 
 def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
-    """Every series that the service exports, in the order in which it does."""
+    """Every series that the service exports."""
+    measures = tuple(measures)
     return (
         *(each.series for each in measure_series(measures)),
         *(each.series for each in CANONICAL),
         *DIAGNOSIS,
         *WINDOWS,
         *EVALUATION,
+        *(each.series for each in map_series(measures)),
+        *RECALIBRATION,
         *PIPELINE,
         *PROCESS,
     )

@@ -3,21 +3,27 @@
 from collections.abc import Iterable
 from typing import Final
 
-from monitor.exposition.catalogue import CANONICAL, measure_series
+from monitor.exposition.catalogue import CANONICAL, map_series, measure_series
+from monitor.exposition.refit_series import RECALIBRATION
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, WINDOWS
 from monitor.measures.base import Measure
 
 _INTRODUCTION: Final = """\
 # Prometheus series
 
-Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py` and the measures'
-declarations. A series about a window is absent, and never 0, where there is nothing to say. Of the measures, those are
-exported that windows are measured by: `evaluation.measures` in the settings names them.
+Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py`, `refit_series.py` and
+the measures' declarations. A series about a window is absent, and never 0, where there is nothing to say. Of the
+measures, those are exported that windows are measured by: `evaluation.measures` in the settings names them. Maps are
+measured by `brier` and `log_loss` besides.
+
+What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
+the maximum over replicas, and not the sum.
 """
 
 
 def to_markdown(measures: Iterable[Measure]) -> str:
     """The page as Markdown."""
+    measures = tuple(measures)
     parts = [_INTRODUCTION]
     sections = {
         "Measures": tuple(each.series for each in measure_series(measures)),
@@ -25,6 +31,8 @@ def to_markdown(measures: Iterable[Measure]) -> str:
         "Diagnosis": DIAGNOSIS,
         "Windows": WINDOWS,
         "Evaluation and exposition": EVALUATION,
+        "Recalibration": RECALIBRATION,
+        "Measures of raw and recalibrated scores": tuple(each.series for each in map_series(measures)),
         "Pipeline": PIPELINE,
         "Process": PROCESS,
     }

@@ -10,8 +10,8 @@ By a verdict, a refit is asked for when the model's current version is found to 
 - less than a quarter of the longest window has passed since the last refit of the version was asked for, or the newest
   event is less than that newer than the events of the last refit: it would be made of the same events again.
 
-The verdict is of the predictions as the model makes them, so it stays when a map is promoted. What comes then is
-compared with the map that serves, and rejected unless it is better.
+The verdict is of what is served: of the predictions as the model makes them as long as no map serves, and else of what
+the map makes of live events (monitor/recalibration/live.py). So a promotion that repairs a model ends its refits.
 """
 
 import threading
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Finding(NamedTuple):
-    """What the latest evaluation says of a model's current version."""
+    """What is found about what a model's current version serves."""
 
     version: str
     miscalibrated: bool
@@ -58,7 +58,7 @@ class Scheduler:
     plan
         Model -> what its settings say of refits.
     finding
-        Model -> what the latest evaluation says, or None where there is nothing to say.
+        Model -> what is found about what is served, or None where there is nothing to say.
     cool_down_ms
         Between two refits by verdict: a quarter of the longest window.
     clock

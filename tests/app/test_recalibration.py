@@ -3,7 +3,7 @@
 import json
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -232,27 +232,79 @@ def panes(*series: SeriesKey) -> PaneReader:
     )
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) -> None:
-    report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=Diagnosis(verdict, ""))
+def serving(*champions: Champion) -> Serving:
+    """What is asked of what serves here."""
+    nothing = Champion("", "", None, 0, 0)
+    return cast(
+        "Serving",
+        SimpleNamespace(
+            served=lambda model: [each for each in champions if each.model == model],
+            champion=lambda *named: next((each for each in champions if each[:2] == named), nothing),
+        ),
+    )
+
+
+def finder(
+    verdict: Verdict | None, champion: Champion | None = None, live: Mapping[str, Any] | None = None
+) -> Callable[[str], Finding | None]:
+    told = None if verdict is None else Diagnosis(verdict, "")
+    report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=told)
     snapshot = Snapshot(
         watermarks_ms={"churn": START_MS}, current_versions={"churn": "7", "new": "1"}, reports={report.key: report}
     )
-    find = make_finding(panes(), Window("6h", 6 * HOUR_MS), lambda: snapshot)
+    known = serving(*([] if champion is None else [champion]))
+    document = None if live is None else {"maps": {"champion": live}}
+    return make_finding(panes(), Window("6h", 6 * HOUR_MS), lambda: snapshot, known, lambda *_: document)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) -> None:
+    find = finder(verdict)
     miscalibrated = verdict in {Verdict.SHAPE, Verdict.BOTH}
     assert find("churn") == Finding("7", miscalibrated, START_MS - HOUR_MS - 1000)
     assert find("new") is None
     assert find("unknown") is None
 
 
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict: Verdict) -> None:
+    champion = Champion("churn", "7", "rc_1", 5, 1)
+    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value}}
+    for raw in (Verdict.SHAPE, Verdict.CALIBRATED, None):
+        found = finder(raw, champion, live)("churn")
+        assert found == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
+
+
+def test_of_a_map_that_is_not_measured_yet_nothing_is_found() -> None:
+    champion = Champion("churn", "7", "rc_1", 5, 1)
+    other = {"id": "rc_0", "missing": None, "verdict": {"verdict": Verdict.SHAPE.value}}
+    for live in (None, other, {"id": "rc_1", "missing": None, "verdict": None}):
+        assert finder(Verdict.SHAPE, champion, live)("churn") is None
+
+
+def test_of_a_map_that_cannot_be_applied_the_raw_predictions_are_found_out() -> None:
+    live = {"id": "rc_1", "missing": "the map cannot be applied to these events", "verdict": None}
+    found = finder(Verdict.SHAPE, Champion("churn", "7", "rc_1", 5, 1), live)("churn")
+    assert found is not None
+    assert found.miscalibrated
+
+
+def test_what_was_rolled_back_to_none_is_found_out_by_raw_predictions() -> None:
+    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": Verdict.CALIBRATED.value}}
+    found = finder(Verdict.SHAPE, Champion("churn", "7", None, 5, 2), live)("churn")
+    assert found is not None
+    assert found.miscalibrated
+
+
 def test_versions_that_serve_are_known_before_their_events_are() -> None:
     champions = [Champion("churn", "7", "rc_1", 5, 1), Champion("churn", "8", "rc_2", 9, 1)]
-    serving = cast("Serving", SimpleNamespace(served=lambda model: [each for each in champions if each.model == model]))
     windows = [Window("1h", HOUR_MS)]
-    restored = make_versions(panes(SeriesKey("churn", "9", ALL), SeriesKey("new", "1", ALL)), windows, serving)
+    restored = make_versions(
+        panes(SeriesKey("churn", "9", ALL), SeriesKey("new", "1", ALL)), windows, serving(*champions)
+    )
     assert (restored("churn", None), restored("churn", "9"), restored("churn", "7")) == ("9", "9", "7")
     assert restored("new", None) == "1"
-    empty = make_versions(panes(), windows, serving)
+    empty = make_versions(panes(), windows, serving(*champions))
     assert (empty("churn", None), empty("churn", "7")) == ("8", "7")
     for model, version in (("fraud", None), ("churn", "6")):
         with pytest.raises(UnknownSeries):

@@ -9,14 +9,16 @@ from prometheus_client.registry import CollectorRegistry
 
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.exposition.catalogue import STATISTICS, catalogue, measure_series
-from monitor.exposition.exposition import Exposition
+from monitor.exposition.exposition import Exposition, Families
 from monitor.exposition.page import to_markdown
 from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.series import DIAGNOSIS
 from monitor.exposition.windows import WindowFamilies
 from monitor.measures import MEASURES
 from monitor.sources.base import TopicPartition
 from monitor.stream.status import Phase, PipelineStatus
+from tests.live_states import Maps, state
 from tests.snapshots import Evaluations, Pipeline, measure, report, result, snapshot
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +27,16 @@ ROOT = Path(__file__).parents[2]
 def whole_report() -> Report:
     """A report with everything that a report can hold."""
     return replace(report(measures=MEASURES.values()), canonical={"skce": result("ratio", 0.25)})
+
+
+def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
+    """All that is exported besides the build and the process."""
+    maps = Maps(state(MEASURES.values()))
+    return [
+        WindowFamilies(evaluations, MEASURES.values()),
+        RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
+        PipelineFamilies(Pipeline(status)),
+    ]
 
 
 def test_names_follow_the_conventions_of_prometheus() -> None:
@@ -78,7 +90,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
     evaluations.show(snapshot([whole_report()]))
     status = PipelineStatus(phase=Phase.RUNNING, lag={TopicPartition("events", 0): 3}, checkpoint_ms=1_800_000_000_000)
     registry = CollectorRegistry()
-    registry.register(Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))]))
+    registry.register(Exposition(parts(evaluations, status)))
     exported = {sample.name for metric in registry.collect() for sample in metric.samples}
     assert exported == {series.name for series in catalogue(MEASURES.values())}
 
@@ -87,7 +99,7 @@ def test_labels_are_those_listed() -> None:
     evaluations = Evaluations()
     evaluations.show(snapshot([whole_report()]))
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
-    exposition = Exposition([WindowFamilies(evaluations, MEASURES.values()), PipelineFamilies(Pipeline(status))])
+    exposition = Exposition(parts(evaluations, status))
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
     for metric in exposition.collect():
         for sample in metric.samples:
