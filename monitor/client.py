@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.clock import Clock, SystemClock
 from monitor.errors import (
     Conflict,
+    CorruptMap,
     InputError,
     MonitorError,
     ServiceUnavailable,
@@ -271,6 +272,7 @@ class RecalibrationClient:
         if answer.status_code == 200:
             artifact = from_bytes(answer.content)
             map_id = str(artifact.about.get("id", ""))
+            self._check_whose(map_id, artifact.about)
             self._served = _Served(artifact.map, map_id, artifact.about, answer.headers.get("etag", ""))
         elif answer.status_code == 204:
             self._served = _Served(None, None, {}, answer.headers.get("etag", ""))
@@ -279,6 +281,16 @@ class RecalibrationClient:
         self._confirmed_at = self._clock.monotonic()
         if self._served is not None and (before is None or before.map_id != self._served.map_id):
             _log.info("predictions are recalibrated by", map=self.map_id, model=self._model)
+
+    def _check_whose(self, map_id: str, about: Mapping[str, Any]) -> None:
+        """Refuse a map of another model: a cache or a gateway on the way may have mixed up two answers."""
+        wanted = {"model": self._model} | ({} if self._version is None else {"version": self._version})
+        for key, value in wanted.items():
+            if about.get(key, value) != value:
+                raise CorruptMap(
+                    f"the service at {self._http.base_url} answers with the map {map_id} of {key} {about[key]!r}, and "
+                    f"that of {key} {value!r} was asked for"
+                )
 
 
 def connect(

@@ -211,7 +211,7 @@ def _failure(error: Exception, incident: str) -> Problem:
         return Problem(
             500,
             "corrupt-map",
-            f"the stored map cannot be read; roll back to the one before, or fit another; {where}",
+            f"the stored map cannot be read: roll back to the one before, and fit another then; {where}",
             incident=incident,
         )
     return Problem(500, "internal", f"the service failed to answer; {where}", incident=incident)

@@ -34,7 +34,7 @@ _NO_MAP: Final = '"none"'
 """The tag of the answer that no map serves."""
 
 _LOOKED_AT: Final = 100
-"""Refits among which the newest candidate is looked for: a model has one at most, and it is new."""
+"""Refits among which the newest candidate is looked for: one that may still be promoted is new."""
 
 _REMEMBERED: Final = 10_000
 
@@ -243,7 +243,14 @@ def _standing(known: Recalibrations, model: str, version: str | None) -> dict[st
         "version": chosen,
         "serves": champion_document(champion),
         "under_way": _first(job for job in jobs if job.state in UNDER_WAY),
-        "candidate": _first(job for job in jobs if job.state is JobState.CANDIDATE and job.order.version == chosen),
+        "candidate": _first(
+            job
+            for job in jobs
+            if job.state is JobState.CANDIDATE
+            and job.order.version == chosen
+            # What it was compared with serves no more: nobody may promote it.
+            and job.baseline == champion.map_id
+        ),
         "settings": settings_document(known.order(model, chosen), known.schedules().get(model, {})),
         "live": known.live(model, chosen),
     }

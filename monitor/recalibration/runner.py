@@ -4,13 +4,15 @@ What goes wrong:
 
 - A worker that is killed: the refit is queued again; after three, it has failed.
 - The service ends: workers are ended, and their refits are queued again as if they had not begun.
-- The service is killed: the kernel ends the workers, and the refits are queued again when their leases run out.
+- The service is killed: the kernel ends the workers. The service that is started next on the same machine finds their
+  folders and queues the refits again; where there is none, that happens when their leases run out.
 - The store does not answer: a worker goes on, and its end is written as soon as that is possible.
 - A worker takes too long, or ends with an error: the refit has failed, with a reason that tells its reader what to do.
 """
 
 import fcntl
 import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -28,7 +30,15 @@ import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.durations import format_duration
-from monitor.errors import BrokenHandover, Conflict, CorruptMap, InputError, NotEnoughData, StoreUnavailable
+from monitor.errors import (
+    BrokenHandover,
+    Conflict,
+    CorruptMap,
+    InputError,
+    NotEnoughData,
+    StoreUnavailable,
+    UnknownRecalibration,
+)
 from monitor.maps.artifact import from_bytes
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
@@ -65,6 +75,13 @@ class Handover:
     write: Callable[[Path, RefitTask], None]
     command: Callable[[Path], Sequence[str]]
     read: Callable[[Path], RefitOutcome]
+
+
+class _Claim(NamedTuple):
+    """Which refit a folder is of, and who ran it."""
+
+    refit: str
+    owner: str
 
 
 class _End(NamedTuple):
@@ -121,13 +138,15 @@ class Runner:
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._queued = threading.Event()
+        self._abandoned: list[_Claim] = []
         self._threads = [
-            threading.Thread(target=self._run, name=f"refits {number}", daemon=True) for number in range(jobs)
+            threading.Thread(target=self._run, args=(number == 0,), name=f"refits {number}", daemon=True)
+            for number in range(jobs)
         ]
 
     def start(self) -> None:
         """Start the threads."""
-        _remove_abandoned(self._folder)
+        self._abandoned = _remove_abandoned(self._folder)
         for thread in self._threads:
             thread.start()
 
@@ -148,7 +167,9 @@ class Runner:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _run(self) -> None:
+    def _run(self, is_first: bool) -> None:
+        if is_first:
+            self._release_abandoned()
         while not self._stopping.is_set():
             owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
             try:
@@ -163,13 +184,26 @@ class Runner:
             self._queued.wait(_LOOK_SECONDS)
             self._queued.clear()
 
+    def _release_abandoned(self) -> None:
+        """Queue again what a service that was killed here had begun: nobody has to wait for the leases."""
+        for refit, owner in self._abandoned:
+            try:
+                self._store.release_job(refit, owner, lost="the service was killed")
+            except UnknownRecalibration:
+                # Of another service on this machine, with a store of its own.
+                continue
+            except StoreUnavailable as error:
+                _log.warning("a refit waits for its lease to run out", refit=refit, detail=str(error))
+            except Exception:  # noqa: BLE001 - its lease runs out all the same; the log says what happened
+                _log.exception("a refit could not be queued again", refit=refit)
+
     def _work(self, job: Job, owner: str) -> None:
         began = self._clock.monotonic()
         order = job.order
         log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            with _own_folder(self._folder) as folder:
+            with _own_folder(self._folder, _Claim(job.id, owner)) as folder:
                 job, end = self._try(job, owner, folder, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted: it is begun again when its lease has run out", detail=str(error))
@@ -322,22 +356,32 @@ def _judged(outcome: RefitOutcome) -> _End:
 
 
 @contextmanager
-def _own_folder(parent: Path) -> Iterator[Path]:
+def _own_folder(parent: Path, claim: _Claim) -> Iterator[Path]:
     """A folder that is removed at the end: by us, or by the next service if we are killed."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / "new").open("wb") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
+        mark.write(json.dumps(claim._asdict()).encode())
+        mark.flush()
         # Under this name only once it is locked: a service that starts just now removes what nobody has locked.
         (Path(name) / "new").rename(Path(name) / _IN_USE)
         yield Path(name)
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of services that were killed: they hold events, and nobody else would."""
+def _remove_abandoned(parent: Path) -> list[_Claim]:
+    """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
+    found: list[_Claim] = []
     for mark in parent.glob(f"{_PREFIX}*/{_IN_USE}"):
         try:
             with mark.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                told = file.read()
                 shutil.rmtree(mark.parent)
         except OSError as error:
             # In use, or another user's.
             _log.debug("a refit's folder is left", folder=str(mark.parent), detail=str(error))
+            continue
+        try:
+            found.append(_Claim(**json.loads(told)))
+        except (ValueError, TypeError) as error:
+            _log.debug("it is not known which refit a folder was of", folder=str(mark.parent), detail=str(error))
+    return found

@@ -51,25 +51,32 @@ class Serving:
         self._refresh_seconds = refresh_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
+        """Of what follows, and never held while the store is asked: requests do not wait for another one's answer."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
         self._read_at = 0.0
+        self._changes = 0
+        """What was changed here."""
+        self._seen = 0
+        """How many of the changes the champions hold."""
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, those used last at the end."""
+        self._asking = threading.Lock()
+        """Held while the store is asked who serves."""
+        self._loading = threading.Lock()
+        """Held while a map is loaded."""
 
     def champion(self, model: str, version: str) -> Champion:
         """What serves; ``map_id`` is None, and ``revision`` 0, where nothing ever did."""
-        with self._lock:
-            return self._champion(model, version)
+        return self._read().get((model, version), Champion(model, version, None, 0, 0))
 
     def served(self, model: str) -> list[Champion]:
         """What serves of each version of a model that ever had a map."""
-        with self._lock:
-            return [each for (name, _), each in self._read().items() if name == model]
+        return [each for (name, _), each in self._read().items() if name == model]
 
     def refresh(self) -> None:
         """Forget who serves: it was just changed, and the next to ask shall know."""
         with self._lock:
-            self._read_at = self._clock.monotonic() - self._refresh_seconds
+            self._changes += 1
 
     def apply(
         self,
@@ -91,38 +98,66 @@ class Serving:
         StoreUnavailable
             The store does not answer, and what serves was never known.
         """
-        with self._lock:
-            map_id = self._champion(model, version).map_id
-            chosen = None if map_id is None else self._map(map_id)
-        if chosen is None:
-            chosen = Identity(_classes(prediction))
-        # Outside the lock: a large batch keeps nobody waiting.
+        map_id = self.champion(model, version).map_id
+        chosen = Identity(_classes(prediction)) if map_id is None else self._map(map_id)
         return Applied(apply_map(chosen, prediction, features=features, segments=segments).tolist(), map_id)
 
-    def _champion(self, model: str, version: str) -> Champion:
-        return self._read().get((model, version), Champion(model, version, None, 0, 0))
-
     def _read(self) -> Mapping[tuple[str, str], Champion]:
-        now = self._clock.monotonic()
-        if self._champions is None or now - self._read_at >= self._refresh_seconds:
-            try:
-                self._champions = {(each.model, each.version): each for each in self._store.champions()}
-            except StoreUnavailable as error:
-                if self._champions is None:
-                    raise
-                _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
-            # Also after a failure: not every request shall wait for a store that does not answer.
-            self._read_at = now
-        return self._champions
+        with self._lock:
+            known, due = self._champions, self._is_due()
+            # What was changed here has to be seen by who asks next; what others changed, within a few seconds.
+            must_wait = known is None or self._seen < self._changes
+        if known is not None and not due:
+            return known
+        if not self._asking.acquire(blocking=must_wait):
+            # Somebody asks already, and a store that does not answer shall not keep everybody waiting.
+            return known or {}
+        try:
+            return self._ask()
+        finally:
+            self._asking.release()
+
+    def _is_due(self) -> bool:
+        changed = self._champions is None or self._seen < self._changes
+        return changed or self._clock.monotonic() - self._read_at >= self._refresh_seconds
+
+    def _ask(self) -> Mapping[tuple[str, str], Champion]:
+        """Ask the store, unless another thread did so while this one waited for its turn."""
+        with self._lock:
+            known, changes = self._champions, self._changes
+            if known is not None and not self._is_due():
+                return known
+        try:
+            known = {(each.model, each.version): each for each in self._store.champions()}
+        except StoreUnavailable as error:
+            if known is None:
+                raise
+            _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
+        with self._lock:
+            # Also after a failure, and as of its end: not every request shall wait for a store that does not answer.
+            self._champions, self._seen, self._read_at = known, changes, self._clock.monotonic()
+        return known
 
     def _map(self, map_id: str) -> RecalibrationMap:
-        found = self._maps.pop(map_id, None)
-        if found is None:
-            found = from_bytes(self._store.artifact(map_id).artifact).map
-            while len(self._maps) >= MOST_MAPS:
-                del self._maps[next(iter(self._maps))]
-        self._maps[map_id] = found
+        found = self._loaded(map_id)
+        if found is not None:
+            return found
+        with self._loading:
+            found = self._loaded(map_id)
+            if found is None:
+                found = from_bytes(self._store.artifact(map_id).artifact).map
+                with self._lock:
+                    while len(self._maps) >= MOST_MAPS:
+                        del self._maps[next(iter(self._maps))]
+                    self._maps[map_id] = found
         return found
+
+    def _loaded(self, map_id: str) -> RecalibrationMap | None:
+        with self._lock:
+            found = self._maps.pop(map_id, None)
+            if found is not None:
+                self._maps[map_id] = found
+            return found
 
 
 def _classes(prediction: ArrayLike) -> int:
