@@ -22,7 +22,7 @@ from monitor.measures import choose_measures
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
 from monitor.recalibration.lifecycle import Lifecycle, Live
-from monitor.recalibration.live import LiveMonitor
+from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -37,6 +37,8 @@ from monitor.store.sql import SqlStore
 _COOL_DOWN: Final = 4
 """By verdict, a model is refitted at most so often while its longest window passes."""
 
+_EVALUATIONS_A_LOOK: Final = 6
+"""Live maps are looked at once in so many evaluations: their events come a span at a time."""
 _LOOK_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +81,14 @@ class Recalibration:
         self.serving = Serving(refits, clock=clock)
         plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
-        self.live = LiveMonitor(refits, store, evaluate=partial(evaluate, measures=self.measures), clock=clock)
+        self.live = LiveMonitor(
+            refits,
+            store,
+            evaluate=partial(evaluate, measures=self.measures),
+            interval_seconds=_EVALUATIONS_A_LOOK * settings.evaluation.interval.total_seconds(),
+            draws=min(DRAWS, settings.evaluation.draws),
+            clock=clock,
+        )
         self.runner = Runner(
             refits,
             store,

@@ -49,9 +49,9 @@ def settings(folder: Path, **refits: Any) -> Settings:
     )
 
 
-def events() -> list[bytes]:
+def events(start_ms: int = START_MS, seed: int = 4) -> list[bytes]:
     """Of a model that is twice as sure as it may be, over three hours."""
-    draw = np.random.default_rng(4)
+    draw = np.random.default_rng(seed)
     logit = draw.normal(0.0, 1.0, EVENTS)
     y = draw.random(EVENTS) < 1.0 / (1.0 + np.exp(-logit))
     p = 1.0 / (1.0 + np.exp(-2.0 * logit))
@@ -59,8 +59,8 @@ def events() -> list[bytes]:
     return [
         encode_labelled(
             "churn",
-            str(at),
-            START_MS + at * 3 * HOUR_MS // EVENTS,
+            f"{seed}-{at}",
+            start_ms + at * 3 * HOUR_MS // EVENTS,
             float(p[at]),
             int(y[at]),
             version="7",
@@ -146,6 +146,67 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert again.recalibration.lifecycle.apply("churn", "7", [0.9]) == applied
     assert again.recalibration.lifecycle.roll_back("churn", "7", actor="ada", note="").map_id is None
     assert again.recalibration.lifecycle.apply("churn", "7", [0.9]).prediction == [0.9]
+
+
+def asked(service: Service, path: str) -> str:
+    with urllib.request.urlopen(f"{service.server.url}{path}", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def exported(service: Service, series: str) -> float | None:
+    found = [line for line in asked(service, "/metrics").splitlines() if line.startswith(f"{series} ")]
+    return float(found[0].rpartition(" ")[2]) if found else None
+
+
+def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run: Callable[[Settings], Service]) -> None:
+    chosen = settings(tmp_path)
+    topics = make_topics(chosen)
+    writer = make_writer(chosen, SystemClock())
+    writer.write([route(value, topics).message for value in events()])
+    writer.close()
+    service = run(chosen)
+    eventually(lambda: sampled(service) > EVENTS * 0.8)
+    lifecycle = service.recalibration.lifecycle
+
+    def live() -> dict[str, Any]:
+        found = json.loads(asked(service, "/v1/models/churn/recalibration"))["live"]
+        return {} if found is None else dict(found)
+
+    assert live() == {}
+    job, _ = lifecycle.request(lifecycle.order("churn", method="temperature"), actor="ada")
+    eventually(lambda: lifecycle.job(job.id).finished_ms is not None)
+    # The refit saw all that there is.
+    eventually(lambda: bool(live()))
+    assert live()["insufficient"] is not None
+    assert live()["maps"]["candidate"]["id"] == job.id
+    assert exported(service, 'calibration_refits_total{model="churn",result="passed"}') == 1
+    assert exported(service, 'calibration_map_smce{map="candidate",model="churn",version="7"}') is None
+
+    service.log.writer.write([route(value, topics).message for value in events(START_MS + 3 * HOUR_MS, seed=5)])
+    eventually(lambda: live()["n"] > EVENTS * 0.8)
+    smce = {name: each["measures"]["smce"] for name, each in live()["maps"].items() if each is not None}
+    assert smce["candidate"]["value"] < smce["none"]["value"] / 3
+    assert live()["evidence"]["candidate_against_none"]["e_value"] > 20
+    assert live()["weighted"] is False
+    assert exported(service, 'calibration_map_smce{map="candidate",model="churn",version="7"}') == pytest.approx(
+        smce["candidate"]["value"]
+    )
+    assert exported(service, 'calibration_champion_active{model="churn",version="7"}') is None
+
+    # What is served is found out from now on, and not what the model says.
+    before = service.recalibration.scheduler._finding("churn")
+    assert before is not None
+    assert before.miscalibrated
+    lifecycle.promote(job.id, actor="ada", note="")
+    eventually(lambda: live()["maps"]["champion"] is not None)
+    assert live()["maps"]["candidate"] is None
+    assert exported(service, 'calibration_champion_active{model="churn",version="7"}') == 1
+    assert (
+        exported(service, 'calibration_map_log10_e_value{against="none",map="champion",model="churn",version="7"}') or 0
+    ) > 2
+    after = service.recalibration.scheduler._finding("churn")
+    assert after is not None
+    assert not after.miscalibrated
 
 
 def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[[Settings], Service]) -> None:
