@@ -16,6 +16,7 @@ from monitor.client import RecalibrationClient, ask, connect
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, CorruptMap, InputError, ServiceUnavailable, UnknownRecalibration, UnknownSeries
 from monitor.maps import RecalibrationMap, apply_map
+from monitor.maps.artifact import to_bytes
 from monitor.store.recalibrations import Champion
 from tests.api.refits import Refits
 from tests.api.service import Service
@@ -220,6 +221,34 @@ def test_a_damaged_map_takes_the_place_of_none(world: World) -> None:
     with pytest.raises(CorruptMap):
         client.refresh()
     assert client.apply(P).tolist() == apply_map(chosen, P).tolist()
+
+
+def test_a_map_of_another_model_is_refused_and_the_last_one_goes_on(world: World) -> None:
+    """As from a cache on the way that keeps answers under the wrong name."""
+    first = world.serve(fitted("platt"))
+    answers = {"model": "churn"}
+
+    def mix_up(request: httpx.Request) -> httpx.Response:
+        found = httpx.get(str(request.url), headers={"accept": request.headers["accept"]})
+        told = to_bytes(fitted("platt"), {"id": "rc_9", "model": answers["model"], "version": "8"})
+        return found if answers["model"] == "churn" else httpx.Response(200, content=told, headers={"etag": '"x"'})
+
+    client = world.client(transport=httpx.MockTransport(mix_up))
+    before = client.apply(P)
+    answers["model"] = "fraud"
+    with pytest.raises(CorruptMap, match=r"the map rc_9 of model 'fraud', and that of model 'churn' was asked for"):
+        client.refresh()
+    assert (client.map_id, client.apply(P).tolist()) == (first, before.tolist())
+    with pytest.raises(CorruptMap, match="'fraud'"):
+        world.client(transport=httpx.MockTransport(mix_up)).apply(P)
+
+
+def test_a_map_of_another_version_is_refused_by_who_named_one(world: World) -> None:
+    told = to_bytes(fitted("platt"), {"id": "rc_9", "model": "churn", "version": "8"})
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=told, headers={"etag": '"x"'}))
+    assert world.client(transport=transport).apply(P).shape == (3,)
+    with pytest.raises(CorruptMap, match=r"of version '8', and that of version '7' was asked for"):
+        world.client(version="7", transport=transport).apply(P)
 
 
 def test_a_map_of_other_features_says_which_map_wants_what(world: World) -> None:

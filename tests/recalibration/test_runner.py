@@ -298,9 +298,35 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     # A grandchild that nobody tied to the service stays: the real worker starts none.
     os.kill(child, signal.SIGKILL)
     assert refits.job("rc_1").state is JobState.RUNNING
-    lapsed = refits.claim_job("next", now_ms=2**50, lease_ms=60_000)
-    assert lapsed is not None
-    assert (lapsed.id, lapsed.attempts) == ("rc_1", 2)
-    refits.release_job("rc_1", "next")
+    # Its lease has not run out; whoever starts here next sees that nobody holds its folder.
+    runner = run("sleeps")
+    eventually(lambda: refits.job("rc_1").attempts == 2)
+    assert pids(refits)[0] != own
+    runner.stop()
+    assert runner.join(10.0)
     run("passes")
     assert ended(refits).state is JobState.CANDIDATE
+    assert [entry.detail for entry in refits.audit() if entry.action == "released"] == [
+        {"lost": "the service was killed"},
+        {},
+    ]
+
+
+def test_what_a_killed_service_of_another_store_left_concerns_nobody_here(
+    refits: SqlRecalibrations, run: Running
+) -> None:
+    refits.add_job(queued(1))
+    assert refits.claim_job("alive", now_ms=2**50, lease_ms=60_000) is not None
+    for name, told in (
+        ("a", '{"refit": "rc_9", "owner": "x"}'),
+        ("b", '{"refit": "rc_1", "owner": "another"}'),
+        ("c", '["rc_1"]'),
+        ("d", "no JSON"),
+    ):
+        folder = run.folder / f"calibration-refit-{name}"
+        folder.mkdir()
+        (folder / "in-use").write_text(told)
+    run("passes")
+    refits.add_job(queued(2, model="fraud"))
+    assert ended(refits, "rc_2").state is JobState.CANDIDATE
+    assert (refits.job("rc_1").state, refits.job("rc_1").attempts) == (JobState.RUNNING, 1)

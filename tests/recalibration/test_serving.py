@@ -134,6 +134,85 @@ def test_what_served_goes_on_serving_while_the_store_is_away(
     assert store.asked == 3
 
 
+class Hanging(Counting):
+    """A store that answers only once it is let."""
+
+    def __init__(self, refits: SqlRecalibrations) -> None:
+        super().__init__(refits)
+        self.entered = threading.Event()
+        self.let = threading.Event()
+
+    def champions(self) -> Sequence[Champion]:
+        self.entered.set()
+        assert self.let.wait(60.0)
+        return super().champions()
+
+
+def test_while_one_waits_for_the_store_the_others_are_served(refits: SqlRecalibrations, clock: ManualClock) -> None:
+    store = Hanging(refits)
+    serving = Serving(store, clock=clock)
+    promote(store, 1, Identity())
+    store.let.set()
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    store.let.clear()
+    store.entered.clear()
+    clock.advance(60.0)
+    waiting = threading.Thread(target=serving.apply, args=("churn", "7", [0.5]))
+    waiting.start()
+    try:
+        assert store.entered.wait(60.0)
+        promote(store, 2, Identity())
+        # In this very thread: if it waited, nobody would let the store answer.
+        assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+        assert serving.champion("churn", "7").map_id == "rc_1"
+        assert waiting.is_alive()
+    finally:
+        store.let.set()
+        waiting.join()
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_2"
+
+
+def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: SqlRecalibrations, clock: ManualClock) -> None:
+    store = Hanging(refits)
+    serving = Serving(store, clock=clock)
+    promote(store, 1, Identity())
+    store.let.set()
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    store.let.clear()
+    store.entered.clear()
+    promote(store, 2, Identity())
+    serving.refresh()
+    found: list[str | None] = []
+    threads = [threading.Thread(target=lambda: found.append(serving.champion("churn", "7").map_id)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert store.entered.wait(60.0)
+    store.let.set()
+    for thread in threads:
+        thread.join()
+    assert found == ["rc_2"] * 4
+    assert store.asked == 2
+
+
+def test_a_store_that_fails_slowly_is_not_asked_by_each_request(
+    serving: Serving, store: Counting, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promote(store, 1, Identity())
+    serving.apply("churn", "7", [0.5])
+    fails = store.champions
+
+    def slowly() -> Sequence[Champion]:
+        clock.advance(10.0)
+        return fails()
+
+    monkeypatch.setattr(store, "champions", slowly)
+    store.away = True
+    clock.advance(60.0)
+    for _ in range(5):
+        assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    assert store.asked == 2
+
+
 def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Counting) -> None:
     promote(store, 1, b"garbage")
     for _ in range(2):
