@@ -29,8 +29,7 @@ class Drawn(NamedTuple):
     outcome
         int8, shape (count,): 0 or 1.
     features
-        float32, shape (count, D): years as a customer, visits a month, money spent a visit; D is 0 where events carry
-        none.
+        float32, shape (count, D): years as a customer, and visits a month; D is 0 where events carry none.
     """
 
     prediction: Floats
@@ -88,12 +87,11 @@ class Regime:
 
 
 def _customers(is_new: NDArray[np.bool_], logit: Floats, rng: np.random.Generator) -> NDArray[np.float32]:
-    """What is known of customers, (n, 3): the years tell the kinds apart, the visits go with what is predicted."""
+    """What is known of customers, (n, 2): the years tell the kinds apart, the visits go with what is predicted."""
     count = is_new.size
-    years = np.where(is_new, rng.gamma(3.0, 0.4, count), 3.0 + rng.gamma(3.0, 1.0, count))
+    years = np.where(is_new, rng.uniform(0.0, 2.0, count), rng.uniform(4.0, 8.0, count))
     visits = np.maximum(6.0 - 1.5 * logit + rng.normal(0.0, 2.0, count), 0.0)
-    spent = rng.gamma(4.0, 10.0, count)
-    return np.column_stack([years, visits, spent]).astype(np.float32)
+    return np.column_stack([years, visits]).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)

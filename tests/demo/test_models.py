@@ -73,14 +73,14 @@ def test_the_rare_event_is_predicted_at_1_percent_and_then_missed() -> None:
 def test_the_local_error_is_hidden_on_the_whole_and_told_by_features() -> None:
     drawn = draw(BY_NAME["local-error"].after, seed=21)
     p, y, years = drawn.prediction, drawn.outcome, drawn.features[:, 0]
-    assert drawn.features.shape == (COUNT, 3)
+    assert drawn.features.shape == (COUNT, 2)
     # In each range of predictions, the two errors take each other away.
     for low in np.arange(0.1, 0.8, 0.1):
         inside = (p >= low) & (p < low + 0.1)
         assert y[inside].mean() == pytest.approx(p[inside].mean(), abs=4 * np.sqrt(0.25 / inside.sum()))
     middle = (p > 0.45) & (p < 0.55)
-    assert y[middle & (years < 2.0)].mean() == pytest.approx(0.675, abs=0.03)
-    assert y[middle & (years > 4.0)].mean() == pytest.approx(0.325, abs=0.03)
+    assert y[middle & (years <= 2.0)].mean() == pytest.approx(0.675, abs=0.03)
+    assert y[middle & (years >= 4.0)].mean() == pytest.approx(0.325, abs=0.03)
     # The kinds do not differ in what is predicted, so no range of predictions gives them away.
     assert abs(np.corrcoef(p, years)[0, 1]) < 4 / np.sqrt(COUNT)
 
