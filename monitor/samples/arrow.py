@@ -22,9 +22,10 @@ def encode(table: Any, kind: str, header: Mapping[str, Any]) -> bytes:
     # One batch, in buffers of its own: one that is a slice or a join would be written in another way.
     batch = table.replace_schema_metadata({KEY: told}).combine_chunks()
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    with pa.ipc.RecordBatchFileWriter(sink, batch.schema) as writer:
         writer.write_table(batch)
-    return bytes(sink.getvalue())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def decode(data: bytes, kind: str, schema: Any) -> tuple[Any, dict[str, Any]]:

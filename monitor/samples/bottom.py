@@ -21,6 +21,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.kernels.sampling import choose_fewest
+
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
@@ -47,25 +49,6 @@ LEVELS: Final = len(EDGES) + 1
 """Strata of confidence. Of several classes, each class that can be the most probable one has so many."""
 
 
-def ranks(stratum: NDArray[np.int32], order: Ints) -> Ints:
-    """Rank of each event within its stratum, shape (n,).
-
-    Parameters
-    ----------
-    stratum
-        Shape (n,).
-    order
-        Sorts the events by their keys, shape (n,).
-    """
-    by_stratum = order[np.argsort(stratum[order], kind="stable")]
-    sorted_strata = stratum[by_stratum]
-    starts = np.flatnonzero(np.r_[True, sorted_strata[1:] != sorted_strata[:-1]]) if stratum.size else by_stratum
-    first = np.repeat(starts, np.diff(np.r_[starts, stratum.size]))
-    result = np.empty(stratum.size, np.int64)
-    result[by_stratum] = np.arange(stratum.size) - first
-    return result
-
-
 def keep_fewest(stratum: NDArray[np.int32], capacity: int, *keys: ArrayLike) -> Ints:
     """The events that a sample of that capacity keeps, in the order of their keys.
 
@@ -79,17 +62,15 @@ def keep_fewest(stratum: NDArray[np.int32], capacity: int, *keys: ArrayLike) -> 
         What an event is sorted by, the first before the second, each of shape (n,).
     """
     first = np.asarray(keys[0])
-    order = np.argsort(first, kind="stable")
+    order = np.argsort(first)
     if (first[order][1:] == first[order][:-1]).any():
         # Rare where the first key is a hash, and sorting by all of them takes several times as long.
         order = np.lexsort([np.asarray(key) for key in reversed(keys)])
     if stratum.size <= capacity:
         return order
-    rank = ranks(stratum, order)
-    # Of equal ranks, the smaller key comes first: ``order`` is sorted by it, and the sort is stable.
-    kept = np.zeros(stratum.size, np.bool_)
-    kept[order[np.argsort(rank[order], kind="stable")[:capacity]]] = True
-    return np.asarray(order[kept[order]])
+    kept = np.empty(capacity, np.int64)
+    # A copy: columns that are read from bytes cannot be written to, and a kernel is compiled for each of the two.
+    return kept[: choose_fewest(np.array(stratum, np.int32), order, capacity, kept)]
 
 
 def thresholds(stratum: NDArray[np.int32], high: Hashes, capacity: int) -> Hashes:
@@ -107,16 +88,15 @@ def thresholds(stratum: NDArray[np.int32], high: Hashes, capacity: int) -> Hashe
     highest = np.iinfo(np.uint64).max
     if stratum.size < capacity:
         return np.empty(0, np.uint64)
-    rank = ranks(stratum, np.arange(stratum.size))
-    level = int(rank.max())
-    # The last to be kept: the largest key among those of the largest rank.
-    last = int(np.flatnonzero(rank == level)[-1])
     held = np.bincount(stratum)
-    result = np.full(held.size, highest, np.uint64)
     largest = np.zeros(held.size, np.uint64)
-    np.maximum.at(largest, stratum, high)
+    largest[stratum] = high  # of several, the last is written last: the largest
+    level = int(held.max()) - 1
+    # The last to be kept has the largest key among those of the largest rank, each the last of its stratum.
+    last = largest[held > level].max()
+    result = np.full(held.size, highest, np.uint64)
     # One behind the last of its stratum would have the rank ``held``: beyond the level it is out, at the level it
     # would have to come before the last, and below it it is in.
     result[held > level] = largest[held > level]
-    result[held == level] = np.maximum(largest[held == level], high[last])
+    result[held == level] = np.maximum(largest[held == level], last)
     return result

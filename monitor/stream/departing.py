@@ -75,39 +75,49 @@ def closed_samples(
         labelled = {stratum: int(counts[stratum]) for stratum in np.flatnonzero(counts).tolist()}
         sampled = here[departed.found[here] >= 0]
         taken = departed.rows[sampled]
-        # As the sample itself will choose; but those that it turns away need not be told of.
+        # In the order of the hashes, and no more than there is room for: a closed sample as it should be.
         kept = keep_fewest(departed.confidence[sampled], capacity, taken["id_high"], taken["id_low"], taken["time_ms"])
-        yield start * span_ms, ClosedSample.of(capacity, labelled, _table(departed, sampled[kept], strata))
+        yield start * span_ms, ClosedSample(capacity, labelled, _table(departed, sampled[kept], strata))
 
 
 def _table(departed: Departed, sampled: NDArray[np.int64], strata: Strata) -> Any:
     taken = departed.rows[sampled]
     names = strata.strata
-    segments = {at: json.dumps(names[at].segments) for at in np.unique(taken["stratum"]).tolist()}
+    used, place = np.unique(taken["stratum"], return_inverse=True)
+    segments = pa.array([json.dumps(names[at].segments) for at in used.tolist()], pa.string())
     columns = {
         "id_high": np.ascontiguousarray(taken["id_high"]),
         "id_low": np.ascontiguousarray(taken["id_low"]),
         "time_ms": np.ascontiguousarray(taken["time_ms"]),
         "confidence": departed.confidence[sampled],
-        "prediction": _predictions(departed.rows, sampled),
         "outcome": departed.outcome[sampled],
-        "segments": [segments[at] for at in taken["stratum"].tolist()],
     }
     arrays = [pa.array(column, SCHEMA.field(name).type) for name, column in columns.items()]
-    features = departed.candidates.take(departed.found[sampled]).table["features"]
-    return pa.Table.from_arrays([*arrays, features], schema=SCHEMA)
+    features = departed.candidates.take(departed.found[sampled]).feature_lists()
+    predictions = _predictions(departed.rows, sampled)
+    return pa.Table.from_arrays(
+        [*arrays[:4], predictions, arrays[4], segments.take(pa.array(place, pa.int64())), features], schema=SCHEMA
+    )
 
 
-def _predictions(rows: NDArray[np.void], sampled: NDArray[np.int64]) -> list[NDArray[np.float64]]:
-    """[P(y = 1)], or the probabilities of all classes, of each of these rows."""
+def _predictions(rows: NDArray[np.void], sampled: NDArray[np.int64]) -> Any:
+    """[P(y = 1)], or the probabilities of all classes, of each of these rows: a pyarrow.ListArray."""
     is_block = rows["entry"] == VECTOR
+    if not is_block.any():
+        single = np.ascontiguousarray(rows["prediction"][sampled])
+        return pa.ListArray.from_arrays(pa.array(np.arange(single.size + 1), pa.int32()), pa.array(single))
     blocks = blocks_in(rows)
     first = np.cumsum(is_block)[sampled]
     has_vector = np.append(is_block[1:], False)[sampled]
     flat = blocks.values.reshape(-1)
     per_block = blocks.values.shape[1]
-    single = rows["prediction"][sampled]
-    return [
-        flat[at * per_block : at * per_block + blocks.classes[at]] if whole else single[place : place + 1]
-        for place, (at, whole) in enumerate(zip(first.tolist(), has_vector.tolist(), strict=True))
-    ]
+    length = np.ones(sampled.size, np.int64)
+    length[has_vector] = blocks.classes[first[has_vector]]
+    ends = np.cumsum(length)
+    values = np.empty(int(length.sum()))
+    values[(ends - length)[~has_vector]] = rows["prediction"][sampled[~has_vector]]
+    # Each probability's place: where its row's first block begins, and how far it is from that.
+    from_block = np.repeat(has_vector, length)
+    shift = np.repeat(first * per_block - (ends - length), length)[from_block]
+    values[from_block] = flat[shift + np.flatnonzero(from_block)]
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), pa.array(values))

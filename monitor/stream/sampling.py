@@ -7,7 +7,7 @@ version and *span*, which lives in the store alone.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,6 +33,12 @@ OVERSAMPLING: Final = 2
 
 MOST_BATCHES: Final = 64
 """Once a bucket has so many batches in the store, they are replaced by one."""
+
+_OVERFULL: Final = 1.5
+"""A cell lets superfluous candidates go once it holds so many times as many as it keeps, and before it is saved."""
+
+_STALE_SHARE: Final = 8
+"""What is told to the hot path is made anew once more than one in so many full cells have sharper thresholds."""
 
 _MOST_PENDING: Final = 5_000
 _MOST_PENDING_NUMBERS: Final = 1 << 22
@@ -82,11 +88,32 @@ class SampleSettings:
 
 @dataclass(slots=True)
 class _Cell:
-    """The candidates of one version and bucket, in the order of their hashes; which of them are not saved yet."""
+    """The candidates of one version and bucket, in the order in which they came, and how many it keeps.
 
-    held: Candidates
-    unsaved: NDArray[np.bool_]
-    thresholds: NDArray[np.uint64]
+    It may hold some more for a while: who is too many is found out once it pays, and before any of it is told.
+    """
+
+    capacity: int
+    saved: list[Candidates] = field(default_factory=list)
+    unsaved: list[Candidates] = field(default_factory=list)
+    count: int = 0
+    settled: int = 0
+    """How many were held when the superfluous ones were last found out; 0 before it was full."""
+    thresholds: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    def settle(self) -> bool:
+        """Let those go that are too many. Whether the thresholds are new."""
+        if self.count < self.capacity or self.count == self.settled:
+            return False
+        held = Candidates.joined([*self.saved, *self.unsaved])
+        first_unsaved = sum(map(len, self.saved))
+        kept = held.fewest(self.capacity)
+        self.thresholds = thresholds(held.confidence[kept], held.id_high[kept], self.capacity)
+        if kept.size < len(held):
+            parts = kept[kept < first_unsaved], kept[kept >= first_unsaved]
+            self.saved, self.unsaved = ([held.take(part)] if part.size else [] for part in parts)
+        self.count = self.settled = kept.size
+        return True
 
 
 @dataclass(slots=True)
@@ -108,7 +135,10 @@ class _Pending:
         if not present:
             self.lengths.append(np.full(len(told), NO_FEATURES, np.int32))
             return
-        lengths = [NO_FEATURES if found is None else found.size for found in told]
+        if len(present) == len(told):
+            lengths = list(map(len, present))
+        else:
+            lengths = [NO_FEATURES if found is None else len(found) for found in told]
         self.lengths.append(np.array(lengths, np.int32))
         self.features.append(np.concatenate(present))
         self.numbers += self.features[-1].size
@@ -142,18 +172,21 @@ class Sampler:
         """Buckets that may hold what is not saved."""
         self._pending = _Pending()
         self._full = self._find_full()
+        self._new_thresholds = 0
+        """Cells whose thresholds have become sharper since ``_full`` was made."""
         self.fates: Counter[str] = Counter()
         """Fate -> candidates whose bucket was dropped."""
 
     @property
     def candidates(self) -> int:
         """Candidates that are held, but for those that are not sorted in yet."""
-        return sum(len(cell.held) for cells in self._cells.values() for cell in cells.values())
+        return sum(cell.count for cells in self._cells.values() for cell in cells.values())
 
     @property
     def nbytes(self) -> int:
         """Bytes of them."""
-        return sum(cell.held.nbytes for cells in self._cells.values() for cell in cells.values())
+        cells = [cell for of_bucket in self._cells.values() for cell in of_bucket.values()]
+        return sum(part.nbytes for cell in cells for part in (*cell.saved, *cell.unsaved))
 
     def take(self, joined: Joined, features: Sequence[NDArray[np.float32] | None]) -> None:
         """Take up what a batch changed, with the features of the events that it was made of."""
@@ -183,35 +216,47 @@ class Sampler:
         if not pending.rows:
             return
         rows = np.concatenate(pending.rows)
-        candidates = Candidates.of(
+        candidates = Candidates(
             np.ascontiguousarray(rows["id_high"]),
             np.ascontiguousarray(rows["id_low"]),
             np.concatenate(pending.confidence),
             np.ascontiguousarray(rows["stratum"]),
-            lengths=np.concatenate(pending.lengths),
-            features=np.concatenate([np.empty(0, np.float32), *pending.features]),
+            np.concatenate(pending.lengths),
+            np.concatenate([np.empty(0, np.float32), *pending.features]),
         )
-        self._compete(candidates, np.concatenate(pending.bucket_ms), saved=False)
-        self._full = self._find_full()
+        for bucket, cell, part in self._by_cell(candidates, np.concatenate(pending.bucket_ms)):
+            cell.unsaved.append(part)
+            cell.count += len(part)
+            self._touched.add(bucket)
+            if cell.count >= _OVERFULL * cell.capacity:
+                self._new_thresholds += cell.settle()
+        if self._new_thresholds * _STALE_SHARE > self._full.version.size:
+            self._full = self._find_full()
 
     def unsaved(self) -> list[CandidateBatch]:
         """What is to be saved beside the journal, of the buckets that are not dropped; it counts as saved then."""
         result = []
         touched, self._touched = sorted(self._touched), set()
         for bucket in touched:
-            cells = self._cells[bucket]
-            if not any(cell.unsaved.any() for cell in cells.values()):
+            cells = self._cells[bucket].values()
+            for cell in cells:
+                self._new_thresholds += cell.settle()
+            if not any(cell.unsaved for cell in cells):
                 continue
             whole = self._batches[bucket] >= MOST_BATCHES
             self._batches[bucket] = 1 if whole else self._batches[bucket] + 1
             parts = []
-            for cell in cells.values():
+            for cell in cells:
+                told, cell.unsaved = cell.unsaved, []
                 if whole:
-                    parts.append(cell.held)
-                elif cell.unsaved.any():
-                    parts.append(cell.held.take(np.flatnonzero(cell.unsaved)))
-                cell.unsaved = np.zeros(len(cell.held), np.bool_)
+                    told = cell.saved = [Candidates.joined([*cell.saved, *told])]
+                else:
+                    told = [Candidates.joined(told)] if told else []
+                    cell.saved += told
+                parts += told
             result.append(CandidateBatch(bucket, Candidates.joined(parts).to_bytes(), whole))
+        if self._new_thresholds:
+            self._full = self._find_full()
         return result
 
     def close(self, dropped: Iterable[Bucket], rows: NDArray[np.void]) -> list[SampledSpan]:
@@ -278,38 +323,44 @@ class Sampler:
                     f"the candidates of {batch.bucket.model} tell of names that were not saved; restore a backup of "
                     "the store, or remove it to read the log again from its beginning"
                 )
-            self._compete(candidates, np.full(len(candidates), batch.bucket.start_ms), saved=True)
+            for _, cell, part in self._by_cell(candidates, np.full(len(candidates), batch.bucket.start_ms)):
+                cell.saved.append(part)
+                cell.count += len(part)
+                if cell.count >= _OVERFULL * cell.capacity:
+                    cell.settle()
+        for cells in self._cells.values():
+            for cell in cells.values():
+                cell.settle()
         self._full = self._find_full()
 
-    def _compete(self, candidates: Candidates, bucket_ms: NDArray[np.int64], *, saved: bool) -> None:
+    def _by_cell(
+        self, candidates: Candidates, bucket_ms: NDArray[np.int64]
+    ) -> Iterator[tuple[Bucket, _Cell, Candidates]]:
+        """Candidates by their cells, which are made where there are none; without those that are sampled no more."""
         version = self._version_of_stratum[candidates.stratum]
         order = np.lexsort((bucket_ms, version))
-        order = order[version[order] >= 0]
-        turns = np.flatnonzero((np.diff(version[order]) != 0) | (np.diff(bucket_ms[order]) != 0)) + 1
+        order = order[np.count_nonzero(version < 0) :]
+        version, bucket_ms = version[order], bucket_ms[order]
+        starts = (
+            np.flatnonzero(np.r_[True, (np.diff(version) != 0) | (np.diff(bucket_ms) != 0)]) if order.size else order
+        )
+        cuts = [*starts.tolist(), order.size]
         names = {number: model for (model, _), number in self._versions.items()}
-        for part in np.split(order, turns):
-            if not part.size:
-                continue
-            number = int(version[part[0]])
+        for start, part in zip(starts.tolist(), candidates.take(order).slices(cuts), strict=True):
+            number = int(version[start])
             model = names[number]
-            bucket = Bucket(self._strata.models[model], int(bucket_ms[part[0]]))
+            bucket = Bucket(self._strata.models[model], int(bucket_ms[start]))
             cells = self._cells[bucket]
-            if not saved:
-                self._touched.add(bucket)
-            held, unsaved = candidates.take(part), np.full(part.size, not saved)
-            earlier = cells.get(number)
-            if earlier is not None:
-                held = Candidates.joined([earlier.held, held])
-                unsaved = np.concatenate([earlier.unsaved, unsaved])
-            capacity = OVERSAMPLING * self._capacity[model]
-            kept = held.fewest(capacity)
-            held = held.take(kept)
-            cells[number] = _Cell(held, unsaved[kept], thresholds(held.confidence, held.id_high, capacity))
+            if number not in cells:
+                cells[number] = _Cell(OVERSAMPLING * self._capacity[model])
+            yield bucket, cells[number], part
 
     def _remove(self, dropped: Iterable[Bucket]) -> Candidates:
         gone = []
         for bucket in dropped:
-            gone += [cell.held for cell in self._cells.pop(bucket, {}).values()]
+            for cell in self._cells.pop(bucket, {}).values():
+                cell.settle()
+                gone += [*cell.saved, *cell.unsaved]
             self._batches.pop(bucket, None)
             self._touched.discard(bucket)
         if gone:
@@ -317,6 +368,7 @@ class Sampler:
         return Candidates.joined(gone)
 
     def _find_full(self) -> FullCells:
+        self._new_thresholds = 0
         full = [
             (number, bucket.start_ms, cell.thresholds)
             for bucket, cells in self._cells.items()

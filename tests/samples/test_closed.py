@@ -99,10 +99,34 @@ def test_candidates_come_back_from_their_bytes() -> None:
     lengths, features = np.array([2, -1, 1], np.int32), np.array([0.5, -1.0, 2.0], np.float32)
     high, low = np.array([3, 1, 2**64 - 1], np.uint64), np.array([0, 5, 6], np.uint64)
     confidence, stratum = np.array([1, 1, 2], np.int32), np.array([0, 0, 4], np.int32)
-    some = Candidates.of(high, low, confidence, stratum, lengths=lengths, features=features)
+    some = Candidates(high, low, confidence, stratum, lengths, features)
     again = Candidates.from_bytes(some.to_bytes())
     assert again.table.equals(some.table)
     assert again.table["features"].to_pylist() == [[0.5, -1.0], None, [2.0]]
     assert again.fewest(2).tolist() == [1, 2]
     assert Candidates.joined([]).table.schema.equals(CANDIDATES)
-    assert len(Candidates.joined([again.take(np.array([0])), some])) == 4
+    both = Candidates.joined([again.take(np.array([0])), some])
+    assert both.table["features"].to_pylist() == [[0.5, -1.0], [0.5, -1.0], None, [2.0]]
+    assert both.take(np.array([3, 2, 0])).table["features"].to_pylist() == [[2.0], None, [0.5, -1.0]]
+    assert [part.table["features"].to_pylist() for part in both.slices([0, 1, 1, 4])] == [
+        [[0.5, -1.0]], [], [[0.5, -1.0], None, [2.0]],
+    ]  # fmt: skip
+
+
+@given(
+    features=st.lists(st.one_of(st.none(), st.lists(st.integers(0, 9), max_size=3)), max_size=12),
+    seed=st.integers(0, 99),
+    even=st.booleans(),
+)
+def test_rows_are_taken_with_their_features(features: list[list[int] | None], seed: int, *, even: bool) -> None:
+    told_of = [[at, at + 1] for at in range(len(features))] if even else features
+    flat = np.array([number for each in told_of for number in each or ()], np.float32)
+    number = np.arange(len(told_of))
+    lengths = np.array([-1 if each is None else len(each) for each in told_of], np.int32)
+    ids, names = number.astype(np.uint64), number.astype(np.int32)
+    some = Candidates(ids, ids, names, names, lengths, flat)
+    places = np.random.default_rng(seed).permutation(number)[: len(number) * 2 // 3]
+    taken = some.take(places)
+    assert taken.table["features"].to_pylist() == [told_of[at] for at in places.tolist()]
+    assert taken.stratum.tolist() == places.tolist()
+    assert Candidates.from_bytes(taken.to_bytes()).table.equals(taken.table)
