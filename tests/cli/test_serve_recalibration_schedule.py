@@ -1,0 +1,144 @@
+"""Night after night: a schedule asks, a worker process fits, the guard decides, and what is better serves.
+
+The clock is turned by hand; the store, the runner and the workers are those of the service.
+"""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from monitor.app.recalibration import make_handover
+from monitor.clock import ManualClock
+from monitor.recalibration.lifecycle import Lifecycle
+from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.runner import Runner
+from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.serving import Serving
+from monitor.store.recalibrations import Job, JobState, Sample
+from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.sql import SqlStore
+from tests.recalibration.samples import START_MS, sample
+
+HOUR: Final = 3600.0
+DAY_MS: Final = 86_400_000
+NIGHTLY: Final = "0 3 * * *"
+
+
+class Events:
+    """A sample whose model becomes ever more sure of itself, when it is told to."""
+
+    slope = 1.8
+
+    def read_sample(
+        self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
+    ) -> Sample:
+        events = sample(3000, slope=self.slope, dimensions=None, seed=3)
+        return Sample(events, len(events), {})
+
+
+class Night:
+    """A scheduler that looks when it is told to, and a runner that works off what it asks for."""
+
+    def __init__(self, folder: Path, plan: RefitPlan) -> None:
+        self.clock = ManualClock(START_MS // DAY_MS * DAY_MS)
+        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
+        self.refits = SqlRecalibrations(self.store.database)
+        self.events = Events()
+        serving = Serving(self.refits, clock=self.clock)
+        self.runner = Runner(
+            self.refits, self.events, make_handover(), promoted=serving.refresh, folder=folder, clock=self.clock
+        )
+        self.lifecycle = Lifecycle(
+            self.refits,
+            versions=lambda _, version: version or "7",
+            models=lambda: ["churn"],
+            plan=lambda _: plan,
+            serving=serving,
+            wake=self.runner.wake,
+            clock=self.clock,
+        )
+        self.finding: Finding | None = None
+        self.scheduler = Scheduler(
+            self.lifecycle,
+            self.refits,
+            models=lambda: ["churn"],
+            plan=lambda _: plan,
+            finding=lambda _: self.finding,
+            cool_down_ms=DAY_MS // 4,
+            clock=self.clock,
+        )
+        self.runner.start()
+
+    def passes(self, hours: float) -> list[Job]:
+        """Let hours pass, look, and wait for what was asked for; all refits so far, the oldest first."""
+        self.clock.advance(hours * HOUR)
+        self.scheduler.look()
+        waiting = threading.Event()
+        for _ in range(1200):
+            jobs = self.refits.jobs("churn")
+            if all(job.finished_ms is not None for job in jobs):
+                return list(reversed(jobs))
+            waiting.wait(0.05)
+        pytest.fail(f"a refit did not end: {self.refits.jobs('churn')}")
+
+    def serving(self) -> tuple[str | None, int]:
+        champion = self.lifecycle.champion("churn", "7")
+        return champion.map_id, champion.revision
+
+    def close(self) -> None:
+        self.runner.stop()
+        assert self.runner.join(10.0)
+        self.store.close()
+
+
+@pytest.fixture
+def night(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Night]:
+    made = Night(tmp_path, request.param)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    "night",
+    [RefitPlan("temperature", window_ms=DAY_MS, schedule=NIGHTLY, automatic=True)],
+    indirect=True,
+    ids=["by schedule"],
+)
+def test_each_night_what_is_better_serves_by_itself_and_nothing_else(night: Night) -> None:
+    # The schedule is new at midnight: what was due before does not count.
+    assert night.passes(0) == []
+    (first,) = night.passes(3)
+    assert (first.state, first.actor, first.order.trigger) == (JobState.CHAMPION, "schedule", "schedule")
+    assert night.serving() == (first.id, 1)
+    assert night.lifecycle.apply("churn", "7", [0.9]).prediction[0] < 0.85
+    assert len(night.passes(20.9)) == 1, "the next slot is at three"
+
+    # The same events again: a second map like the first one is no better than it.
+    _, second = night.passes(3.1)
+    assert (second.state, second.baseline) == (JobState.REJECTED, first.id)
+    assert night.serving() == (first.id, 1)
+
+    # The model drifts: what is fitted then takes the place of what served.
+    night.events.slope = 5.0
+    _, _, third = night.passes(24)
+    assert (third.state, third.baseline) == (JobState.CHAMPION, first.id)
+    assert night.refits.job(first.id).state is JobState.RETIRED
+    assert night.serving() == (third.id, 2)
+    actors = {(entry.action, entry.actor) for entry in night.refits.audit() if entry.action == "promoted"}
+    assert actors == {("promoted", "schedule")}
+
+
+@pytest.mark.parametrize(
+    "night", [RefitPlan("temperature", window_ms=DAY_MS, on_verdict=True)], indirect=True, ids=["by verdict"]
+)
+def test_a_verdict_makes_a_candidate_that_waits_for_a_person(night: Night) -> None:
+    assert night.passes(1) == []
+    night.finding = Finding("7", miscalibrated=True, newest_ms=START_MS)
+    (job,) = night.passes(1)
+    assert (job.state, job.actor, night.serving()) == (JobState.CANDIDATE, "verdict", (None, 0))
+    assert len(night.passes(48)) == 1, "it waits, however long"
+    night.lifecycle.promote(job.id, actor="ada", note="")
+    assert night.serving() == (job.id, 1)
