@@ -35,6 +35,11 @@ COMMANDS: Final = {
         "monitor.cli.serve", "Run the service: read events, measure, export to Prometheus, answer over REST."
     ),
     "report": _Command("monitor.cli.report", "Report on the calibration of a file."),
+    "refit": _Command(
+        "monitor.cli.refit",
+        "Fit recalibration maps on a file, and see on its later rows whether one is better than none.",
+    ),
+    "apply": _Command("monitor.cli.apply", "Recalibrate the predictions of a file by a map."),
     "replay": _Command(
         "monitor.cli.replay", "Write the events of a file into the configured source: the embedded log or Kafka."
     ),

@@ -39,7 +39,7 @@ def print_refit(console: Console, job: Mapping[str, Any]) -> None:
         console.print(_measures_table(maps))
     segments = told.get("segments") or []
     if segments:
-        console.print(_segments_table(segments[:_SEGMENTS], [side for side in _SIDES if side in maps]))
+        console.print(segments_table(segments[:_SEGMENTS], [side for side in _SIDES if side in maps]))
     guard = told.get("guard")
     if guard:
         console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
@@ -112,12 +112,13 @@ def _measures_table(maps: Mapping[str, Any]) -> Table:
     return table
 
 
-def _segments_table(segments: list[Mapping[str, Any]], sides: list[str]) -> Table:
+def segments_table(segments: list[Mapping[str, Any]], sides: list[str], new: str = _SIDES["challenger"]) -> Table:
+    """Segments of a comparison under each map; the new one is called ``new``."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="worst segments, smCE", title_justify="left")
     table.add_column("segment")
     table.add_column("n", justify="right", no_wrap=True)
     for side in sides:
-        table.add_column(_SIDES[side], justify="right", no_wrap=True)
+        table.add_column(new if side == "challenger" else _SIDES[side], justify="right", no_wrap=True)
     for each in segments:
         values = (value_text(None if each[side] is None else each[side]["smce"], "ratio") for side in sides)
         table.add_row(plain(each["segment"]), f"{each['n']:,}", *values)

@@ -50,6 +50,11 @@ class CsvFile:
         # A name within quotes may hold a separator of the others: the most frequent one separates.
         self._parse = pa_csv.ParseOptions(delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count))
 
+    @property
+    def delimiter(self) -> str:
+        """What separates the fields."""
+        return str(self._parse.delimiter)
+
     def names(self) -> list[str]:
         """The columns of the header."""
         names: list[str] = self._open(pa_csv.ConvertOptions()).schema.names
@@ -171,6 +176,20 @@ def open_table(path: Path) -> TableFile:
     InputError
         There is no such file, or its name ends in nothing known.
     """
+    known = format_of(path)
+    if not path.is_file():
+        raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; name a file that is there")
+    return known(path)
+
+
+def format_of(path: Path) -> Callable[[Path], TableFile]:
+    """The class of a file's format, by the ending of its name.
+
+    Raises
+    ------
+    InputError
+        Its name ends in nothing known.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     plain = suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes
     known = _FORMATS.get(plain[-1]) if plain else None
@@ -178,9 +197,7 @@ def open_table(path: Path) -> TableFile:
         raise InputError(
             f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with .gz behind); rename or convert it"
         )
-    if not path.is_file():
-        raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; name a file that is there")
-    return known(path)
+    return known
 
 
 def open_bytes(path: Path) -> IO[bytes]:

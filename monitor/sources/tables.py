@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from monitor.errors import InputError
 from monitor.sources.class_columns import ClassOutcomes, Columns, Vectors, class_names, holds_vectors
 from monitor.sources.columns import (
+    UNLABELLED,
     ColumnBuilder,
     Ids,
     Numbers,
@@ -110,6 +111,7 @@ def read_table(
     weight: str | None = None,
     ids: str | None = None,
     features: Sequence[str] = (),
+    labelled: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> EventTable:
     """Read a CSV, Parquet or JSON lines file: .csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz.
@@ -138,6 +140,8 @@ def read_table(
         Column by which rows of two files are told to be the same: a different value in every row.
     features
         Columns with finite numbers.
+    labelled
+        Whether outcomes and times are looked for where nobody names them; otherwise such a column is not read.
     progress
         Called with the number of rows read so far, after every piece.
 
@@ -158,8 +162,8 @@ def read_table(
                 header.require(role, name)
         columns = _Columns(
             predictions=header.choose_several("prediction", several, PREDICTION_NAMES),
-            outcome=header.choose("outcome", outcome, OUTCOME_NAMES),
-            time=header.optional("time", time, TIME_NAMES),
+            outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
+            time=header.optional("time", time, TIME_NAMES if labelled else ()),
             time_guessed=time is None,
             segments=tuple(segments),
             weight=None if weight is None else header.require("weight", weight),
@@ -174,7 +178,7 @@ class _Columns:
     """The name of each column that is read."""
 
     predictions: tuple[str, ...]
-    outcome: str
+    outcome: str | None
     time: str | None
     time_guessed: bool
     segments: tuple[str, ...]
@@ -302,6 +306,8 @@ class _Reading:
             many = columns.predictions if isinstance(scores, Columns) else ()
             outcome = self._class_outcomes.finish(many, prediction.shape[1])
             classes = class_names(many) if many else tuple(str(number) for number in range(prediction.shape[1]))
+        if columns.outcome is None:
+            outcome = np.full(prediction.shape[0], UNLABELLED, outcome.dtype)
         time_ms = self._time_ms()
         named = self._features.values()
         return EventTable(

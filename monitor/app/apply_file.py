@@ -1,0 +1,328 @@
+"""A map on the predictions of a file: the same file with one more column, or one more a class."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from monitor.errors import CorruptMap, InputError
+from monitor.maps import RecalibrationMap, apply_map
+from monitor.maps.artifact import Artifact, from_bytes
+from monitor.samples.labelled import NO_SEGMENT
+from monitor.sources.columns import EMPTY
+from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
+from monitor.sources.tables import EventTable, read_table
+
+Floats = NDArray[np.float64]
+Progress = Callable[[str, float], None]
+"""Told what is being done, and the share of all that is done."""
+
+_ROWS: Final = 1 << 16
+"""That are recalibrated, or written, at a time."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a file has what a map needs.
+
+    Attributes
+    ----------
+    prediction
+        Of P(y = 1), or of each class; none: guessed from the usual names.
+    features
+        In the order in which the map was fitted on them; none where it needs none.
+    segment
+        Of the groups; None where it needs none.
+    """
+
+    prediction: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    segment: str | None = None
+
+
+def read_map(path: Path) -> Artifact:
+    """The map of a file.
+
+    Raises
+    ------
+    InputError
+        There is no such file.
+    CorruptMap
+        It holds no map, or a damaged one.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: the map cannot be read: {error.strerror}") from error
+    try:
+        return from_bytes(data)
+    except CorruptMap as error:
+        raise CorruptMap(f"{path}: {error}") from error
+
+
+def columns_for(artifact: Artifact, named: Columns) -> Columns:
+    """The columns that were named, and where none was, those of the file that the map was fitted on.
+
+    Raises
+    ------
+    InputError
+        The map needs features, or more or fewer than were named.
+    CorruptMap
+        What the map says of its columns is no list of names.
+    """
+    chosen, noted = artifact.map, artifact.about.get("columns") or {}
+    features: tuple[str, ...] = ()
+    if chosen.feature_count is not None:
+        before = _names(noted, "features")
+        features = named.features or before
+        known = f" ({', '.join(before)})" if before else ""
+        if len(features) != chosen.feature_count:
+            got = f"--feature names {len(features)}" if features else "none is named"
+            raise InputError(
+                f"the map needs {chosen.feature_count} features a row, and {got}: name the columns of those that it "
+                f"was fitted on{known} with --feature, in their order"
+            )
+    segment = None if chosen.segment_key is None else named.segment or chosen.segment_key
+    return Columns(named.prediction or _names(noted, "prediction"), features, segment)
+
+
+def read_rows(path: Path, columns: Columns, progress: Callable[[int], None]) -> EventTable:
+    """What a map needs of each row of a file; outcomes and times are not read.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, a column is not there, or values are bad. Names the place.
+    """
+    return read_table(
+        path,
+        prediction=columns.prediction,
+        features=columns.features,
+        segments=() if columns.segment is None else (columns.segment,),
+        labelled=False,
+        progress=progress,
+    )
+
+
+def recalibrated(chosen: RecalibrationMap, table: EventTable, segment: str | None, progress: Progress) -> Floats:
+    """What the map makes of the rows, float64, (n,) or (n, K).
+
+    Raises
+    ------
+    InputError
+        The map is for other predictions.
+    """
+    groups = None
+    if segment is not None:
+        column = table.segments[segment]
+        texts = np.array([NO_SEGMENT if value == EMPTY else value for value in column.values], np.str_)
+        groups = texts[column.codes] if len(table) else np.zeros(0, np.str_)
+    many, expected = table.prediction.ndim == 2, chosen.classes
+    classes = table.prediction.shape[1] if many else 2
+    if len(table) and classes != expected:
+        raise InputError(
+            f"the map is for predictions of {expected} classes, and these are of {classes}; name the columns of "
+            "--prediction that it was fitted on"
+        )
+    after = np.empty_like(table.prediction)
+    for start in range(0, len(table), _ROWS):
+        rows = slice(start, start + _ROWS)
+        progress("recalibrating", start / len(table))
+        after[rows] = apply_map(
+            chosen,
+            table.prediction[rows],
+            features=None if table.features is None else table.features[rows],
+            segments=None if groups is None or chosen.segment_key is None else {chosen.segment_key: groups[rows]},
+        )
+    return after
+
+
+def check_target(source: Path, target: Path | None) -> None:
+    """Check that what is written is of the format of what is read.
+
+    Raises
+    ------
+    InputError
+        It is of another one, or cannot be written there.
+    """
+    kind = format_of(source)
+    if target is None:
+        if kind is ParquetFile:
+            raise InputError(f"{source} is Parquet, which no terminal shows: name the file to write with --output")
+        return
+    if target.is_dir():
+        raise InputError(f"--output: {target} is a directory; name a file in it")
+    if not target.parent.is_dir():
+        raise InputError(f"--output: there is no directory {target.parent}; make it first")
+    if format_of(target) is not kind:
+        raise InputError(
+            f"--output: {target} must be of the format of {source}: let its name end in {source.suffixes[0]}"
+        )
+
+
+def write_beside(
+    source: Path, target: Path | IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
+) -> None:
+    """Copy a file with more columns behind its own; nothing else of it changes.
+
+    Parameters
+    ----------
+    source
+        A table of n rows.
+    target
+        A file, which appears whole or not at all, also in the place of the source; or where text is written to.
+    values
+        Name -> float64, (n,), or (n, K) for a column of lists.
+    progress
+        Called with the number of rows written so far.
+
+    Raises
+    ------
+    InputError
+        A column of that name is there already, or the file cannot be read or written.
+    """
+    table = format_of(source)(source)
+    for name in values:
+        if name in table.names():
+            raise InputError(f"{source}: has a column {name!r} already; name another one with --column")
+    if not isinstance(target, Path):
+        _write_text(table, source, target, values, progress)
+        return
+    beside = target.with_name(f"{target.name}.part")
+    try:
+        if isinstance(table, ParquetFile):
+            _write_parquet(source, beside, values, progress)
+        else:
+            packed = target.suffix.lower() == ".gz"
+            # mtime 0: the same file gives the same file.
+            file = gzip.GzipFile(beside, "wb", mtime=0) if packed else beside.open("wb")
+            with file, io.TextIOWrapper(file, "utf-8", newline="") as text:
+                _write_text(table, source, text, values, progress)
+        beside.replace(target)
+    except OSError as error:
+        raise InputError(f"--output: cannot write {target}: {error.strerror or error}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write_text(
+    table: TableFile, source: Path, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
+) -> None:
+    if isinstance(table, CsvFile):
+        _write_csv(source, table.delimiter, target, values, progress)
+    else:
+        _write_json_lines(source, target, values, progress)
+
+
+def _write_csv(
+    source: Path, delimiter: str, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
+) -> None:
+    with open_bytes(source) as file:
+        first = file.readline()
+    texts = _texts(values)
+    with open_bytes(source) as file, _reading(source):
+        lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter)
+        end = "\r\n" if first.endswith(b"\r\n") else "\n"
+        write = csv.writer(target, delimiter=delimiter, lineterminator=end).writerow
+        records = (fields for fields in lines if fields)  # empty lines are no rows
+        write([*next(records), *values])
+        for number, fields in enumerate(records):
+            write([*fields, *_next(texts, source)])
+            _tell(number, progress)
+    _end(texts, source)
+
+
+def _write_json_lines(
+    source: Path, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
+) -> None:
+    texts, keys = _texts(values), [json.dumps(name) for name in values]
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    number = 0
+    with open_bytes(source) as file, _reading(source):
+        for line in file:
+            if not line.strip():
+                continue
+            row = decode(line)
+            for name in values:
+                if name in row:
+                    raise InputError(f"{source}: has a key {name!r} already; name another one with --column")
+            # The object as it is written, numbers and all, and only its end anew.
+            body = line.decode().rstrip().removesuffix("}").rstrip()
+            more = ", ".join(f"{key}: {text}" for key, text in zip(keys, _next(texts, source), strict=True))
+            target.write(f"{body}{', ' if row else ''}{more}}}\n")
+            _tell(number, progress)
+            number += 1
+    _end(texts, source)
+
+
+def _write_parquet(source: Path, target: Path, values: Mapping[str, Floats], progress: Callable[[int], None]) -> None:
+    start = 0
+    with pq.ParquetFile(source) as file, _reading(source):
+        schema = file.schema_arrow
+        for name, column in values.items():
+            schema = schema.append(pa.field(name, pa.float64() if column.ndim == 1 else pa.list_(pa.float64())))
+        with pq.ParquetWriter(target, schema) as writer:
+            for batch in file.iter_batches(batch_size=_ROWS):
+                rows = slice(start, start + batch.num_rows)
+                more = [
+                    pa.array(column[rows] if column.ndim == 1 else list(column[rows]), schema.field(name).type)
+                    for name, column in values.items()
+                ]
+                writer.write_batch(pa.RecordBatch.from_arrays([*batch.columns, *more], schema=schema))
+                start += batch.num_rows
+                progress(start)
+
+
+def _texts(values: Mapping[str, Floats]) -> Iterator[list[str]]:
+    """Of each row, each value as text: the shortest that is the same number, lists as JSON has them."""
+    return (list(map(json.dumps, row)) for row in zip(*(column.tolist() for column in values.values()), strict=True))
+
+
+def _next(texts: Iterator[list[str]], source: Path) -> list[str]:
+    found = next(texts, None)
+    if found is None:
+        raise _differs(source)
+    return found
+
+
+def _end(texts: Iterator[list[str]], source: Path) -> None:
+    if next(texts, None) is not None:
+        raise _differs(source)
+
+
+def _differs(source: Path) -> InputError:
+    return InputError(
+        f"{source}: its rows cannot be told apart for certain, or it changed meanwhile; convert it to Parquet"
+    )
+
+
+def _tell(number: int, progress: Callable[[int], None]) -> None:
+    if number % _ROWS == _ROWS - 1:
+        progress(number + 1)
+
+
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    """Say which file it was that could not be read."""
+    try:
+        yield
+    except (csv.Error, UnicodeDecodeError, msgspec.DecodeError, pa.ArrowException) as error:
+        raise InputError(f"{source}: cannot be copied: {error}; convert it to Parquet") from error
+
+
+def _names(noted: object, key: str) -> tuple[str, ...]:
+    found: Sequence[object] = noted.get(key, []) if isinstance(noted, Mapping) else [None]
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise CorruptMap(f"the map's columns.{key} must be a list of names, got {found!r}")
+    return tuple(str(name) for name in found)

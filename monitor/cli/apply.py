@@ -1,0 +1,92 @@
+"""`monitor apply`: a map on the predictions of a file, with no service."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monitor.app.apply_file import Columns, check_target, columns_for, read_map, read_rows, recalibrated, write_beside
+from monitor.cli.plain import plain
+from monitor.cli.progress import rows_progress, stages_progress
+from monitor.cli.tables import share_text
+from monitor.errors import InputError
+
+app = typer.Typer(add_completion=False)
+
+_NONE: list[str] = []
+
+
+@app.command(
+    epilog="Examples: `monitor apply map.arrow new.csv > recalibrated.csv`; `monitor apply map.arrow new.parquet -o "
+    "recalibrated.parquet --prediction score`."
+)
+def apply(
+    map_file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MAP",
+            help="A map, as `monitor refit --output` or GET /v1/models/{model}/map of a service gives it.",
+        ),
+    ],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A table (.csv, .tsv, .parquet, .jsonl, text also .gz).")
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Of the same format; without it, text goes to standard output."
+        ),
+    ] = None,
+    column: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Of the column that is added; where each class has one, NAME_class."),
+    ] = "recalibrated",
+    prediction: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="Column with P(y = 1), or of each class. Without it, as in the file that the map was fitted on.",
+        ),
+    ] = _NONE,
+    feature: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="Features that the map needs, in their order; likewise. May be given several times.",
+        ),
+    ] = _NONE,
+    segment: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Groups, if the map needs them; likewise.")
+    ] = None,
+) -> None:
+    """Recalibrate the predictions of a file by a map.
+
+    The file is copied with one more column, or one more a class; nothing else of it changes.
+    """
+    check_target(file, output)
+    if not column.strip():
+        raise InputError("--column must be a name, got an empty one")
+    artifact = read_map(map_file)
+    columns = columns_for(artifact, Columns(tuple(prediction), tuple(feature), segment))
+    with rows_progress(f"reading {file.name}") as count:
+        table = read_rows(file, columns, count)
+    with stages_progress() as progress:
+        after = recalibrated(artifact.map, table, columns.segment, progress)
+    several = len(columns.prediction) > 1
+    values = (
+        {f"{column}_{name}": after[:, number] for number, name in enumerate(table.classes)}
+        if several
+        else {column: after}
+    )
+    with rows_progress(f"writing {'' if output is None else output.name}") as count:
+        write_beside(file, sys.stdout if output is None else output, values, count)
+    if output is None:
+        return
+    told = f"{plain(file.name)}: {len(table):,} predictions by {plain(artifact.map.method)}"
+    if after.ndim == 1 and len(table):
+        told += (
+            f", mean {share_text(float(table.prediction.mean()))} before and {share_text(float(after.mean()))} after"
+        )
+    typer.echo(f"{told}\nwrote {output}")
