@@ -120,6 +120,7 @@ class Recalibration:
             clock=clock,
         )
         self._ready = ready
+        self._clock = clock
         self._stopping = threading.Event()
         self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
         self._live_thread = threading.Thread(target=self._run_live, name="live maps", daemon=True)
@@ -144,14 +145,19 @@ class Recalibration:
 
     def join(self, seconds: float) -> bool:
         """Wait until all has ended; False if that takes longer."""
+        deadline = self._clock.monotonic() + seconds
+
+        def left() -> float:
+            return max(0.0, deadline - self._clock.monotonic())
+
         ended = self.runner.join(seconds)
         if self._scheduler_thread.ident is not None:
-            self._scheduler_thread.join(seconds)
+            self._scheduler_thread.join(left())
         if not ended:
             _log.error("a refit could not be released in time; it is begun again when its lease has run out")
         if self._live_thread.ident is not None:
             # It only reads: whether it ends in time is of no consequence.
-            self._live_thread.join(seconds)
+            self._live_thread.join(left())
         return ended and not self._scheduler_thread.is_alive()
 
     def _run_live(self) -> None:
