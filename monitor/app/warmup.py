@@ -29,6 +29,8 @@ from monitor.stream.sampling import SampleSettings
 _EVENTS: Final = 1500
 _BATCH: Final = 1000
 """More than a new table holds, so that growing is among what is compiled."""
+_SAMPLED: Final = 100
+"""Fewer than a span has, so that choosing among them is among what is compiled."""
 _MODEL: Final = "warm-up"
 _OF_CLASSES: Final = "warm-up-classes"
 _CLASSES: Final = 5
@@ -52,7 +54,7 @@ def warm_up(seed: int = 0) -> None:
     settings = PartitionSettings(
         policy=_POLICIES.get,
         pane_retention_ms={window.slide_ms: 2 * _LENGTH_MS},
-        samples=SampleSettings(size=lambda _: _EVENTS // 2, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
+        samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
     partition = Partition(0, 0, settings)

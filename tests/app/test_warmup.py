@@ -26,13 +26,18 @@ before = compiled()
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from monitor.app.offline import report_log
+from monitor.app.parts import make_decoder, make_partition_settings
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
 import numpy as np
 from monitor.evaluation.either import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.samples import LabelledEvents
+from monitor.events.model import RecordBatch
+from monitor.samples.merged import merge
 from monitor.settings import Settings
+from monitor.sources.log_format import LogRecord
+from monitor.stream.partition import Partition
 
 HOUR_MS = 3_600_000
 START_MS = 1_790_000_000_000
@@ -41,12 +46,22 @@ settings = Settings.model_validate({
     "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m", "segments": ["region"]}},
     "windows": [{"length": "30m"}, {"last": 100, "length": "1h"}],
     "caps": {"strata": 2},
+    "recalibration": {"sample": 100},
     "pipeline": {"max_pending": 2000},
 })
 with TemporaryDirectory() as folder:
     file = Path(folder, "events.jsonl")
     file.write_bytes(b"\\n".join(message.value or b"" for message in traffic.until(START_MS + HOUR_MS)))
     reports = report_log(file, settings, SystemClock()).snapshot.reports
+
+# What is kept for refits, and read for them and for live maps, of which there are fewer than there were events.
+traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS // 2, seed=1, rate=0.5)
+values = [message.value or b"" for message in traffic.until(START_MS + HOUR_MS)]
+records = [LogRecord(at, START_MS, None, value, ()) for at, value in enumerate(values)]
+partition = Partition(0, 0, make_partition_settings(settings))
+partition.apply(RecordBatch("events", 0, records, len(records)), make_decoder(settings, SystemClock()), None)
+saved = partition.checkpoint().closed_samples
+sampled = merge([each.sample for each in saved if each.key.series.model == saved[0].key.series.model], limit=20)
 
 # And what POST /v1/reports may be sent.
 sent = [
@@ -66,6 +81,7 @@ after = compiled()
 new = {name: [each for each in found if each not in before[name]] for name, found in after.items()}
 print(json.dumps({
     "reports": sum(bool(report.measures) for report in reports.values()),
+    "sampled": len(sampled.events),
     "sent": sum(bool(report.measures) for report in sent),
     "new": {name: found for name, found in new.items() if found},
 }))
@@ -78,4 +94,5 @@ def test_the_warm_up_leaves_nothing_to_compile() -> None:
     found = json.loads(done.stdout)
     assert found["reports"] >= 8
     assert found["sent"] == 4
+    assert found["sampled"] == 20
     assert found["new"] == {}
