@@ -132,5 +132,11 @@ class Candidates:
         lists = table["features"]
         lengths = pa.compute.fill_null(pa.compute.list_value_length(lists), NO_FEATURES)
         flat = pa.compute.list_flatten(lists)
-        numbers = [arrow.numbers(table, name) for name in ("id_high", "id_low", "confidence", "stratum")]
-        return cls(*numbers, np.asarray(lengths.to_numpy(), np.int32), np.asarray(flat.to_numpy(), np.float32))
+        return cls(
+            arrow.numbers(table, "id_high"),
+            arrow.numbers(table, "id_low"),
+            arrow.numbers(table, "confidence"),
+            arrow.numbers(table, "stratum"),
+            np.asarray(lengths.to_numpy(), np.int32),
+            np.asarray(flat.to_numpy(), np.float32),
+        )

@@ -1,4 +1,4 @@
-"""Closed panes, sketches and samples in the database: each the sum of what dropped buckets left behind in it."""
+"""Closed panes and sketches in the database: each the sum of what dropped buckets left behind in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,11 +8,10 @@ import sqlalchemy as sa
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
-from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
 from monitor.store.base import PaneKey
 from monitor.store.database import Database
-from monitor.store.schema import CLOSED_PANES, CLOSED_SAMPLES, CLOSED_SKETCHES
+from monitor.store.schema import CLOSED_PANES, CLOSED_SKETCHES
 
 T = TypeVar("T")
 
@@ -67,22 +66,6 @@ class ClosedParts(Generic[T]):
             ],
         )
 
-    def expire(self, connection: sa.Connection, partition: int, before_ms: Mapping[tuple[str, int], int]) -> None:
-        """Remove the panes of (model, slide) that start before."""
-        if before_ms:
-            connection.execute(
-                sa.delete(self.table).where(
-                    self.table.c.partition == partition,
-                    self.table.c.model == sa.bindparam("expired_model"),
-                    self.table.c.slide_ms == sa.bindparam("expired_slide_ms"),
-                    self.table.c.start_ms < sa.bindparam("before_ms"),
-                ),
-                [
-                    {"expired_model": model, "expired_slide_ms": slide_ms, "before_ms": start_ms}
-                    for (model, slide_ms), start_ms in before_ms.items()
-                ],
-            )
-
     def read(self, database: Database, connection: sa.Connection, partition: int) -> Iterator[tuple[PaneKey, T]]:
         """All that is stored, in the order of the keys."""
         statement = self._select().where(self.table.c.partition == partition).order_by(*self._key_columns())
@@ -112,6 +95,25 @@ class ClosedParts(Generic[T]):
         return _pane_key(*key), self.from_bytes(data)
 
 
+def expire(
+    connection: sa.Connection, table: sa.Table, partition: int, before_ms: Mapping[tuple[str, int], int]
+) -> None:
+    """Remove the panes of (model, slide) that start before, from a table that is keyed as panes are."""
+    if before_ms:
+        connection.execute(
+            sa.delete(table).where(
+                table.c.partition == partition,
+                table.c.model == sa.bindparam("expired_model"),
+                table.c.slide_ms == sa.bindparam("expired_slide_ms"),
+                table.c.start_ms < sa.bindparam("before_ms"),
+            ),
+            [
+                {"expired_model": model, "expired_slide_ms": slide_ms, "before_ms": start_ms}
+                for (model, slide_ms), start_ms in before_ms.items()
+            ],
+        )
+
+
 def _columns(key: PaneKey) -> tuple[str, int, int, str, str]:
     return (key.series.model, key.slide_ms, key.start_ms, key.series.version, key.series.segment)
 
@@ -134,6 +136,3 @@ TABLES: Final = ClosedParts(CLOSED_PANES, "grid_table", GridTable.to_bytes, Grid
 
 SKETCHES: Final = ClosedParts(CLOSED_SKETCHES, "sketch", SkceSketch.to_bytes, SkceSketch.from_bytes, _sum_of_newest)
 """The sketches of those that have one."""
-
-SAMPLES: Final = ClosedParts(CLOSED_SAMPLES, "sample", ClosedSample.to_bytes, ClosedSample.from_bytes, ClosedSample.sum)
-"""The samples of spans of time."""

@@ -1,17 +1,27 @@
 """Samples in the database: candidates beside the journal, and the closed samples as a refit reads them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from monitor.samples.closed import ClosedSample
 from monitor.samples.merged import merge
-from monitor.store.base import Bucket, CandidateBatch
+from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.database import Database
 from monitor.store.recalibrations import Sample
 from monitor.store.schema import CLOSED_SAMPLES, SAMPLE_CANDIDATES
 
+MOST_PARTS: Final = 8
+"""Once a span has more parts, they are merged into one."""
+
+MERGED_BYTES: Final = 1 << 21
+"""A save merges about this much of a partition, or twice what it adds where that is more, and leaves the rest to the
+next: no save takes long, and parts do not pile up."""
+
+_SPAN: Final = ("model", "slide_ms", "start_ms", "version", "segment")
+_KEYS_A_STATEMENT: Final = 500
 _BATCHES_A_FETCH: Final = 8
 _SAMPLES_A_FETCH: Final = 8
 
@@ -62,18 +72,111 @@ def read_candidates(database: Database, connection: sa.Connection, partition: in
             yield CandidateBatch(Bucket(model, start_ms), rows)
 
 
+class EncodedSample(NamedTuple):
+    """A part of a span's sample as it is to be written."""
+
+    key: PaneKey
+    data: bytes
+    merged_until: int = -1
+    """It takes the place of the span's parts up to this sequence number, which it holds; -1 for none."""
+
+
+def encode_closed(database: Database, partition: int, closed: Iterable[SampledSpan]) -> list[EncodedSample]:
+    """What a save is to write, before it locks anything: parts as they are, and merged where a span has too many.
+
+    Nobody but the partition's owner writes its spans, and the save that follows holds only if the epoch is still the
+    owner's: what is read here stands unchanged then, or nothing is written.
+    """
+    parts: dict[PaneKey, list[ClosedSample]] = {}
+    for key, part in closed:
+        parts.setdefault(key, []).append(part)
+    if not parts:
+        return []
+    added = {key: part[0] if len(part) == 1 else ClosedSample.sum(part) for key, part in parts.items()}
+    encoded = {key: EncodedSample(key, part.to_bytes()) for key, part in added.items()}
+    budget = max(MERGED_BYTES, 2 * sum(len(part.data) for part in encoded.values()))
+    with database.reading() as connection:
+        for key, size in _crowded(connection, partition, list(parts)):
+            columns = CLOSED_SAMPLES.c
+            stored = connection.execute(
+                sa.select(columns.sequence, columns.sample)
+                .where(columns.partition == partition, *_of_span(key))
+                .order_by(columns.sequence)
+            ).all()
+            merged = ClosedSample.sum([*(ClosedSample.from_bytes(data) for _, data in stored), added[key]])
+            encoded[key] = EncodedSample(key, merged.to_bytes(), stored[-1].sequence)
+            budget -= size
+            if budget <= 0:
+                break
+    return list(encoded.values())
+
+
+def append_closed(connection: sa.Connection, partition: int, sequence: int, parts: Sequence[EncodedSample]) -> None:
+    """Write parts under one sequence number, each of a span of its own, in the place of those that they hold."""
+    for part in parts:
+        if part.merged_until >= 0:
+            is_merged = CLOSED_SAMPLES.c.partition == partition, CLOSED_SAMPLES.c.sequence <= part.merged_until
+            connection.execute(sa.delete(CLOSED_SAMPLES).where(*is_merged, *_of_span(part.key)))
+    if parts:
+        connection.execute(
+            sa.insert(CLOSED_SAMPLES),
+            [
+                {
+                    "partition": partition,
+                    **dict(zip(_SPAN, _span(part.key), strict=True)),
+                    "sequence": sequence,
+                    "size": len(part.data),
+                    "sample": part.data,
+                }
+                for part in parts
+            ],
+        )
+
+
 def read_sample(
     database: Database, model: str, version: str, *, from_ms: int, to_ms: int | None, limit: int | None
 ) -> Sample:
     """What a :class:`~monitor.store.recalibrations.SampleStore` reads."""
     columns = CLOSED_SAMPLES.c
+    span = columns.partition, columns.slide_ms, columns.start_ms
     statement = (
-        sa.select(columns.sample)
+        sa.select(*span, columns.sample)
         .where(columns.model == model, columns.version == version, columns.start_ms + columns.slide_ms > from_ms)
-        .order_by(columns.partition, columns.slide_ms, columns.start_ms)
+        .order_by(*span, columns.sequence)
     )
     if to_ms is not None:
         statement = statement.where(columns.start_ms < to_ms)
     with database.reading() as connection, database.stream(connection, statement, _SAMPLES_A_FETCH) as result:
-        merged = merge((ClosedSample.from_bytes(data) for (data,) in result), from_ms=from_ms, to_ms=to_ms, limit=limit)
+        merged = merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
     return Sample(merged.events, merged.population, merged.left_out)
+
+
+def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
+    """The sum of each span's parts, which follow each other: what they are of, and their bytes."""
+    for _, of_span in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
+        yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in of_span])
+
+
+def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> list[tuple[PaneKey, int]]:
+    """Those of the spans that one more part is too many for, the fullest first; and how many bytes they have."""
+    columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
+    found = []
+    by_columns = {_span(key): key for key in keys}
+    spans = list(by_columns)
+    for at in range(0, len(spans), _KEYS_A_STATEMENT):
+        rows = connection.execute(
+            sa.select(*columns, sa.func.count(), sa.func.sum(CLOSED_SAMPLES.c.size))
+            .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_A_STATEMENT]))
+            .group_by(*columns)
+            .having(sa.func.count() >= MOST_PARTS)
+        )
+        found += [(count, by_columns[tuple(span)], int(size)) for *span, count, size in rows]
+    return [(key, size) for _, key, size in sorted(found, reverse=True)]
+
+
+def _span(key: PaneKey) -> tuple[str, int, int, str, str]:
+    return (key.series.model, key.slide_ms, key.start_ms, key.series.version, key.series.segment)
+
+
+def _of_span(key: PaneKey) -> list[sa.ColumnElement[bool]]:
+    return [CLOSED_SAMPLES.c[name] == value for name, value in zip(_SPAN, _span(key), strict=True)]

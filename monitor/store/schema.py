@@ -152,11 +152,14 @@ CLOSED_SAMPLES: Final = Table(
     Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
     Column("version", Name, primary_key=True),
     Column("segment", Name, primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("size", Integer, nullable=False),
     Column("sample", LargeBinary, nullable=False),
     # A refit asks for one model's version, of all partitions.
     Index("closed_samples_by_version", "model", "version"),
 )
-"""Keyed as panes are: ``slide_ms`` is the width of the span, ``segment`` is always ``all``."""
+"""Keyed as panes are: ``slide_ms`` is the width of the span, ``segment`` is always ``all``. A span's sample is the sum
+of its parts, which are numbered as they were saved; ``size`` is how many bytes one has."""
 
 COUNTERS: Final = Table(
     "counters",

@@ -25,7 +25,7 @@ from monitor.store.base import (
 from monitor.store.database import Database
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import Sample
-from monitor.store.schema import COUNTERS, MODELS, OFFSETS, PARTITIONS, STRATA
+from monitor.store.schema import CLOSED_SAMPLES, COUNTERS, MODELS, OFFSETS, PARTITIONS, STRATA
 from monitor.store.streams import Snapshot, Stream
 
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
@@ -168,14 +168,16 @@ class SqlStore:
         ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.partition)
         if len({checkpoint.partition for checkpoint in ordered}) < len(ordered):
             raise ValueError("one save takes one checkpoint a partition")
+        # Before the lock is taken, which keeps other writers waiting.
+        encoded = [samples.encode_closed(self._database, each.partition, each.closed_samples) for each in ordered]
         saving: dict[int, _InDoubt] = {}
         committing = False
         try:
             with self._database.writing() as connection:
-                for checkpoint in ordered:
+                for checkpoint, closed in zip(ordered, encoded, strict=True):
                     if self._took_place(connection, checkpoint):
                         continue
-                    next_sequence = self._save(connection, checkpoint)
+                    next_sequence = self._save(connection, checkpoint, closed)
                     saving[checkpoint.partition] = _InDoubt(checkpoint, next_sequence)
                 committing = True
         except BaseException:
@@ -247,7 +249,7 @@ class SqlStore:
             " this other one would count its events twice: claim and load the partition anew"
         )
 
-    def _save(self, connection: sa.Connection, checkpoint: Checkpoint) -> int:
+    def _save(self, connection: sa.Connection, checkpoint: Checkpoint, closed: Sequence[samples.EncodedSample]) -> int:
         partition = checkpoint.partition
         dropped = set(checkpoint.dropped)
         batches = [
@@ -257,7 +259,7 @@ class SqlStore:
             for piece in journal.pieces(batch.rows)
         ]
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
-        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 1)
+        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2)
 
         _upsert(
             self._database,
@@ -312,10 +314,10 @@ class SqlStore:
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
         panes.TABLES.add(self._database, connection, partition, checkpoint.closed)
         panes.SKETCHES.add(self._database, connection, partition, checkpoint.closed_sketches)
-        panes.SAMPLES.add(self._database, connection, partition, checkpoint.closed_samples)
+        samples.append_closed(connection, partition, first_candidate - 1, closed)
         for kind in (panes.TABLES, panes.SKETCHES):
-            kind.expire(connection, partition, checkpoint.expired_before_ms)
-        panes.SAMPLES.expire(connection, partition, checkpoint.expired_samples_before_ms)
+            panes.expire(connection, kind.table, partition, checkpoint.expired_before_ms)
+        panes.expire(connection, CLOSED_SAMPLES, partition, checkpoint.expired_samples_before_ms)
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 

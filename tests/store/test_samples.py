@@ -1,15 +1,20 @@
 """Candidates and closed samples come and go with the state, and are read from any thread, on both databases."""
 
 import threading
+from collections import Counter
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from monitor.errors import DamagedStore, FencedOut
 from monitor.events.model import SeriesKey
 from monitor.samples.closed import ClosedSample
+from monitor.store import samples
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.recalibrations import Sample, SampleStore
+from monitor.store.samples import MOST_PARTS
+from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from tests.samples.samples import closed, random_rows, row
 from tests.store.samples import HOUR_MS, checkpoint
@@ -79,6 +84,64 @@ def test_a_sample_is_of_all_partitions_and_spans_of_its_version_alone(store: Sql
         assert limited.events.content_hash() == again.events.content_hash()
 
 
+def stored_parts(store: SqlStore) -> dict[int, int]:
+    """Start of a span -> how many parts it has, in partition 0."""
+    with store.database.reading() as connection:
+        return dict(Counter(connection.execute(sa.select(CLOSED_SAMPLES.c.start_ms).filter_by(partition=0)).scalars()))
+
+
+def test_parts_of_a_span_are_merged_once_there_are_too_many(store: SqlStore) -> None:
+    epoch = store.claim(0)
+    rows = random_rows(300, 1)
+    other = span(closed(random_rows(9, 2)), version="8"), span(closed(random_rows(9, 3)), model=ODD)
+    store.save([checkpoint(epoch, 1, closed_samples=[*other, span(closed(rows), HOUR_MS)])])
+    most = []
+    for at in range(30):
+        some = closed(rows[10 * at : 10 * at + 10], 20)
+        store.save([checkpoint(epoch, 2 + at, closed_samples=[span(some)])])
+        held = stored_parts(store)
+        most.append(held[0] - len(other))
+        found = store.read_sample("churn", "7", to_ms=HOUR_MS)
+        assert found.population == 10 * (at + 1)
+        expected = closed(rows[: 10 * at + 10], 20).table["prediction"].to_pylist()
+        assert sorted(found.events.prediction.tolist()) == sorted(p for (p,) in expected)
+        assert held[HOUR_MS] == 1
+    assert max(most) == MOST_PARTS
+    assert most.count(1) >= 3
+    assert len(store.read_sample("churn", "8").events) == len(store.read_sample(ODD, "7").events) == 9
+
+
+def test_a_save_merges_no_more_than_it_may_and_the_next_goes_on(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MERGED_BYTES", 1)
+    epoch, starts = store.claim(0), [at * HOUR_MS for at in range(6)]
+    whole, held = random_rows(400, 1), []
+    for at in range(40):
+        parts = [span(closed(whole[10 * at : 10 * at + 10]), start_ms) for start_ms in starts]
+        store.save([checkpoint(epoch, 1 + at, closed_samples=parts)])
+        held.append(max(stored_parts(store).values()))
+    # All have too many at once, and are merged one after the other.
+    assert MOST_PARTS < max(held) <= MOST_PARTS + len(starts)
+    assert held[-1] <= MOST_PARTS
+    for start_ms in starts:
+        found = store.read_sample("churn", "7", to_ms=start_ms + HOUR_MS)
+        assert found.population == 400 * (1 + start_ms // HOUR_MS)
+
+
+def test_a_merge_by_a_stale_owner_removes_nothing(store: SqlStore) -> None:
+    first = store.claim(0)
+    for at in range(MOST_PARTS):
+        store.save([checkpoint(first, 1 + at, closed_samples=[span(closed([row(1 + at)]))])])
+    second = store.claim(0)
+    with pytest.raises(FencedOut):
+        store.save([checkpoint(first, 9, closed_samples=[span(closed([row(100)]))])])
+    assert stored_parts(store) == {0: MOST_PARTS}
+    store.save([checkpoint(second, 9, closed_samples=[span(closed([row(100)]))])])
+    assert stored_parts(store) == {0: 1}
+    assert store.read_sample("churn", "7").population == MOST_PARTS + 1
+
+
 def test_what_does_not_fit_is_told(store: SqlStore) -> None:
     rows = [*random_rows(10, 1), *random_rows(3, 2, features=None)]
     store.save([checkpoint(store.claim(0), 1, closed_samples=[span(closed(rows))])])
@@ -87,9 +150,9 @@ def test_what_does_not_fit_is_told(store: SqlStore) -> None:
 
 def test_expired_spans_go_by_model_and_width(store: SqlStore) -> None:
     epoch = store.claim(0)
-    samples = [span(closed([row(1 + at, time_ms=at * HOUR_MS)]), at * HOUR_MS) for at in range(4)]
+    spans = [span(closed([row(1 + at, time_ms=at * HOUR_MS)]), at * HOUR_MS) for at in range(4)]
     other = span(closed([row(9)]), model="fraud")
-    store.save([checkpoint(epoch, 1, closed_samples=[*samples, other])])
+    store.save([checkpoint(epoch, 1, closed_samples=[*spans, other])])
     expired = {("churn", HOUR_MS): 2 * HOUR_MS, ("fraud", 1): HOUR_MS}
     store.save([checkpoint(epoch, 2, expired_samples_before_ms=expired)])
     assert store.read_sample("churn", "7").events.time_ms.tolist() == [2 * HOUR_MS, 3 * HOUR_MS]

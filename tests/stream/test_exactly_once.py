@@ -106,9 +106,11 @@ def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
     """What the store holds of samples is what obvious loops keep, of the buckets that it has dropped."""
     with store._database.reading() as connection:
         rows = connection.execute(sa.select(CLOSED_SAMPLES)).all()
-    found = {
-        (row.partition, row.model, row.version, row.start_ms): told(ClosedSample.from_bytes(row.sample)) for row in rows
-    }
+    parts: dict[tuple[int, str, str, int], list[ClosedSample]] = {}
+    for row in rows:
+        key = (row.partition, row.model, row.version, row.start_ms)
+        parts.setdefault(key, []).append(ClosedSample.from_bytes(row.sample))
+    found = {key: told(ClosedSample.sum(of_span)) for key, of_span in parts.items()}
     expected, open_buckets = {}, set()
     for partition, samples in enumerate(log.samples):
         state = store.load(partition)

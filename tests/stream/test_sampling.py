@@ -54,7 +54,10 @@ def naive_samples(events: list[NaiveEvent]) -> NaiveSamples:
 def stored_samples(store: SqlStore) -> dict[tuple[str, str, int], NaiveClosed]:
     with store._database.reading() as connection:
         rows = connection.execute(sa.select(CLOSED_SAMPLES)).all()
-    return {(row.model, row.version, row.start_ms): told(ClosedSample.from_bytes(row.sample)) for row in rows}
+    parts: dict[tuple[str, str, int], list[ClosedSample]] = {}
+    for row in rows:
+        parts.setdefault((row.model, row.version, row.start_ms), []).append(ClosedSample.from_bytes(row.sample))
+    return {span: told(ClosedSample.sum(of_span)) for span, of_span in parts.items()}
 
 
 def stored_candidates(state: PartitionState) -> dict[tuple[Bucket, str], list[tuple[int, int, tuple[float, ...]]]]:

@@ -26,6 +26,8 @@ def upgrade() -> None:
         sa.Column("start_ms", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("version", sa.Text, primary_key=True),
         sa.Column("segment", sa.Text, primary_key=True),
+        sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("size", sa.Integer, nullable=False),
         sa.Column("sample", sa.LargeBinary, nullable=False),
     )
     # A refit asks for one model's version, of all partitions.
