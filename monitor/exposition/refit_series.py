@@ -71,6 +71,13 @@ MAPS_DURATION: Final = Series(
     "seconds",
     "What looking at all maps took the last time, without the rests in between. Absent before the first time.",
 )
+MAPS_LEFT_OUT: Final = Series(
+    "calibration_maps_left_out",
+    "gauge",
+    (),
+    "",
+    "Versions of models whose maps are measured, and not exported because there would be too many series.",
+)
 REFITS: Final = Series(
     "calibration_refits_total",
     "counter",
@@ -110,6 +117,7 @@ RECALIBRATION: Final = (
     MAP_CHANGED,
     MAPS_LOOKED,
     MAPS_DURATION,
+    MAPS_LEFT_OUT,
     REFITS,
     REFIT_UNDER_WAY,
     REFIT_TIMESTAMP,

@@ -15,6 +15,9 @@ from monitor.store.recalibrations import UNDER_WAY, JobState, Tally
 Documents = Sequence[tuple[Labels, Mapping[str, Any]]]
 """(model, version) and the live document."""
 
+MAX_SERIES: Final = 100_000
+"""Default cap on time series about maps: those of some 900 versions with a champion and a candidate each."""
+
 RESULTS: Final[Mapping[str, tuple[JobState, ...]]] = {
     "failed": (JobState.FAILED,),
     "rejected": (JobState.REJECTED,),
@@ -44,11 +47,19 @@ class RefitFamilies:
     known
         (model, version) of all that is held now: the store remembers models whose last event is long gone, and their
         series vanish all the same.
+    max_series
+        At most so many time series about maps. Beyond them, versions are left out and counted, the last by name first.
     """
 
     def __init__(
-        self, maps: Maps, measures: Iterable[Measure], known: Callable[[], Collection[tuple[str, str]]]
+        self,
+        maps: Maps,
+        measures: Iterable[Measure],
+        known: Callable[[], Collection[tuple[str, str]]],
+        *,
+        max_series: int = MAX_SERIES,
     ) -> None:
+        self._max_series = max_series
         self._maps = maps
         self._measures = map_series(measures)
         self._known = known
@@ -63,12 +74,24 @@ class RefitFamilies:
         since = [each.since_ms / 1000 for each in champions]
         yield Family(series.CHAMPION_TIMESTAMP, list(zip(labels, since, strict=True)))
         documents = [(version, told) for version, told in sorted(state.documents.items()) if version in known]
-        yield from self._of_maps(documents)
+        kept = self._within_cap(documents)
+        yield from self._of_maps(kept)
+        yield Family(series.MAPS_LEFT_OUT, [((), len(documents) - len(kept))])
         looked = state.looked_ms > 0
         yield Family(series.MAPS_LOOKED, [((), state.looked_ms / 1000)] if looked else [])
         yield Family(series.MAPS_DURATION, [((), state.duration_seconds)] if looked else [])
         # Before the first look nothing is known of refits, and a counter that begins at 0 anew would look reset.
         yield from _of_refits(sorted({model for model, _ in known}) if looked else [], state.tallies)
+
+    def _within_cap(self, documents: Documents) -> Documents:
+        used = 0
+        for at, (_, document) in enumerate(documents):
+            maps = sum(told is not None for told in document["maps"].values())
+            # Whatever is known of them: so the choice does not flicker as events come in.
+            used += maps * (len(self._measures) + 2) + len(COMPARED) + 1
+            if used > self._max_series:
+                return documents[:at]
+        return documents
 
     def _of_maps(self, documents: Documents) -> Iterator[Family]:
         maps = [

@@ -140,7 +140,7 @@ def test_every_result_is_there_at_zero_for_a_model_that_was_never_refitted() -> 
 
 
 def test_before_the_first_look_nothing_is_said_of_refits() -> None:
-    assert samples(Maps(LiveState())) == {}
+    assert samples(Maps(LiveState())) == {("calibration_maps_left_out", frozenset()): 0}
 
 
 def test_series_vanish_with_their_model_although_the_store_remembers_it() -> None:
@@ -154,6 +154,19 @@ def test_series_vanish_with_their_model_although_the_store_remembers_it() -> Non
         *("calibration_refits_total", "calibration_refit_under_way"),
         *("calibration_refit_timestamp_seconds", "calibration_refit_duration_seconds"),
     }
+
+
+def test_versions_beyond_the_cap_are_left_out_and_counted() -> None:
+    versions = [("churn", version) for version in "789"]
+    maps = Maps(state(documents=dict.fromkeys(versions, document())), dict.fromkeys(versions))
+    of_one = 3 * (4 * len(WINDOW_MEASURES) + 2) + 4
+    for cap, kept in ((3 * of_one, "789"), (3 * of_one - 1, "78"), (of_one, "7"), (of_one - 1, "")):
+        capped = Exposition([RefitFamilies(maps, WINDOW_MEASURES.values(), lambda: maps.known, max_series=cap)])
+        found = [each for metric in capped.collect() for each in metric.samples]
+        about = [each for each in found if each.name.startswith("calibration_map_")]
+        assert {each.labels["version"] for each in about} == set(kept)
+        assert len(about) == len(kept) * of_one <= cap
+        assert [each.value for each in found if each.name == "calibration_maps_left_out"] == [3 - len(kept)]
 
 
 def test_no_label_is_an_id() -> None:
