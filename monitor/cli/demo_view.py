@@ -40,13 +40,15 @@ class Links:
             "REST, to try": f"{self.url}/docs",
             "a report": f"{self.url}/v1/models/overconfident/report?window={_LINE_WINDOW}",
             "settings, log": f"{self.directory}/",
-            "to repair one": f"monitor recalibrate overconfident --wait --promote{at}",
         }
         text = Text(f"Calibration monitor: {len(MODELS)} simulated models. Ctrl-C ends it.\n", style="bold")
         for name, where in rows.items():
             text.append(f"  {name:<14}", style="dim").append(f"{where}\n", style="not bold")
         for model in MODELS:
             text.append(f"  {model.name:<14}", style="cyan").append(f"{model.story}\n", style="not bold")
+        text.append("To repair two of them, two minutes from now, in another terminal:\n", style="bold")
+        for asked in ("overconfident --wait --promote", "local-error --wait"):
+            text.append(f"  monitor recalibrate {asked}{at}\n", style="not bold")
         return text
 
 

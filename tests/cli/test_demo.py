@@ -7,8 +7,11 @@ import time
 import urllib.request
 from pathlib import Path
 
+import pytest
 import yaml
 
+from monitor.cli.demo_view import Links
+from monitor.demo import MODELS
 from tests.cli.command import inside, monitor, one_error_line, start
 
 
@@ -37,6 +40,18 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_model_stays_so(tmp_pa
     listed = inside("dead-letters", "list", "--config", str(settings), cwd=tmp_path)
     assert listed.returncode == 0
     assert "not_json" in listed.stdout
+
+
+@pytest.mark.parametrize(("port", "at"), [(8000, ""), (8123, " --url http://127.0.0.1:8123")])
+def test_it_says_how_to_repair_a_model_at_its_address(port: int, at: str) -> None:
+    told = Links(f"http://127.0.0.1:{port}", Path("kept")).text().plain.splitlines()
+    asked = [line.strip() for line in told if "monitor recalibrate" in line]
+    assert asked == [
+        f"monitor recalibrate overconfident --wait --promote{at}",
+        f"monitor recalibrate local-error --wait{at}",
+    ]
+    for model in MODELS:
+        assert any(line.split()[:1] == [model.name] and model.story in line for line in told)
 
 
 def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""What drifts in the demonstration can be repaired, by the methods that its settings name."""
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from monitor import evaluate
+from monitor.app.demo import demo_settings
+from monitor.demo import MODELS
+from monitor.recalibration.fitting import RefitResult, refit
+from monitor.recalibration.fitting_task import RefitTask
+from monitor.samples import LabelledEvents
+
+COUNT: Final = 20_000
+"""About as many as the demonstration has of what a model became, two minutes after its start."""
+
+BY_NAME: Final = {model.name: model for model in MODELS}
+
+
+def refitted(name: str, method: str, count: int = COUNT, seed: int = 41) -> RefitResult:
+    """A refit on what that model does once its change is complete."""
+    drawn = BY_NAME[name].after.draw(count, np.random.default_rng(seed))
+    events = LabelledEvents.of(
+        drawn.prediction,
+        drawn.outcome,
+        time_ms=np.arange(count) * 400,
+        features=drawn.features if drawn.features.shape[1] else None,
+    )
+    task = RefitTask(
+        id="rc_1", model=name, version="1", method=method, options={}, created_ms=0, events=events, window_ms=10**9
+    )
+    return refit(task, evaluate=evaluate, draws=19)
+
+
+@pytest.fixture(scope="module")
+def local() -> RefitResult:
+    return refitted("local-error", "lore")
+
+
+# Of a rare event, evidence takes more events: the demonstration has them after five minutes.
+@pytest.mark.parametrize(
+    ("name", "method", "count"), [("overconfident", "beta", COUNT), ("rare-event", "offset", 3 * COUNT)]
+)
+def test_a_global_error_is_repaired_by_a_global_map(name: str, method: str, count: int) -> None:
+    found = refitted(name, method, count)
+    assert found.passed
+    maps = found.comparison["maps"]
+    before, after = (maps[side]["measures"]["smce"] for side in ("none", "challenger"))
+    assert before["value"] > 3 * before["null_q95"]
+    assert after["value"] < before["value"] / 3
+
+
+def test_no_global_map_repairs_the_local_error() -> None:
+    found = refitted("local-error", "beta")
+    assert not found.passed
+    assert found.comparison["evidence"]["against_none"]["e_value"] < 20
+    assert found.comparison["maps"]["none"]["verdict"]["verdict"] == "calibrated"
+
+
+def test_local_recalibration_does(local: RefitResult) -> None:
+    assert local.passed
+    evidence, maps = local.comparison["evidence"]["against_none"], local.comparison["maps"]
+    assert evidence["log10_e"] > 10
+    assert evidence["upper"] < -0.01
+    before, after = (maps[side]["local"]["mlce"] for side in ("none", "challenger"))
+    assert before["value"] > before["null_q95"]
+    assert after["excess"] < before["excess"] / 3
+    assert "local_map" in local.figures
+
+
+def test_the_map_finds_who_is_who(local: RefitResult) -> None:
+    customers = np.array([[0.7, 6.0], [6.0, 6.0]])  # years, visits a month
+    new, loyal = local.map.apply(np.array([0.5, 0.5]), features=customers)
+    assert new == pytest.approx(0.675, abs=0.06)
+    assert loyal == pytest.approx(0.325, abs=0.06)
+
+
+def test_the_settings_name_these_methods(tmp_path: Path) -> None:
+    models = demo_settings(tmp_path, 0).models
+    asked = {name: models.refits(name).method for name in ("overconfident", "rare-event", "local-error")}
+    assert asked == {"overconfident": "beta", "rare-event": "offset", "local-error": "lore"}
+    assert set(models.declared) <= set(BY_NAME)
