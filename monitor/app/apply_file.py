@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
-from monitor.maps import RecalibrationMap, apply_map
+from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.samples.labelled import NO_SEGMENT
 from monitor.sources.columns import EMPTY
@@ -115,14 +115,21 @@ def read_rows(path: Path, columns: Columns, progress: Callable[[int], None]) -> 
     )
 
 
-def recalibrated(chosen: RecalibrationMap, table: EventTable, segment: str | None, progress: Progress) -> Floats:
+def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: Progress) -> Floats:
     """What the map makes of the rows, float64, (n,) or (n, K).
 
     Raises
     ------
     InputError
-        The map is for other predictions.
+        The map is for other predictions, or for those of its classes in another order.
     """
+    chosen = artifact.map
+    before = artifact.about.get("classes") or []
+    if list(table.classes) != before and sorted(table.classes) == sorted(map(str, before)):
+        raise InputError(
+            f"the map is for the classes {', '.join(map(str, before))}, and these are {', '.join(table.classes)}; name "
+            "the columns of --prediction in that order"
+        )
     groups = None
     if segment is not None:
         column = table.segments[segment]

@@ -179,11 +179,7 @@ def refit_rows(
     """
     shown = progress or _ignore
     shown("choosing the rows", 0.0)
-    try:
-        data = refit_data(rows.events, held_out=held_out, since_change=since_change, seed=seed)
-    except NotEnoughData as error:
-        # The words are those of the service, which has windows.
-        raise NotEnoughData(str(error).replace("; name a window", "; leave --since-change out")) from error
+    data = _parted(rows.events, held_out=held_out, since_change=since_change, seed=seed)
     notes, cautions = _told(rows, data, since_change=since_change, seed=seed)
     evaluated = _evaluate_once(data.held_out)
     candidates: list[Candidate] = []
@@ -276,6 +272,19 @@ def _usual(events: LabelledEvents) -> list[str]:
     if events.features is not None:
         names.append("lore")
     return names
+
+
+def _parted(events: LabelledEvents, *, held_out: float, since_change: bool, seed: int) -> RefitData:
+    """Earlier and later rows: of all, or of those since the last change of calibration."""
+    change = last_change(events, seed=seed) if since_change else None
+    chosen = events if change is None else events.select(slice(change.row, None))
+    of = "in all" if change is None else "since the last change of calibration; leave --since-change out"
+    # A window that holds them all: somebody has chosen already what a refit of the service chooses.
+    window_ms = int(chosen.time_ms[-1] - chosen.time_ms[0]) + 1 if len(chosen) else None
+    try:
+        return replace(refit_data(chosen, window_ms=window_ms, held_out=held_out, seed=seed), change=change)
+    except NotEnoughData as error:
+        raise NotEnoughData(str(error).replace("of the window", of)) from error
 
 
 def _told(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> tuple[list[str], list[str]]:

@@ -13,7 +13,7 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.base import Method, OptionValue
 from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.data import RefitData
-from monitor.recalibration.guard import brier_losses, log_losses, weigh
+from monitor.recalibration.guard import log_losses, weigh
 
 _NORMAL_975: Final = float(norm.ppf(0.975))
 
@@ -136,7 +136,7 @@ class Trial:
             p = candidate.comparison.predictions["challenger"]
         return Losses(
             _mean(log_losses(p, held.outcome), held.weight),
-            _mean(brier_losses(p, held.outcome), held.weight),
+            _mean(_brier_losses(p, held.outcome), held.weight),
         )
 
     def alike(self, chosen: Candidate) -> list[Candidate]:
@@ -166,6 +166,14 @@ class Trial:
         found = weigh(p, q, held.outcome, held.weight).log_loss
         # Where one of the losses is infinite, it is the other's: this one has the smaller.
         return found is None or found.upper < 0.0
+
+
+def _brier_losses(p: NDArray[np.float64], outcome: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Of each row, (n,), in [0, 1]."""
+    if p.ndim == 1:
+        return np.asarray((outcome - p) ** 2, np.float64)
+    came = np.arange(p.shape[1]) == outcome[:, None]
+    return np.asarray(((came - p) ** 2).sum(axis=1) / 2.0, np.float64)
 
 
 def _mean(losses: NDArray[np.float64], weight: NDArray[np.float64]) -> MeanLoss:

@@ -73,7 +73,7 @@ def apply(
     with rows_progress(f"reading {file.name}") as count:
         table = read_rows(file, columns, count)
     with stages_progress() as progress:
-        after = recalibrated(artifact.map, table, columns.segment, progress)
+        after = recalibrated(artifact, table, columns.segment, progress)
     several = len(columns.prediction) > 1
     values = (
         {f"{column}_{name}": after[:, number] for number, name in enumerate(table.classes)}

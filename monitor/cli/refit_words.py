@@ -18,6 +18,10 @@ WORSE: Final = Word("worse", "bold red")
 NOT_FITTED: Final = Word("not fitted", "dim")
 NOTHING: Final = Word("", "")
 
+_NO_FEATURES: Final = (
+    "Whether it is worse among rows that are alike was not looked at: name columns of numbers that tell with --feature."
+)
+
 HEADINGS: Final = ("method", "log loss", "Brier score", "smCE", "MLCE excess", "E", "better than no map?")
 
 
@@ -109,7 +113,7 @@ def advice(trial: Trial) -> str:
     if alike:
         simplest = min(alike, key=lambda each: each.method.rank)
         names = _listed([each.method.name for each in alike])
-        words += f" {names} {'is' if len(alike) == 1 else 'are'} no worse beyond chance"
+        words += f" {names} {'is' if len(alike) == 1 else 'are'} within chance of it"
         is_simpler = simplest.method.rank < best.method.rank
         words += f"; {simplest.method.name} is the simplest of them." if is_simpler else "."
     return words
@@ -122,7 +126,7 @@ def reasons_of(trial: Trial) -> list[str]:
         if each.comparison is None:
             found.append(f"{each.method.name} was not fitted: {each.failure}.")
         elif each is trial.best:
-            found += each.comparison.guard.notes
+            found += each.comparison.guard.notes if _is_local(trial) else [_NO_FEATURES]
         elif not each.better:
             faults = () if each.comparison.guard.passed else each.comparison.guard.reasons
             # The guard knows of one method only.
