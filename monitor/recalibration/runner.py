@@ -10,17 +10,13 @@ What goes wrong:
 - A worker takes too long, or ends with an error: the refit has failed, with a reason that tells its reader what to do.
 """
 
-import fcntl
 import hashlib
-import json
 import os
 import secrets
-import shutil
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -41,6 +37,7 @@ from monitor.errors import (
 )
 from monitor.maps.artifact import from_bytes
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
+from monitor.recalibration.folders import Claim, own_folder, remove_abandoned
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
 from monitor.store.recalibrations import Job, JobState, RecalibrationStore, SampleStore, StoredMap
 
@@ -52,8 +49,6 @@ _KEEP_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
-_PREFIX: Final = "calibration-refit-"
-_IN_USE: Final = "in-use"
 
 _log = structlog.get_logger(__name__)
 
@@ -75,13 +70,6 @@ class Handover:
     write: Callable[[Path, RefitTask], None]
     command: Callable[[Path], Sequence[str]]
     read: Callable[[Path], RefitOutcome]
-
-
-class _Claim(NamedTuple):
-    """Which refit a folder is of, and who ran it."""
-
-    refit: str
-    owner: str
 
 
 class _End(NamedTuple):
@@ -138,7 +126,7 @@ class Runner:
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._queued = threading.Event()
-        self._abandoned: list[_Claim] = []
+        self._abandoned: list[Claim] = []
         self._threads = [
             threading.Thread(target=self._run, args=(number == 0,), name=f"refits {number}", daemon=True)
             for number in range(jobs)
@@ -146,7 +134,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the threads."""
-        self._abandoned = _remove_abandoned(self._folder)
+        self._abandoned = remove_abandoned(self._folder)
         for thread in self._threads:
             thread.start()
 
@@ -170,15 +158,20 @@ class Runner:
     def _run(self, is_first: bool) -> None:
         if is_first:
             self._release_abandoned()
+        is_waiting = False
         while not self._stopping.is_set():
             owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
             try:
                 job = self._store.claim_job(owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS)
+                is_waiting = False
                 if job is not None:
                     self._work(job, owner)
                     continue
             except StoreUnavailable as error:
-                _log.warning("refits wait for the store", detail=str(error))
+                if not is_waiting:
+                    # Once, and not every two seconds.
+                    _log.warning("refits wait for the store", detail=str(error))
+                is_waiting = True
             except Exception:  # noqa: BLE001 - the next refit shall have its turn; the log says what happened
                 _log.exception("a refit could not be brought to its end")
             self._queued.wait(_LOOK_SECONDS)
@@ -203,7 +196,7 @@ class Runner:
         log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            with _own_folder(self._folder, _Claim(job.id, owner)) as folder:
+            with own_folder(self._folder, Claim(job.id, owner)) as folder:
                 job, end = self._try(job, owner, folder, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted: it is begun again when its lease has run out", detail=str(error))
@@ -282,6 +275,7 @@ class Runner:
         """Its exit status; why it has failed; or None if the refit is given back, or another worker's."""
         began = self._clock.monotonic()
         kept = began - _KEEP_SECONDS
+        is_noted = True
         while (status := worker.wait(_POLL_SECONDS)) is None:
             now = self._clock.monotonic()
             if self._stopping.is_set():
@@ -302,8 +296,11 @@ class Runner:
                         job.id, owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS, progress=share, step=step
                     )
                 except StoreUnavailable as error:
-                    _log.warning("a refit's progress cannot be noted", refit=job.id, detail=str(error))
+                    if is_noted:
+                        _log.warning("a refit's progress cannot be noted", refit=job.id, detail=str(error))
+                    is_noted = False
                     continue
+                is_noted = True
                 if not ours:
                     _log.warning("a refit is another worker's now", refit=job.id)
                     return None
@@ -322,11 +319,14 @@ class Runner:
             comparison=outcome.comparison,
             finished_ms=self._clock.now_ms(),
         )
+        is_waiting = False
         while True:
             try:
                 done = self._store.finish_job(ended, owner, artifact, outcome.figures, promote=job.order.promote)
             except StoreUnavailable as error:
-                _log.warning("a refit's end waits for the store", refit=job.id, detail=str(error))
+                if not is_waiting:
+                    _log.warning("a refit's end waits for the store", refit=job.id, detail=str(error))
+                is_waiting = True
                 if self._stopping.wait(_RETRY_SECONDS):
                     return None
             except Conflict as error:
@@ -353,35 +353,3 @@ def _judged(outcome: RefitOutcome) -> _End:
     if guard["passed"]:
         return _End(JobState.CANDIDATE, None, outcome)
     return _End(JobState.REJECTED, " ".join(guard["reasons"]), outcome)
-
-
-@contextmanager
-def _own_folder(parent: Path, claim: _Claim) -> Iterator[Path]:
-    """A folder that is removed at the end: by us, or by the next service if we are killed."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / "new").open("wb") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        mark.write(json.dumps(claim._asdict()).encode())
-        mark.flush()
-        # Under this name only once it is locked: a service that starts just now removes what nobody has locked.
-        (Path(name) / "new").rename(Path(name) / _IN_USE)
-        yield Path(name)
-
-
-def _remove_abandoned(parent: Path) -> list[_Claim]:
-    """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
-    found: list[_Claim] = []
-    for mark in parent.glob(f"{_PREFIX}*/{_IN_USE}"):
-        try:
-            with mark.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                told = file.read()
-                shutil.rmtree(mark.parent)
-        except OSError as error:
-            # In use, or another user's.
-            _log.debug("a refit's folder is left", folder=str(mark.parent), detail=str(error))
-            continue
-        try:
-            found.append(_Claim(**json.loads(told)))
-        except (ValueError, TypeError) as error:
-            _log.debug("it is not known which refit a folder was of", folder=str(mark.parent), detail=str(error))
-    return found

@@ -58,6 +58,8 @@ class Serving:
         """What was changed here."""
         self._seen = 0
         """How many of the changes the champions hold."""
+        self._is_away = False
+        """Whether the store did not answer the last time, so that it is said once."""
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, those used last at the end."""
         self._asking = threading.Lock()
@@ -129,13 +131,17 @@ class Serving:
                 return known
         try:
             known = {(each.model, each.version): each for each in self._store.champions()}
+            is_away = False
         except StoreUnavailable as error:
             if known is None:
                 raise
-            _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
+            if not self._is_away:
+                _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
+            is_away = True
         with self._lock:
             # Also after a failure, and as of its end: not every request shall wait for a store that does not answer.
             self._champions, self._seen, self._read_at = known, changes, self._clock.monotonic()
+            self._is_away = is_away
         return known
 
     def _map(self, map_id: str) -> RecalibrationMap:
