@@ -197,8 +197,11 @@ def _header(text: bytes) -> dict[str, Any]:
         sizes = isinstance(shape, list) and all(_is_a(size, int) and size >= 0 for size in shape)
         if not sizes or len(shape) not in {1, 2}:
             raise CorruptMap(f"array {name} of the map has the shape {shape!r}: one size or two are wanted")
-        if header["types"].get(name) not in _TYPES:
-            raise CorruptMap(f"array {name} of the map has the type {header['types'].get(name)!r}")
+        if sum(shape) > LARGEST_BYTES:  # of an empty array the other size says nothing of how much it takes
+            raise CorruptMap(f"array {name} of the map has the shape {shape!r}, which is larger than any map")
+        kind = header["types"].get(name)
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise CorruptMap(f"array {name} of the map has the type {kind!r}: one of {', '.join(_TYPES)} is wanted")
     return header
 
 

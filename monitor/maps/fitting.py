@@ -1,7 +1,8 @@
 """Fitting and applying a map, with every check that methods and maps themselves may leave out."""
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError
 from monitor.local.features import feature_table
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
-from monitor.measures.checks import require_whole
 from monitor.samples import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
+
+_LARGEST_WHOLE: Final = 2**63 - 1
 
 
 def check_options(method: Method, options: Mapping[str, Any]) -> dict[str, OptionValue]:
@@ -137,13 +139,7 @@ def _checked(method: str, name: str, option: Option, value: Any) -> OptionValue:
             allowed = f"one of {', '.join(option.choices)}" if option.choices else "text"
             raise InputError(f"{where} must be {allowed}, got {value!r}")
         return value
-    if option.kind == "whole":
-        require_whole(where, value, -(2**62))
-        number: float = value
-    else:
-        if isinstance(value, bool) or not isinstance(value, int | float) or np.isnan(value):
-            raise InputError(f"{where} must be a number, got {value!r}")
-        number = float(value)
+    number = _number(where, option, value)
     if option.above is not None and not number > option.above:
         raise InputError(f"{where} must be above {option.above:g}, got {value!r}")
     if option.at_least is not None and number < option.at_least:
@@ -151,3 +147,24 @@ def _checked(method: str, name: str, option: Option, value: Any) -> OptionValue:
     if option.at_most is not None and number > option.at_most:
         raise InputError(f"{where} must be at most {option.at_most:g}, got {value!r}")
     return number
+
+
+def _number(where: str, option: Option, value: Any) -> int | float:
+    """The value as a number of the option's kind: an integer of at most 64 bits, or a float that is not nan."""
+    if option.kind == "whole":
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise InputError(f"{where} must be a whole number, got {value!r}")
+        if abs(int(value)) > _LARGEST_WHOLE:
+            raise InputError(f"{where} must be at most {_LARGEST_WHOLE} in size, got one of {_digits(value)} digits")
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - nan
+        raise InputError(f"{where} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{where} must be a number that a float64 holds, got one of {_digits(value)} digits") from None
+
+
+def _digits(value: Any) -> int:
+    # Not its text: Python refuses to write out what is longer than 4,300 digits.
+    return int(math.log10(abs(int(value)))) + 1

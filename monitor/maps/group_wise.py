@@ -1,15 +1,16 @@
 """Maps for each value of a segment key, such as a region: other methods, group by group."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import CorruptMap, InputError, NotEnoughData
+from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, reading, temperature, vector_scaling
 from monitor.maps.base import MapParts, Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.groups import chosen_key, places_among, rows_by_group
 from monitor.maps.nested import join_parts, part_maps
 from monitor.samples import LabelledEvents
 from monitor.samples.labelled import NO_SEGMENT
@@ -59,9 +60,9 @@ class GroupWise:
         if group is None:
             return result
         result = result.copy()
-        for name, one in zip(self.groups, self.maps, strict=True):
-            rows = group == name
-            if rows.any():
+        rows_of = rows_by_group(places_among(self.groups, group), len(self.groups))
+        for rows, one in zip(rows_of, self.maps, strict=True):
+            if rows.size:
                 result[rows] = one.apply(prediction[rows])
         return result
 
@@ -79,13 +80,18 @@ class GroupWise:
         maps = [one for one in found if one is not None]
         if len(maps) != len(found) or len(maps) != len(groups) + 1:
             raise CorruptMap(f"maps must hold one for all and one a group, got {len(maps)} for {len(groups)} groups")
+        if list(groups) != sorted(groups):
+            raise CorruptMap(f"groups must be ascending, got {', '.join(groups[:_SHOWN])}, ...")
         if len({one.classes for one in maps}) > 1:
             raise CorruptMap(f"maps must be of equally many classes, got {[one.classes for one in maps]}")
         return cls(key, groups, maps[0], tuple(maps[1:]))
 
     def describe(self) -> str:
         """What it does."""
-        said = f"by {self.segment_key}, {len(self.groups)} group{'s'[: len(self.groups) != 1]} with a map of their own"
+        count = len(self.groups)
+        said = f"by {self.segment_key}, " + (
+            "1 group with a map of its own" if count == 1 else f"{count} groups with maps of their own"
+        )
         for name, one in list(zip(self.groups, self.maps, strict=True))[:_SHOWN]:
             said += f"; {name}: {one.describe()}"
         if len(self.groups) > _SHOWN:
@@ -96,32 +102,22 @@ class GroupWise:
     def fit(cls, events: LabelledEvents, options: Mapping[str, OptionValue]) -> Self:
         """Fit one map to all, and one to each group with enough events."""
         inner = {name: value for name, value in options.items() if name in cls.inner.options}
-        key, least = _segment(events, options["segment"]), int(options["least"] or 1)
+        key, least = chosen_key(cls.method, events, options["segment"]), int(options["least"] or 1)
+        values, place = np.unique(events.segments[key], return_inverse=True)
+        # No inner method looks at these, and they would be copied for every group.
+        events = replace(events, features=None, segments={})
         overall = cls.inner.fit(events, inner)
         groups, maps = [], []
-        values, place, counts = np.unique(events.segments[key], return_inverse=True, return_counts=True)
-        for number, name in enumerate(values.tolist()):
-            if name == NO_SEGMENT or counts[number] < least:
+        for name, rows in zip(values.tolist(), rows_by_group(place, values.size), strict=True):
+            if name == NO_SEGMENT or rows.size < least:
                 continue
             try:
-                one = cls.inner.fit(events.select(place == number), inner)
+                one = cls.inner.fit(events.select(rows), inner)
             except NotEnoughData:
                 continue  # of one outcome alone, for example: the map of all serves it
             groups.append(name)
             maps.append(one)
         return cls(key, tuple(groups), overall, tuple(maps))
-
-
-def _segment(events: LabelledEvents, wanted: OptionValue) -> str:
-    """The segment key to go by: the one named, or the only one that there is."""
-    keys = sorted(events.segments)
-    if wanted is None:
-        if len(keys) != 1:
-            raise InputError(f"option segment must name one of {', '.join(keys)}, for events have several")
-        return keys[0]
-    if wanted not in events.segments:
-        raise InputError(f"option segment must be one of {', '.join(keys)}, got {wanted!r}")
-    return str(wanted)
 
 
 class GroupWiseOffset(GroupWise):

@@ -183,7 +183,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     require_hits(events, hit)
     # In the order of their content, so that the map is the same for the same events in any order.
     confidence = confidence_of(events.prediction)
-    order = _content_order(confidence, hit, events.features)
+    order = _content_order(confidence, hit, events.weight, events.features)
     confidence, hit, weight = confidence[order], hit[order], events.weight[order]
     features = events.features[order]
     space = fit_space(str(options["space"]), features, weight, _whole_or_none(options["dimensions"]))
@@ -209,9 +209,9 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     )
 
 
-def _content_order(confidence: Floats, hit: Floats, features: Floats) -> Ints:
+def _content_order(confidence: Floats, hit: Floats, weight: Floats, features: Floats) -> Ints:
     """Rows by a hash of what they hold: any order of the events gives the same, and no bin's first are special."""
-    rows = np.column_stack([confidence, hit, features]) + 0.0  # no -0
+    rows = np.column_stack([confidence, hit, weight, features]) + 0.0  # no -0
     width = rows.shape[1] * rows.itemsize
     raw = memoryview(rows.tobytes())
     keys = [xxhash.xxh3_64_intdigest(raw[at : at + width]) for at in range(0, len(raw), width)]

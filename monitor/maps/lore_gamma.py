@@ -22,6 +22,10 @@ EVENTS_A_BIN: Final = 1500
 """At how many the loss is computed; their neighbours are all events of the bin."""
 
 
+_OUTWEIGHED: Final = 1.0 - 1e-12
+"""Share of a bin's squared weights."""
+
+
 class StoredPoints(NamedTuple):
     """Events that a map keeps, those of a bin together."""
 
@@ -50,6 +54,10 @@ def leave_one_out_losses(stored: StoredPoints, bins: Bins, shrinkage: float, pri
         if stop - start < 2:
             continue  # no event has another beside it
         asked = np.arange(start, min(start + EVENTS_A_BIN, stop))
+        # One that outweighs all others of its bin a million times has nobody beside it but rounding.
+        asked = asked[stored.weight[asked] ** 2 < bins.squares[b] * _OUTWEIGHED]
+        if not asked.size:
+            continue
         points = np.ascontiguousarray(stored.points[:, asked].T)
         sums = laplace_sums(points, stored.points, stored.weight, stored.hit, asked, rates, start, stop)
         hit, weight = stored.hit[asked], stored.weight[asked]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.maps.groups import chosen_key, places_among
 from monitor.maps.lore_bins import (
     BINS,
     PRIOR,
@@ -78,7 +79,7 @@ class GroupedLore:
         if group is None:
             raise InputError(f"the map needs the segment {self.key!r} of each event")
         confidence = confidence_of(prediction)
-        place, row = self.bins.places(confidence), _rows(self.groups, group)
+        place, row = self.bins.places(confidence), places_among(self.groups, group)
         n_eff = np.where(row < 0, 0.0, self.n_eff[row, place])
         sums = np.stack([n_eff, n_eff * self.mean[row, place], n_eff], axis=1)
         local = shrunk(sums, self.bins.mean[place], self.shrinkage)
@@ -127,7 +128,7 @@ class GroupedLore:
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedLore:
-    key = _chosen_key(events, options["segment"])
+    key = chosen_key(GroupedLore.method, events, options["segment"])
     hit = hits_of(events)
     require_hits(events, hit)
     groups = tuple(str(name) for name in np.unique(events.segments[key]) if name != NO_SEGMENT)
@@ -136,7 +137,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
     confidence, weight = confidence_of(events.prediction), events.weight
     count = number_of_bins(options["bins"], len(events))
     place = places(count, confidence)
-    row = _rows(groups, events.segments[key])
+    row = places_among(groups, events.segments[key])
     told = row >= 0
     cell = (row * count + place)[told]
     shape = (len(groups), count)
@@ -155,24 +156,6 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
         prior=float(options["prior"] or 0.0),
         classes=events.classes,
     )
-
-
-def _chosen_key(events: LabelledEvents, asked: OptionValue) -> str:
-    known = ", ".join(sorted(events.segments))
-    if asked is None:
-        if len(events.segments) == 1:
-            return next(iter(events.segments))
-        raise InputError(f"option segment of lore_groups must say by which groups; these events have {known}")
-    if asked not in events.segments:
-        raise InputError(f"option segment of lore_groups must be one of {known}, got {asked!r}")
-    return str(asked)
-
-
-def _rows(groups: tuple[str, ...], named: NDArray[np.str_]) -> NDArray[np.int64]:
-    """The place of each name among the groups, int64, shape (n,); -1 for one that is not among them."""
-    known = np.array(groups)
-    at = np.minimum(np.searchsorted(known, named), known.size - 1)
-    return np.where(known[at] == named, at, -1)
 
 
 METHOD: Final = Method(

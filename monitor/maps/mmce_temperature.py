@@ -12,11 +12,10 @@ from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
 from monitor.kernels.laplace import laplace_quadratic_form
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.maps.base import Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, log_sigmoid, logits
-from monitor.maps.temperature import LEAST_EVENTS, describe_temperature, fit_slope, tempered
+from monitor.maps.temperature import LEAST_EVENTS, Temperature, fit_slope, tempered
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -26,46 +25,14 @@ _GRID: Final = 41
 
 
 @dataclass(frozen=True)
-class MmceTemperature:
-    """Logits divided by the temperature of the least kernel calibration error.
+class MmceTemperature(Temperature):
+    """Logits divided by the temperature of the least kernel calibration error."""
 
-    Attributes
-    ----------
-    temperature
-        T, from .01 to 100.
-    classes
-        K.
-    """
-
-    temperature: float
-    classes: int = 2
     method: ClassVar[str] = "mmce_temperature"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
-
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of logit p / T; of many classes softmax of log p / T. Logits count as -+17 beyond."""
-        return tempered(prediction, 1.0 / self.temperature)
-
-    def parts(self) -> MapParts:
-        """Temperature and number of classes."""
-        return MapParts({"temperature": self.temperature, "classes": self.classes})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "MmceTemperature":
-        """The map of these parts. Raises CorruptMap."""
-        return cls(
-            reading.number(parts, "temperature", 1.0 / SLOPE_LIMIT, SLOPE_LIMIT), reading.whole(parts, "classes", 2)
-        )
 
     def describe(self) -> str:
         """What it does."""
-        return f"{describe_temperature(self.temperature)} (the temperature of the least kernel calibration error)"
+        return f"{super().describe()} (the temperature of the least kernel calibration error)"
 
 
 def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class Temperature:
         return MapParts({"temperature": self.temperature, "classes": self.classes})
 
     @classmethod
-    def from_parts(cls, parts: MapParts) -> "Temperature":
+    def from_parts(cls, parts: MapParts) -> Self:
         """The map of these parts. Raises CorruptMap."""
         return cls(
             reading.number(parts, "temperature", 1.0 / SLOPE_LIMIT, SLOPE_LIMIT), reading.whole(parts, "classes", 2)
@@ -60,7 +60,15 @@ class Temperature:
 
     def describe(self) -> str:
         """What it does."""
-        return describe_temperature(self.temperature)
+        if self.temperature >= SLOPE_LIMIT:
+            effect = "the limit: predictions say nothing of the outcomes, or the opposite"
+        elif self.temperature <= 1.0 / SLOPE_LIMIT:
+            effect = "the limit: predictions part the outcomes, and a smaller one would fit better still"
+        elif round(self.temperature, 3) == 1.0:
+            effect = "predictions hardly change"
+        else:
+            effect = "predictions become less sure" if self.temperature > 1.0 else "predictions become surer"
+        return f"divides logits by {self.temperature:.4g}; {effect}"
 
 
 def tempered(prediction: Floats, slope: float) -> Floats:
@@ -68,19 +76,6 @@ def tempered(prediction: Floats, slope: float) -> Floats:
     if prediction.ndim == 1:
         return probabilities(slope * logits(prediction))
     return softmax(slope * log_probabilities(prediction))
-
-
-def describe_temperature(temperature: float) -> str:
-    """What a temperature does, in a sentence."""
-    if temperature >= SLOPE_LIMIT:
-        effect = "the limit: predictions say nothing of the outcomes, or the opposite"
-    elif temperature <= 1.0 / SLOPE_LIMIT:
-        effect = "the limit: predictions part the outcomes, and a smaller one would fit better still"
-    else:
-        effect = "predictions become less sure" if temperature > 1.0 else "predictions become surer"
-        if round(temperature, 3) == 1.0:
-            effect = "predictions hardly change"
-    return f"divides logits by {temperature:.4g}; {effect}"
 
 
 def fit_slope(events: LabelledEvents) -> float:

@@ -1,5 +1,6 @@
 """Labelled events with features, as a fit wants them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +19,8 @@ Ints = NDArray[np.int64]
 
 NO_SEGMENT: Final = ""
 """The value of a segment key for an event that does not tell it."""
+
+_LARGEST_WEIGHT: Final = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +83,16 @@ class LabelledEvents:
             raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
         n = p.shape[0]
         w = np.ones(n) if weight is None else _numbers("weight", weight)
-        check(w, (w > 0.0) & np.isfinite(w), "weight must be above 0 and finite")
-        at = np.arange(n) if time_ms is None else np.asarray(time_ms, np.int64)
+        at = np.arange(n) if time_ms is None else _whole_numbers("time_ms", time_ms)
+        named = {f"segment {key!r}": np.asarray(value, np.str_) for key, value in (segments or {}).items()}
+        for name, column in {"weight": w, "time_ms": at, **named}.items():
+            if column.shape != (n,):
+                raise InputError(f"{name} must be one value for each of {n} predictions, got shape {column.shape}")
+        # Beyond that, sums of weights and of their squares would be infinite.
+        check(w, (w > 0.0) & (w <= _LARGEST_WEIGHT), f"weight must be above 0 and at most {_LARGEST_WEIGHT:g}")
         x = None if features is None else feature_table(features)
-        named = {key: np.asarray(value, np.str_) for key, value in (segments or {}).items()}
-        for name, column in {"weight": w, "time_ms": at, "features": x, **named}.items():
-            if column is not None and column.shape[0] != n:
-                raise InputError(f"{name} must be as long as prediction, got {column.shape[0]} and {n}")
+        if x is not None and x.shape[0] != n:
+            raise InputError(f"features must be as long as prediction, got {x.shape[0]} and {n}")
         order = np.argsort(at, kind="stable")
         return cls(
             prediction=p[order],
@@ -94,7 +100,7 @@ class LabelledEvents:
             weight=w[order] / w.mean() if n else w,
             time_ms=at[order],
             features=None if x is None else x[order],
-            segments={key: value[order] for key, value in named.items()},
+            segments={key: value[order] for key, value in zip(segments or {}, named.values(), strict=True)},
         )
 
     def __len__(self) -> int:
@@ -137,7 +143,8 @@ class LabelledEvents:
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).tobytes())
         for key in sorted(self.segments):
-            digest.update("\0".join([key, *self.segments[key].tolist()]).encode())
+            # JSON marks where each text ends: joined as they are, different ones could read alike.
+            digest.update(json.dumps([key, *self.segments[key].tolist()]).encode())
         return digest.hexdigest()
 
     def require(self, *, events: int, each_outcome: int = 0) -> None:
@@ -164,3 +171,16 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def _whole_numbers(name: str, values: ArrayLike) -> Ints:
+    try:
+        given = np.asarray(values)
+        with np.errstate(invalid="ignore"):
+            whole = given.astype(np.int64)
+        differs = np.asarray(whole != given, np.bool_)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must be whole numbers: {error}") from error
+    if differs.any():
+        raise InputError(f"{name} must be whole numbers, got {given[differs].flat[0]}")
+    return whole

@@ -234,11 +234,25 @@ def test_what_does_not_fit_is_named(data: Callable[[], bytes], message: str) -> 
         from_bytes(data())
 
 
-@pytest.mark.parametrize("shape", [[60, 3, 1], [-60, -3], [180.0], "180", []])
+@pytest.mark.parametrize("shape", [[60, 3, 1], [-60, -3], [180.0], "180", [], [0, 10**30]])
 def test_a_shape_that_is_none_is_named(shape: Any) -> None:
     header, arrays = taken_apart(to_bytes(lore(), ABOUT))
     with pytest.raises(CorruptMap, match="array points of the map has the shape"):
         from_bytes(written({**header, "shapes": {**header["shapes"], "points": shape}}, arrays))
+
+
+@pytest.mark.parametrize("kind", [["float32"], {"float32": 1}, "float16", None])
+def test_a_type_that_is_none_is_named(kind: Any) -> None:
+    header, arrays = taken_apart(to_bytes(lore(), ABOUT))
+    with pytest.raises(CorruptMap, match=r"array points of the map has the type .* one of float64, float32"):
+        from_bytes(written({**header, "types": {**header["types"], "points": kind}}, arrays))
+
+
+def test_an_empty_array_of_a_vast_other_size_is_refused() -> None:
+    """It has as many values as it says, and numpy has no such array."""
+    header, arrays = taken_apart(to_bytes(fit_map(METHODS["histogram"], simulated(3, 60), {"bins": 1}), ABOUT))
+    with pytest.raises(CorruptMap, match=r"array edges of the map has the shape .* larger than any map"):
+        from_bytes(written({**header, "shapes": {**header["shapes"], "edges": [0, 10**30]}}, arrays))
 
 
 def test_missing_values_are_refused() -> None:

@@ -94,9 +94,9 @@ def test_the_segment_is_the_one_named_or_the_only_one() -> None:
     several = LabelledEvents.of(
         events.prediction, events.outcome, segments={"region": ["x"] * 1_000, "age": ["young", "old"] * 500}
     )
-    with pytest.raises(InputError, match="option segment must name one of age, region"):
+    with pytest.raises(InputError, match="option segment of group_wise_platt must name one of age, region"):
         fitted("platt", several)
-    with pytest.raises(InputError, match="option segment must be one of age, region, got 'colour'"):
+    with pytest.raises(InputError, match="option segment of group_wise_platt must be one of age, region, got 'colour'"):
         fitted("platt", several, segment="colour")
     assert fitted("platt", several, segment="age").groups == ("old", "young")
     with pytest.raises(InputError, match="needs segments, and these events have none"):
@@ -134,3 +134,24 @@ def test_parts_that_do_not_fit_are_refused(settings: dict[str, Any], said: str) 
     assert GroupWisePlatt.from_parts(parts).groups == ("a", "b")
     with pytest.raises(CorruptMap, match=said):
         GroupWisePlatt.from_parts(MapParts({**parts.settings, **settings}, parts.arrays))
+
+
+def test_of_many_groups_each_has_its_own_map() -> None:
+    rng = np.random.default_rng(6)
+    n, groups = 4000, 400
+    region = np.array([f"район {number}" for number in rng.integers(0, groups, n)])
+    p = rng.uniform(0.2, 0.8, n)
+    events = LabelledEvents.of(p, rng.random(n) < p, segments={"region": region}, features=rng.normal(size=(n, 2)))
+    found = fitted("offset", events, least=5)
+    assert len(found.groups) > groups * 0.9
+    asked = np.concatenate([np.unique(region), ["", "unknown"]])
+    q = apply_map(found, np.full(asked.size, 0.4), segments={"region": asked})
+    for name, one in zip(asked.tolist(), q.tolist(), strict=True):
+        own = found.maps[found.groups.index(name)] if name in found.groups else found.overall
+        assert one == own.apply(np.array([0.4]))[0]
+
+
+def test_groups_that_do_not_ascend_are_refused() -> None:
+    parts = fitted("platt", binary_events(2_000, groups=2)).parts()
+    with pytest.raises(CorruptMap, match="groups must be ascending, got r1, r0"):
+        GroupWisePlatt.from_parts(MapParts({**parts.settings, "groups": ["r1", "r0"]}, parts.arrays))

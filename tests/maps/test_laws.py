@@ -98,6 +98,26 @@ def test_an_option_that_is_none_of_its_own_is_named(name: str) -> None:
         fit_map(METHODS[name], simulated(kinds(METHODS[name])[0]), {"colour": 1})
 
 
+@pytest.mark.parametrize(
+    ("method", "option", "value", "message"),
+    [
+        ("lore", "bins", True, "option bins of lore must be a whole number, got True"),
+        ("lore", "bins", 15.0, r"option bins of lore must be a whole number, got 15\.0"),
+        ("lore", "bins", 0, "option bins of lore must be at least 1, got 0"),
+        ("group_wise_platt", "least", 10**400, "must be at most 9223372036854775807 in size, got one of 401 digits"),
+        ("lore", "gamma", -(10**400), "must be a number that a float64 holds, got one of 401 digits"),
+        ("lore", "gamma", float("nan"), "option gamma of lore must be a number, got nan"),
+        ("lore", "gamma", float("inf"), "option gamma of lore must be at most 1e\\+12, got inf"),
+        ("lore", "gamma", True, "option gamma of lore must be a number, got True"),
+        ("lore", "space", "umap", "option space of lore must be one of pca, standardised, tsne, got 'umap'"),
+        ("lore", "space", None, "option space of lore must not be null"),
+    ],
+)
+def test_a_value_that_is_none_of_an_option_is_named(method: str, option: str, value: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_options(METHODS[method], {option: value})
+
+
 # --- Fits -------------------------------------------------------------------------------------------------------------
 
 

@@ -82,7 +82,7 @@ def test_the_only_segment_need_not_be_named() -> None:
     one = LabelledEvents.of(events.prediction, events.outcome, segments={"region": events.segments["region"]})
     chosen = fit_map(METHOD, one)
     assert chosen.segment_key == "region"
-    with pytest.raises(InputError, match="must say by which groups; these events have plan, region"):
+    with pytest.raises(InputError, match="option segment of lore_groups must name one of plan, region"):
         fit_map(METHOD, events)
     with pytest.raises(InputError, match="must be one of plan, region, got 'tier'"):
         fit_map(METHOD, events, {"segment": "tier"})

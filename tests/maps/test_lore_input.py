@@ -10,6 +10,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.lore import METHOD, Lore
+from monitor.maps.lore_gamma import leave_one_out_losses
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -147,3 +148,32 @@ def test_parts_of_no_map_are_refused(name: str, value: Any, message: str) -> Non
     parts = fit(simulated(30, 120), gamma=0.4).parts()
     with pytest.raises(CorruptMap, match=message):
         METHODS["lore"].load(changed(parts, name, value))
+
+
+def test_an_event_that_outweighs_its_bin_says_nothing_of_gamma() -> None:
+    """Left out, it leaves a bin of no weight but rounding."""
+    rng = np.random.default_rng(8)
+    p = rng.random(400)
+    weight = np.where(np.arange(400) % 100 == 0, 1e9, 1.0)
+    events = LabelledEvents.of(p, rng.random(400) < p, features=rng.normal(size=(400, 3)), weight=weight)
+    found = fit_map(METHODS["lore"], events)
+    assert isinstance(found, Lore)
+    losses = leave_one_out_losses(found.stored, found.bins, 5.0, 1.0, np.array([0.1, 0.4]))
+    assert np.isfinite(losses).all()
+
+
+def test_of_equal_events_of_other_weights_the_order_does_not_matter() -> None:
+    rng = np.random.default_rng(9)
+    p, x = np.tile(rng.random(150), 2), np.tile(rng.normal(size=(150, 3)), (2, 1))
+    y, weight = np.tile(rng.random(150) < p[:150], 2), np.r_[np.ones(150), np.full(150, 3.0)]
+    fits = [
+        fit_map(
+            METHODS["lore"],
+            LabelledEvents.of(p[order], y[order], features=x[order], weight=weight[order]),
+            {"max_points": 100, "gamma": 0.4, "space": "standardised"},
+        )
+        for order in (np.arange(300), np.arange(300)[::-1])
+    ]
+    kept = [fit.stored.weight.tolist() for fit in fits if isinstance(fit, Lore)]
+    assert len(kept) == 2
+    assert kept[0] == pytest.approx(kept[1])
