@@ -159,6 +159,7 @@ def compare(
         local=local["challenger"].error if missing is None else None,
         local_serving=local[sides.serving].error if missing is None else None,
         notes=[
+            *data.notes,
             *sides.notes,
             *([f"Errors among events that are alike were not compared: {missing}."] if missing else []),
         ],
@@ -213,13 +214,13 @@ def _applied(contender: Contender, held: LabelledEvents) -> Floats:
 
 
 def _feature_map(fit: LabelledEvents) -> FeatureMap:
-    """One for all maps, so that the same events are alike whatever they are predicted."""
+    """One for all maps, so that the same events are alike whatever they are predicted; of the stream, as LoRe's are."""
     x = fit.features
     if x is None:
         raise InputError("there are no features to fit a feature map on")
     if x.shape[1] > DEFAULT_DIMENSIONS:
-        return PrincipalComponents.fit(x, DEFAULT_DIMENSIONS)
-    return Standardised.fit(x)
+        return PrincipalComponents.fit(x, DEFAULT_DIMENSIONS, fit.weight)
+    return Standardised.fit(x, fit.weight)
 
 
 def _report(evaluate: Evaluate, prediction: Floats, held: LabelledEvents, draws: int) -> Mapping[str, Any]:

@@ -27,6 +27,9 @@ LARGEST_E: Final = 1e300
 LOCAL_TOLERANCE: Final = 1.0
 """Standard deviations by which the excess of the largest local error may lie above that of what serves now."""
 
+_NOTHING: Final = 1e-100
+"""Who can lose less than this stakes nothing on it: the stake would be beyond all floats."""
+
 _NORMAL_975: Final = float(norm.ppf(0.975))
 
 
@@ -128,15 +131,6 @@ class Guard:
         return {"passed": self.passed, "reasons": list(self.reasons), "notes": list(self.notes)}
 
 
-def brier_losses(prediction: Floats, outcome: Ints) -> Floats:
-    """Brier loss of each event, (n,), in [0, 1]: (y - p)^2, or half the squared distance of vectors (n, K)."""
-    if prediction.ndim == 1:
-        return np.asarray((outcome - prediction) ** 2, np.float64)
-    own = prediction[np.arange(outcome.size), outcome]
-    # |e_y - p|^2 = 1 - 2 p_y + |p|^2
-    return np.asarray((1.0 - 2.0 * own + (prediction**2).sum(axis=1)) / 2.0, np.float64)
-
-
 def log_losses(prediction: Floats, outcome: Ints) -> Floats:
     """Log loss of each event in nats, (n,); infinite where what came true was ruled out."""
     if prediction.ndim == 1:
@@ -185,10 +179,10 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     """
     if outcome.size == 0:
         raise NotEnoughData("evidence needs at least 1 event, got 0")
-    gain = brier_losses(baseline, outcome) - brier_losses(challenger, outcome)
-    most = float((weight * _most_lost(baseline, challenger)).max())
+    gain, most_lost = _gains(baseline, challenger, outcome)
+    most = float((weight * most_lost).max())
     stakes = [share / float(weight.max()) for share in BETS]
-    if most > 0.0:
+    if most > _NOTHING:
         stakes += [share / most for share in BETS]
     logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
     return Evidence(
@@ -266,13 +260,19 @@ def judge(
     return Guard(not faults, tuple(faults or found), tuple(notes))
 
 
-def _most_lost(baseline: Floats, challenger: Floats) -> Floats:
-    """The most that the challenger's loss can exceed the baseline's, over the outcomes; (n,), at least 0."""
+def _gains(baseline: Floats, challenger: Floats, outcome: Ints) -> tuple[Floats, Floats]:
+    """The baseline's Brier loss less the challenger's, and the most that this can be below 0 over the outcomes; (n,).
+
+    The differences of squares are taken apart: predictions that differ by their last bits only would otherwise have
+    gains of rounding alone, larger than the most that can be lost, and so factors below 0.
+    """
+    change = challenger - baseline
     if baseline.ndim == 1:
-        losses = np.stack([challenger**2 - baseline**2, (1.0 - challenger) ** 2 - (1.0 - baseline) ** 2])
-        return np.asarray(np.maximum(losses.max(axis=0), 0.0))
-    common = ((challenger**2).sum(axis=1) - (baseline**2).sum(axis=1)) / 2.0
-    return np.asarray(np.maximum(common + (baseline - challenger).max(axis=1), 0.0))
+        if_0, if_1 = -change * (baseline + challenger), change * ((1.0 - baseline) + (1.0 - challenger))
+        return np.where(outcome == 1, if_1, if_0), np.maximum(np.maximum(-if_0, -if_1), 0.0)
+    common = (change * (baseline + challenger)).sum(axis=1) / 2.0
+    gain = change[np.arange(outcome.size), outcome] - common
+    return gain, np.maximum(common - change.min(axis=1), 0.0)
 
 
 def _difference(away: Floats, weight: Floats) -> LossDifference:

@@ -72,7 +72,7 @@ def test_local_errors_of_all_maps_are_seen_by_one_feature_map_of_the_fit(weighte
     found = compared(data)
     assert data.fit.features is not None
     assert data.held_out.features is not None
-    phi = Standardised.fit(data.fit.features).apply(data.held_out.features)
+    phi = Standardised.fit(data.fit.features, data.fit.weight).apply(data.held_out.features)
     assert found.phi == pytest.approx(phi)
     for name in ("none", "challenger"):
         local = found.document["maps"][name]["local"]

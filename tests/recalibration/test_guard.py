@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.errors import NotEnoughData
-from monitor.recalibration.guard import BETS, Evidence, Guard, LocalError, LossDifference, brier_losses, judge, weigh
+from monitor.recalibration.guard import BETS, Evidence, Guard, LocalError, LossDifference, judge, weigh
 from tests.reference.naive_guard import naive_e_value
 
 Floats = NDArray[np.float64]
@@ -119,9 +120,33 @@ def test_no_events_are_no_evidence() -> None:
         weigh(empty, empty, np.zeros(0, np.int64), empty)
 
 
-def test_losses_of_vectors_are_half_their_squared_distance() -> None:
-    p, y = np.random.default_rng(4).dirichlet(np.ones(4), 20), np.random.default_rng(5).integers(0, 4, 20)
-    assert brier_losses(p, y) == pytest.approx(((np.eye(4)[y] - p) ** 2).sum(axis=1) / 2.0)
+def exact_loss(prediction: float | list[float], outcome: int) -> Fraction:
+    if isinstance(prediction, float):
+        return (outcome - Fraction(prediction)) ** 2
+    return sum((((k == outcome) - Fraction(one)) ** 2 for k, one in enumerate(prediction)), Fraction(0)) / 2
+
+
+@pytest.mark.parametrize("classes", [1, 4])
+def test_predictions_that_differ_by_their_last_bits_have_evidence_of_what_differs(classes: int) -> None:
+    """Differences of their squares are rounding, larger than what can be lost: products would have factors below 0."""
+    rng = np.random.default_rng(4)
+    p = rng.random(300) if classes == 1 else rng.dirichlet(np.ones(classes), 300)
+    q = np.nextafter(p, rng.integers(0, 2, p.shape))
+    y = rng.integers(0, max(classes, 2), 300)
+    pairs = list(zip(p.tolist(), q.tolist(), strict=True))
+    most = max(exact_loss(new, k) - exact_loss(old, k) for old, new in pairs for k in range(max(classes, 2)))
+    gains = [
+        float((exact_loss(old, k) - exact_loss(new, k)) / most) for (old, new), k in zip(pairs, y.tolist(), strict=True)
+    ]
+    products = [math.prod(1.0 + share * gain for gain in gains) for share in BETS]
+    # The bets on the largest weight neither win nor lose: each is worth 1.
+    wanted = (sum(products) + len(BETS)) / (2 * len(BETS))
+    assert weigh(p, q, y, np.ones(300)).e_value == pytest.approx(wanted, rel=1e-9)
+
+
+def test_who_can_lose_nothing_worth_a_float_stakes_nothing_on_it() -> None:
+    found = weigh(np.zeros(5), np.full(5, 1e-160), np.zeros(5, np.int64), np.ones(5))
+    assert found.log10_e == 0.0
 
 
 def test_20_is_enough_and_less_is_not() -> None:
