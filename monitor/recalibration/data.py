@@ -1,6 +1,7 @@
 """What a refit is made of: the events of a window, those to fit on, and the later ones to compare on."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -30,11 +31,29 @@ class RefitData:
         Later events, which no fit sees. None of them is as early as the latest of ``fit``.
     change
         The change of calibration since which events were taken; None where there is none, or a window was named.
+    passed_over
+        A later change, since which there are too few events: it was taken as none.
+    too_few
+        In words, what there was too little of since then; empty where none was passed over.
     """
 
     fit: LabelledEvents
     held_out: LabelledEvents
     change: Change | None = None
+    passed_over: Change | None = None
+    too_few: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever decides on the map should know of its data, in sentences."""
+        if self.passed_over is None:
+            return ()
+        at = datetime.fromtimestamp(self.passed_over.time_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        told = (
+            f"Calibration seems to have changed at {at}, but too little is known since then, and earlier events were "
+            f"taken too: {self.too_few}."
+        )
+        return (told,)
 
 
 def refit_data(
@@ -42,7 +61,6 @@ def refit_data(
     *,
     window_ms: int | None = None,
     held_out: float = HELD_OUT,
-    since_change: bool = True,
     seed: int = 0,
 ) -> RefitData:
     """Choose the events of a refit, and part them in time.
@@ -52,12 +70,10 @@ def refit_data(
     events
         The sample, in the order of time.
     window_ms
-        How far back from the newest event others are taken, above 0. If left out: since the last change of calibration,
-        or all.
+        How far back from the newest event others are taken, above 0. If left out: since the last change of calibration
+        after which there is enough for a refit, or all.
     held_out
         Share of the latest events that are held out, above 0 and below 1.
-    since_change
-        Whether, without a window, a change is looked for; otherwise all events are taken.
     seed
         Of the test for a change.
 
@@ -74,20 +90,22 @@ def refit_data(
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}")
     if len(events) == 0:
         raise NotEnoughData("there is no labelled event whose outcome can change no more")
-    change = None
     if window_ms is not None:
         since = int(events.time_ms[-1]) - window_ms
-        chosen, of = events.select(events.time_ms > since), "of the window"
-    else:
-        change = last_change(events, seed=seed) if since_change else None
-        if change is None:
-            chosen, of = events, "in all"
+        return RefitData(*_parted(events.select(events.time_ms > since), held_out, "of the window"))
+    passed_over, too_few = None, ""
+    change = last_change(events, seed=seed)
+    while change is not None:
+        try:
+            parts = _parted(events.select(slice(change.row, None)), held_out, "since the change")
+        except NotEnoughData as error:
+            # The latest is what is told: whoever waits for more outcomes waits for those.
+            if passed_over is None:
+                passed_over, too_few = change, str(error)
+            change = last_change(events.select(slice(0, change.row)), seed=seed)
         else:
-            chosen, of = events.select(slice(change.row, None)), "since the last change of calibration; name a window"
-    fit, later = part_in_time(chosen, held_out)
-    for name, part in (("to fit on", fit), ("held out", later)):
-        _require(part, f"{name} ({len(chosen)} {of})")
-    return RefitData(fit, later, change)
+            return RefitData(*parts, change, passed_over, too_few)
+    return RefitData(*_parted(events, held_out, "in all"), None, passed_over, too_few)
 
 
 def part_in_time(events: LabelledEvents, held_out: float) -> tuple[LabelledEvents, LabelledEvents]:
@@ -111,6 +129,14 @@ def part_in_time(events: LabelledEvents, held_out: float) -> tuple[LabelledEvent
         first, last = (int(np.searchsorted(events.time_ms, at, side)) for side in ("left", "right"))
         cut = first if cut - first <= last - cut else last
     return events.select(slice(0, cut)), events.select(slice(cut, None))
+
+
+def _parted(chosen: LabelledEvents, held_out: float, of: str) -> tuple[LabelledEvents, LabelledEvents]:
+    """Earlier and later events, enough of both."""
+    fit, later = part_in_time(chosen, held_out)
+    for name, part in (("to fit on", fit), ("held out", later)):
+        _require(part, f"{name} ({len(chosen)} {of})")
+    return fit, later
 
 
 def _require(events: LabelledEvents, where: str) -> None:

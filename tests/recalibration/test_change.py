@@ -3,8 +3,10 @@ import pytest
 from scipy.special import expit
 
 from monitor.errors import InputError
-from monitor.recalibration.change import _ends, _Search, last_change
+from monitor.inference.cox import fit_cox, logits
+from monitor.recalibration.change import _bends, _ends, _Search, last_change
 from monitor.samples import LabelledEvents
+from monitor.scores import ScoreTable
 from tests.reference.naive_change import naive_statistics
 
 
@@ -34,15 +36,24 @@ def test_the_statistic_is_that_of_every_place_one_by_one() -> None:
     y = sample.outcome.astype(np.float64)
     found = _Search.of(sample.prediction, y, w, sample.time_ms)
     assert found is not None
-    expected = naive_statistics(sample.prediction, y, w)
+    z = logits(sample.prediction)
+    z = np.clip(z, *np.quantile(z, [0.01, 0.99]))
+    cox = fit_cox(ScoreTable.from_events(expit(z), y, w))
+    assert cox.slope is not None
+    assert cox.intercept is not None
+    bends = _bends(z, y, w, expit(cox.intercept + cox.slope * z))
+    assert bends.size == 1
+    expected = naive_statistics(sample.prediction, y, w, bends)
     statistics = found._statistics(y, np.arange(1, 401))
     held = statistics > 0.0
     assert held.sum() > 300
     assert statistics[held] == pytest.approx(expected[np.arange(1, 401) % 400][held], rel=1e-5)
-    assert found.location == 1 + np.argmax(statistics)
+    place, latest = found.places()
+    assert place == 1 + np.argmax(statistics)
+    assert latest == 1 + np.flatnonzero(statistics >= statistics.max() - 7.352)[-1]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("jump", "share", "n", "within"),
     [((1.0, 1.0), 0.6, 3000, 0.05), ((0.5, 0.0), 0.7, 6000, 0.1), ((1.0, -1.0), 0.85, 6000, 0.05)],

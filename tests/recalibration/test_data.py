@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,7 +72,35 @@ def test_without_a_window_events_are_taken_since_the_last_change() -> None:
     assert data.change is not None
     assert data.fit.time_ms[0] == data.change.time_ms
     assert abs(data.change.time_ms - 2_400_000) < 100_000
+    assert data.notes == ()
     assert refit_data(sample, window_ms=10_000_000).change is None
+
+
+def test_a_change_with_too_little_since_is_taken_as_none_and_said() -> None:
+    sample = events(3000, jump=0.93)
+    data = refit_data(sample)
+    assert data.change is None
+    assert data.passed_over is not None
+    assert abs(data.passed_over.time_ms - 2_790_000) < 70_000
+    assert len(data.fit) + len(data.held_out) == 3000
+    (note,) = data.notes
+    assert note.startswith("Calibration seems to have changed at 1970-01-01 00:4")
+    assert "held out (" in note
+    assert "since the change), at least 100 are needed." in note
+
+
+def test_an_earlier_change_counts_where_there_is_too_little_since_the_last() -> None:
+    first = events(4000, jump=0.5)
+    turned = first.outcome.copy()
+    turned[3750:] = 1 - turned[3750:]
+    sample = replace(first, outcome=turned)
+    data = refit_data(sample)
+    assert data.change is not None
+    assert data.passed_over is not None
+    assert abs(data.change.row - 2000) < 100
+    assert abs(data.passed_over.row - 3750) < 50
+    assert data.fit.time_ms[0] == data.change.time_ms
+    assert len(data.notes) == 1
 
 
 def test_too_little_is_said_with_numbers() -> None:

@@ -8,18 +8,23 @@ from scipy.special import expit, log_expit
 Floats = NDArray[np.float64]
 
 
-def naive_statistics(p: Floats, y: Floats, weight: Floats) -> Floats:
-    """S_k' V_k^-1 S_k of the scores of all events before each event, shape (n,); 0 for the first."""
+def naive_statistics(p: Floats, y: Floats, weight: Floats, bends: Floats) -> Floats:
+    """S_k' V_k^-1 S_k of the scores of all events before each event, shape (n,); 0 for the first.
+
+    The fit is linear in the logit but for its bends.
+    """
     z = np.log(p / (1.0 - p))
     z = np.clip(z, *np.quantile(z, [0.01, 0.99]))
     x = np.stack([np.ones(z.size), z], axis=1)
 
+    columns = np.column_stack([x, *(np.maximum(z - bend, 0.0) for bend in bends)])
+
     def loss(b: Floats) -> float:
-        eta = x @ b
+        eta = columns @ b
         return -float(weight @ (y * log_expit(eta) + (1.0 - y) * log_expit(-eta)))
 
-    b = minimize(loss, [0.0, 1.0], method="BFGS", options={"gtol": 1e-9}).x
-    q = expit(x @ b)
+    start = [0.0, 1.0, *(0.0 for _ in bends)]
+    q = expit(columns @ minimize(loss, start, method="BFGS", options={"gtol": 1e-9}).x)
     score = (weight * (y - q))[:, None] * x
     found = np.zeros(z.size)
     total = sum(weight[i] * q[i] * (1.0 - q[i]) * np.outer(x[i], x[i]) for i in range(z.size))

@@ -1,8 +1,7 @@
-"""What a refit decides by chance: promotions that are not deserved, and changes of calibration that are none.
+"""What a refit decides by chance: promotions that are not deserved.
 
 ``python -m tests.simulations.test_guard_simulation`` prints the long form, on which the docstrings of
-``monitor/recalibration/guard.py`` and ``change.py`` rest. The tests are its short form, seeded: what holds once holds
-always.
+``monitor/recalibration/guard.py`` rest. The tests are its short form, seeded: what holds once holds always.
 """
 
 import argparse
@@ -15,9 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.local import Standardised, local_calibration_error
-from monitor.recalibration.change import last_change
 from monitor.recalibration.guard import weigh
-from monitor.samples import LabelledEvents
 
 pytestmark = pytest.mark.simulation
 
@@ -127,53 +124,6 @@ SOMEWHERE_WORSE = (
 )
 
 
-@dataclass(frozen=True)
-class Stream:
-    """A model whose logits are ``slope`` times the true ones plus ``offset``; the true ones jump once, or not."""
-
-    name: str
-    n: int
-    slope: float = 1.0
-    offset: float = 0.0
-    mean: float = 0.0
-    trend: float = 0.0
-    weighted: bool = False
-    jump: tuple[float, float] | None = None
-    at: float = 1.0
-
-    def found(self, repeats: int) -> tuple[float, float]:
-        """Share of samples with a change, and the median distance from the true one, as a share of the sample."""
-        away = []
-        for repeat in range(repeats):
-            rng = np.random.default_rng([repeat, 5])
-            z = rng.normal(self.mean, 1.2, self.n) + self.trend * np.linspace(-1.0, 1.0, self.n)
-            true = (z - self.offset) / self.slope
-            if self.jump is not None:
-                rows = slice(int(self.at * self.n), None)
-                true[rows] = true[rows] * self.jump[0] + self.jump[1]
-            w = np.where(np.abs(z - self.mean) > 1.2, 1.0, 8.0) if self.weighted else None
-            y = rng.random(self.n) < expit(true)
-            change = last_change(LabelledEvents.of(expit(z), y.astype(int), weight=w), seed=repeat)
-            if change is not None:
-                away.append(abs(change.row / self.n - self.at))
-        return len(away) / repeats, float(np.median(away)) if away else np.nan
-
-
-STEADY = (
-    Stream("calibrated", 2000),
-    Stream("slope 1.5, offset .5", 2000, slope=1.5, offset=0.5),
-    Stream("slope 1.5, offset .5, 3% positive", 4000, slope=1.5, offset=0.5, mean=-4.6),
-    Stream("slope 1.5, predictions drift", 2000, slope=1.5, trend=1.0),
-    Stream("slope 1.5, weighted", 2000, slope=1.5, weighted=True),
-)
-JUMPS = (
-    Stream("offset .5 at 60%", 5000, slope=1.5, jump=(1.0, 0.5), at=0.6),
-    Stream("offset 1 at 60%", 5000, slope=1.5, jump=(1.0, 1.0), at=0.6),
-    Stream("slope .6 at 70%", 5000, jump=(0.6, 0.0), at=0.7),
-    Stream("offset -1 at 85%", 5000, slope=1.5, jump=(1.0, -1.0), at=0.85),
-)
-
-
 @pytest.mark.parametrize("duel", TIED, ids=lambda each: each.name)
 def test_a_tied_challenger_is_rarely_promoted(duel: Duel) -> None:
     assert duel.promoted(1000, 300) <= 0.05
@@ -205,18 +155,6 @@ def test_one_that_is_far_worse_in_a_tenth_is_refused_more_often_than_not() -> No
     assert SOMEWHERE_WORSE[2].refused(4000, 15, [1.0])[0] >= 0.5
 
 
-@pytest.mark.parametrize("stream", STEADY[1:4], ids=lambda each: each.name)
-def test_changes_that_are_none_are_found_in_at_most_a_twentieth(stream: Stream) -> None:
-    assert stream.found(40)[0] <= 0.05
-
-
-@pytest.mark.parametrize("stream", JUMPS[1::2], ids=lambda each: each.name)
-def test_changes_are_found_where_they_are(stream: Stream) -> None:
-    share, away = stream.found(10)
-    assert share >= 0.9
-    assert away <= 0.05
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the long form."""
     parser = argparse.ArgumentParser(description="How often a refit decides wrongly, by simulation.")
@@ -231,10 +169,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for n in (2000, 6000):
             refused = field.refused(n, max(2, given.repeats // 4), [0.0, 1.0, 2.0])
             print(f"  {field.name:<40} n = {n:,}: {'  '.join(f'{share:.2f}' for share in refused)}", flush=True)
-    print("changes: share of samples with one, median distance of its place as a share of the sample")
-    for stream in (*STEADY, *JUMPS):
-        share, away = stream.found(given.repeats)
-        print(f"  {stream.name:<40} n = {stream.n:,}: {share:.3f}  {away:.3f}", flush=True)
 
 
 if __name__ == "__main__":
