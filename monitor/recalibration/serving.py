@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,9 @@ from monitor.store.recalibrations import Champion, RecalibrationStore
 
 REFRESH_SECONDS: Final = 2.0
 """So old may be what is known of who serves: another replica's promotion is seen here that much later."""
+
+PATIENCE_SECONDS: Final = 2.0
+"""So long a request waits for the store to tell who serves, where it is known who served last."""
 
 MOST_MAPS: Final = 64
 """Maps that are kept loaded; beyond them, those that were not used for longest go."""
@@ -51,7 +55,7 @@ class Serving:
         self._refresh_seconds = refresh_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        """Of what follows, and never held while the store is asked: requests do not wait for another one's answer."""
+        """Of what follows, and never held while the store is asked."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
         self._read_at = 0.0
         self._changes = 0
@@ -62,8 +66,8 @@ class Serving:
         """Whether the store did not answer the last time, so that it is said once."""
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, those used last at the end."""
-        self._asking = threading.Lock()
-        """Held while the store is asked who serves."""
+        self._answer: Future[Mapping[tuple[str, str], Champion]] | None = None
+        """Of the store, while it is asked who serves."""
         self._loading = threading.Lock()
         """Held while a map is loaded."""
 
@@ -106,43 +110,57 @@ class Serving:
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
         with self._lock:
-            known, due = self._champions, self._is_due()
+            known = self._champions
+            if known is not None and not self._is_due():
+                return known
             # What was changed here has to be seen by who asks next; what others changed, within a few seconds.
-            must_wait = known is None or self._seen < self._changes
-        if known is not None and not due:
+            is_changed = self._seen < self._changes
+            answer, is_first = self._answer, self._answer is None
+            if answer is None:
+                # A thread of its own: a store may hang for ever, and whoever asked it with it.
+                answer = self._answer = Future()
+                threading.Thread(target=self._ask, args=(answer,), name="who serves", daemon=True).start()
+        if known is None:
+            return answer.result()
+        if not is_first and not is_changed:
             return known
-        if not self._asking.acquire(blocking=must_wait):
-            # Somebody asks already, and a store that does not answer shall not keep everybody waiting.
-            return known or {}
         try:
-            return self._ask()
-        finally:
-            self._asking.release()
+            return answer.result(PATIENCE_SECONDS)
+        except TimeoutError:
+            return known
 
     def _is_due(self) -> bool:
         changed = self._champions is None or self._seen < self._changes
         return changed or self._clock.monotonic() - self._read_at >= self._refresh_seconds
 
-    def _ask(self) -> Mapping[tuple[str, str], Champion]:
-        """Ask the store, unless another thread did so while this one waited for its turn."""
-        with self._lock:
-            known, changes = self._champions, self._changes
-            if known is not None and not self._is_due():
-                return known
+    def _ask(self, answer: Future[Mapping[tuple[str, str], Champion]]) -> None:
+        """Ask the store, until its answer holds all that was changed here."""
         try:
-            known = {(each.model, each.version): each for each in self._store.champions()}
-            is_away = False
-        except StoreUnavailable as error:
-            if known is None:
-                raise
-            if not self._is_away:
-                _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
-            is_away = True
-        with self._lock:
-            # Also after a failure, and as of its end: not every request shall wait for a store that does not answer.
-            self._champions, self._seen, self._read_at = known, changes, self._clock.monotonic()
-            self._is_away = is_away
-        return known
+            while True:
+                with self._lock:
+                    known, changes = self._champions, self._changes
+                is_away = False
+                try:
+                    known = {(each.model, each.version): each for each in self._store.champions()}
+                except StoreUnavailable as error:
+                    if known is None:
+                        raise
+                    is_away = True
+                    if not self._is_away:
+                        _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
+                with self._lock:
+                    # Also after a failure, and as of its end: not every request shall wait for a store that is away.
+                    self._champions, self._seen, self._read_at = known, changes, self._clock.monotonic()
+                    self._is_away = is_away
+                    if changes == self._changes:
+                        self._answer = None
+                        break
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            with self._lock:
+                self._answer = None
+            answer.set_exception(error)
+        else:
+            answer.set_result(known)
 
     def _map(self, map_id: str) -> RecalibrationMap:
         found = self._loaded(map_id)
