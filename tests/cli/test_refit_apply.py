@@ -207,7 +207,7 @@ def test_a_file_without_rows_stays_without(folder: Path, tmp_path: Path) -> None
         (
             ["lore.arrow", "new.csv", "--feature", "f1"],
             2,
-            "the map needs 2 features a row, and --feature names 1: name the columns of those that it was fitted on (f1",
+            "the map needs 2 features a row, and --feature names 1: name the columns of those that it was fitted on (f",
         ),
         (["group_wise_beta.arrow", "new.csv", "--segment", "s"], 2, "new.csv: no segment column 's'; columns are"),
         (

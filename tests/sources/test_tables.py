@@ -327,6 +327,17 @@ def test_an_unknown_ending_names_the_known_ones(name: str, tmp_path: Path) -> No
     assert refusal(written(tmp_path / name, "p,y\n.5,1\n")).startswith("files ending in .csv, .tsv, .parquet")
 
 
+def test_rows_without_outcomes_are_read_where_none_are_needed(tmp_path: Path) -> None:
+    file = written(tmp_path / "new.csv", "p,ts,y,f\n0.5,no time,no outcome,1.5\n0.25,,,2\n")
+    table = read_table(file, features=("f",), labelled=False)
+    assert table.prediction.tolist() == [0.5, 0.25]
+    assert table.features is not None
+    assert table.features.tolist() == [[1.5], [2.0]]
+    assert table.outcome.tolist() == [-1, -1]
+    assert table.time_ms is None
+    assert refusal(file, outcome="y", labelled=False).startswith("column 'y', line 2: outcome must be 0 or 1")
+
+
 def test_what_is_no_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "gone.csv") == "no such file; name a file that is there"
     (tmp_path / "folder.csv").mkdir()
