@@ -17,6 +17,7 @@ from scipy.special import expit, logit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
+from threadpoolctl import threadpool_limits
 
 from monitor.samples import LabelledEvents
 
@@ -194,7 +195,9 @@ def _real(load: Callable[[], tuple[Any, Any, Any]], model: str, seed: int) -> Ta
     train, fit, test = np.split(order[: int(cuts[-1]) + TEST_MOST], cuts)
     mean, spread = x[train].mean(axis=0), x[train].std(axis=0)
     x = (x - mean) / np.where(spread > 0.0, spread, 1.0)
-    p, features = _network(x, y, train, seed) if model == "network" else _trees(x, y, train, seed)
+    # One thread: with more a network differs in its last bits, and threads that wait for each other take far longer.
+    with threadpool_limits(1):
+        p, features = _network(x, y, train, seed) if model == "network" else _trees(x, y, train, seed)
     events = {
         rows[0]: LabelledEvents.of(
             p[rows[1]], y[rows[1]], features=features[rows[1]], segments={GROUP: groups[rows[1]]}
