@@ -3,6 +3,7 @@
 import re
 import signal
 import socket
+import subprocess
 import time
 import urllib.request
 from pathlib import Path
@@ -15,24 +16,42 @@ from monitor.demo import MODELS
 from tests.cli.command import inside, monitor, one_error_line, start
 
 
-def test_the_drift_shows_for_what_it_is_and_the_calibrated_model_stays_so(tmp_path: Path) -> None:
-    done = monitor(
-        "demo", "--seconds", "35", "--speed", "400", "--port", "0", "--keep", "kept", cwd=tmp_path, timeout=240
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == ""
-    assert re.search(r"a report +http://127\.0\.0\.1:\d+/v1/models/overconfident/report", done.stdout)
-    lines = done.stdout.splitlines()
+def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes], seconds: float = 240.0) -> re.Match[str]:
+    """Where the output says so, at last."""
+    deadline = time.monotonic() + seconds
+    while not (found := re.search(pattern, output.read_text())):
+        assert time.monotonic() < deadline, output.read_text()
+        assert process.poll() is None, output.read_text()
+        time.sleep(0.1)
+    return found
+
+
+def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_path: Path) -> None:
+    output = tmp_path / "output.txt"
+    with output.open("wb") as stream:
+        process = start("demo", "--speed", "400", "--port", "0", "--keep", "kept", cwd=tmp_path, output=stream)
+    try:
+        # However busy the machine is: until both drifts are seen.
+        wait_for(output, r"simulated \|.*overconfident [^|]*shape.*rare-event [^|]*prior shift", process)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0, output.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    said_at_all = output.read_text()
+    assert re.search(r"a report +http://127\.0\.0\.1:\d+/v1/models/overconfident/report", said_at_all)
+    lines = said_at_all.splitlines()
     last = {line.split()[0]: line for line in lines if re.match(r"[a-z-]+ +1h: ", line)}
     assert set(last) == {"calibrated", "overconfident", "prior-shift", "rare-event", "local-error"}
     said = {model: line.partition("1h: ")[2].partition(" (")[0] for model, line in last.items()}
-    assert said["calibrated"] == "calibrated", done.stdout
-    assert "shape" in said["overconfident"], done.stdout
-    assert said["prior-shift"] == "calibrated", done.stdout  # its predictions follow the prior
-    assert said["rare-event"].startswith("prior"), done.stdout
-    assert said["local-error"] == "calibrated", done.stdout  # no window sees it
+    assert said["calibrated"] == "calibrated", said_at_all
+    assert "shape" in said["overconfident"], said_at_all
+    assert said["prior-shift"] == "calibrated", said_at_all  # its predictions follow the prior
+    assert said["rare-event"].startswith("prior"), said_at_all
+    assert said["local-error"] == "calibrated", said_at_all  # no window sees it
     # A plain line every few seconds, as this is no terminal.
-    assert sum(" simulated | " in line for line in lines) >= 5
+    assert sum(" simulated | " in line for line in lines) >= 2
 
     # What was kept can be looked at with the other commands.
     settings = tmp_path / "kept" / "monitor.yaml"
@@ -58,10 +77,7 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     with (tmp_path / "output.txt").open("wb") as output:
         process = start("demo", "--port", "0", cwd=tmp_path, output=output, TMPDIR=str(tmp_path))
     try:
-        deadline = time.monotonic() + 60
-        while not (found := re.search(r"http://\S+/metrics", (tmp_path / "output.txt").read_text())):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        found = wait_for(tmp_path / "output.txt", r"http://\S+/metrics", process)
         with urllib.request.urlopen(found.group(), timeout=10) as answer:
             assert answer.status == 200
         process.send_signal(signal.SIGINT)
