@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy.typing import NDArray
+
 from monitor.errors import CorruptMap
 from monitor.maps import reading
 from monitor.maps.base import MapParts, RecalibrationMap
@@ -30,17 +32,20 @@ def part_maps(parts: MapParts, load: Callable[[MapParts], RecalibrationMap]) -> 
     listed = reading.setting(parts, "maps")
     if not isinstance(listed, list | tuple):
         raise CorruptMap(f"maps must be a list, got {listed!r}")
+    # Sorted out in one go: of thousands of maps, each looking through all arrays would take seconds.
+    arrays_of: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, array in parts.arrays.items():
+        place, _, own = name.partition(".")
+        arrays_of.setdefault(place, {})[own] = array
     found: list[RecalibrationMap | None] = []
-    for place, settings in enumerate(listed):
+    for number, settings in enumerate(listed):
         if settings is None:
             found.append(None)
             continue
         if not isinstance(settings, dict):
-            raise CorruptMap(f"maps must hold settings, got {settings!r} at {place}")
-        start = f"{place}."
-        arrays = {name.removeprefix(start): array for name, array in parts.arrays.items() if name.startswith(start)}
+            raise CorruptMap(f"maps must hold settings, got {settings!r} at {number}")
         try:
-            found.append(load(MapParts(settings, arrays)))
+            found.append(load(MapParts(settings, arrays_of.get(str(number), {}))))
         except CorruptMap as error:
-            raise CorruptMap(f"map {place} of {len(listed)}: {error}") from error
+            raise CorruptMap(f"map {number} of {len(listed)}: {error}") from error
     return found
