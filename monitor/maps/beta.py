@@ -11,7 +11,7 @@ from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
 from monitor.maps.logistic import fit_logistic
-from monitor.maps.scales import SLOPE_LIMIT, in_words, log_sigmoid, logits, on_positive, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, added, in_words, log_sigmoid, logits, on_positive, probabilities
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Beta:
 
     def describe(self) -> str:
         """What it does."""
-        said = f"takes logit p to {in_words(self.a)} ln p - {in_words(self.b)} ln(1 - p) + {in_words(self.c)}"
+        said = f"takes logit p to {in_words(self.a)} ln p - {in_words(self.b)} ln(1 - p) {added(self.c)}"
         if self.a == self.b == 0.0:
             return f"{said}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if SLOPE_LIMIT in {self.a, self.b}:

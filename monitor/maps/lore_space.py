@@ -80,9 +80,11 @@ def describe(space: Space) -> str:
     """What it is, for people."""
     features = feature_count(space)
     if isinstance(space, Standardised):
-        return f"{features} standardised features"
+        return f"{features} standardised feature{'s' if features > 1 else ''}"
     if isinstance(space, PrincipalComponents):
-        return f"{space.dimensions} principal components of {features} features"
+        count = space.dimensions
+        parts = "one principal component" if count == 1 else f"{count} principal components"
+        return f"{parts} of {features} feature{'s' if features > 1 else ''}"
     return f"a t-SNE embedding of {features} features in {space.dimensions} dimensions"
 
 

@@ -11,7 +11,7 @@ from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
 from monitor.maps.logistic import fit_logistic
-from monitor.maps.scales import SLOPE_LIMIT, in_words, logits, on_positive, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Platt:
 
     def describe(self) -> str:
         """What it does."""
-        said = f"takes logit p to {in_words(self.intercept)} + {in_words(self.slope)} logit p"
+        said = f"takes logit p to {in_words(self.slope)} logit p {added(self.intercept)}"
         if self.slope == 0.0:
             return f"{said}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if self.slope == SLOPE_LIMIT:

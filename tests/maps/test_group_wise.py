@@ -113,7 +113,7 @@ def test_it_says_its_groups_and_no_endless_list() -> None:
     many = GroupWisePlatt("region", tuple("abcdefgh"), Platt(0.0, 1.0), (Platt(0.5, 1.0),) * 8)
     said = many.describe()
     assert "8 groups" in said
-    assert "a: takes logit p to 0.5 + 1 logit p" in said
+    assert "a: takes logit p to 1 logit p + 0.5" in said
     assert "and 3 more" in said
     assert "f: " not in said
 

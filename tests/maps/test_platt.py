@@ -108,4 +108,4 @@ def test_equal_predictions_become_the_prevalence() -> None:
 
 
 def test_it_says_its_numbers() -> None:
-    assert Platt(-0.5, 0.75).describe() == "takes logit p to -0.5 + 0.75 logit p"
+    assert Platt(-0.5, 0.75).describe() == "takes logit p to 0.75 logit p - 0.5"
