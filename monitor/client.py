@@ -6,6 +6,7 @@
         better = recalibration.apply(p, features=x)
 """
 
+import logging
 import threading
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, Self
@@ -13,7 +14,6 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
-import structlog
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.clock import Clock, SystemClock
@@ -43,7 +43,8 @@ _KINDS: Final = {
     "conflict": Conflict,
 }
 
-_log = structlog.get_logger(__name__)
+# The standard library's: a scorer has logging of its own, and an unconfigured structlog would write to its output.
+_log = logging.getLogger(__name__)
 
 
 class _Served(NamedTuple):
@@ -233,7 +234,7 @@ class RecalibrationClient:
             self._failure = error
             if self._without_map == "raise":
                 raise
-            _log.warning("no map could be had; predictions are left as they are", model=self._model, detail=str(error))
+            _log.warning("no map of model %s could be had; predictions are left as they are: %s", self._model, error)
         finally:
             self._attempts += 1
 
@@ -251,14 +252,14 @@ class RecalibrationClient:
                     self._fetch()
         except MonitorError as error:
             _log.warning(
-                "it is not known whether another map serves; the last one goes on",
-                model=self._model,
-                map=self.map_id,
-                stale_seconds=round(self.stale_seconds, 1),
-                detail=str(error),
+                "it is not known since %.0f s whether another map than %s serves model %s; it goes on: %s",
+                self.stale_seconds,
+                self.map_id,
+                self._model,
+                error,
             )
         except Exception:  # noqa: BLE001 - a thread's end is otherwise silent
-            _log.exception("the map cannot be refreshed; the last one goes on", model=self._model, map=self.map_id)
+            _log.exception("map %s of model %s cannot be refreshed; it goes on", self.map_id, self._model)
 
     def _fetch(self) -> None:
         """Ask what serves. Called by one thread at a time."""
@@ -280,7 +281,7 @@ class RecalibrationClient:
             raise ServiceUnavailable(f"{answer.url} answers {answer.status_code}, which no such service does")
         self._confirmed_at = self._clock.monotonic()
         if self._served is not None and (before is None or before.map_id != self._served.map_id):
-            _log.info("predictions are recalibrated by", map=self.map_id, model=self._model)
+            _log.info("model %s is recalibrated by map %s", self._model, self.map_id)
 
     def _check_whose(self, map_id: str, about: Mapping[str, Any]) -> None:
         """Refuse a map of another model: a cache or a gateway on the way may have mixed up two answers."""
