@@ -203,7 +203,8 @@ class KafkaBroker:
         lines = [f"{key}={value}" for key, value in (self._server_settings() | self._settings).items()]
         (self.directory / "server.properties").write_text("\n".join(lines) + "\n")
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        arguments = ["format", "--ignore-formatted", "--cluster-id", cluster, "--config"]
+        # One in 64 begins with a dash, and would be read as another option.
+        arguments = ["format", "--ignore-formatted", f"--cluster-id={cluster}", "--config"]
         scram = ["--add-scram", f"SCRAM-SHA-256=[name={USERNAME},password={PASSWORD}]"]
         runtimes = _java_runtimes()
         for java in runtimes:
