@@ -106,3 +106,4 @@ def test_a_refit_is_shown_with_its_comparison_and_its_pictures(refits: Refits, t
         assert f'src="{server.url}/v1/recalibrations/{job}/figures/reliability"' in document
         missing = words(browse(f"{server.url}/recalibrations/rc_none", tmp_path))
     assert "no refit is called 'rc_none'" in missing
+    assert "does not answer" not in missing
