@@ -211,7 +211,8 @@ def _e(candidate: Candidate) -> str:
     if power >= 6.0:
         return f"10^{power:.0f}"
     value = float(candidate.evidence["e_value"])
-    return f"{value:,.0f}" if power >= 2.0 else f"{value:.2g}"
+    # What two digits round to 100 would be told as 1e+02.
+    return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
 
 
 def _is_local(trial: Trial) -> bool:

@@ -298,7 +298,8 @@ def _lower(brier: LossDifference) -> str:
 def _e(evidence: Evidence) -> str:
     if evidence.log10_e >= 6.0:
         return f"E = 10^{evidence.log10_e:.0f}"
-    return f"E = {evidence.e_value:,.0f}" if evidence.log10_e >= 2.0 else f"E = {evidence.e_value:.2g}"
+    # What two digits round to 100 would be told as 1e+02.
+    return f"E = {evidence.e_value:,.0f}" if evidence.e_value >= 10.0 else f"E = {evidence.e_value:.2g}"
 
 
 def _beyond(excess: float) -> str:

@@ -164,6 +164,13 @@ def test_20_is_enough_and_less_is_not() -> None:
     assert judged(evidence(57.3)).reasons[0].count("E = 10^57") == 1
 
 
+@pytest.mark.parametrize(
+    ("e_value", "told"), [(0.556, "0.56"), (9.96, "10"), (57.3, "57"), (99.66, "100"), (1e5, "100,000")]
+)
+def test_evidence_is_told_without_powers_below_a_million(e_value: float, told: str) -> None:
+    assert f"evidence E = {told}, " in judged(evidence(math.log10(e_value))).reasons[0]
+
+
 def test_a_map_better_than_the_champion_and_worse_than_none_is_refused() -> None:
     refused = judged(evidence(5.0), evidence(-5.0, value=0.02))
     assert not refused.passed
