@@ -134,8 +134,8 @@ def refit(
     rows = labelled_rows(table)
     chosen = choose_methods(method, options, rows.events)
     model = model_of(file)
-    # Where they were guessed, they are guessed in other files, too.
-    columns = {"prediction": list(prediction), "features": list(feature)}
+    # Those that were guessed, too: another file may have a column that is guessed first, and is another score.
+    columns = {"prediction": list(table.prediction_columns), "features": list(feature)}
     with stages_progress() as progress:
         trial = refit_rows(rows, chosen, held_out=held_out, since_change=since_change, draws=draws, progress=progress)
         written = _write(trial, model, columns, progress, output=output, html=html, png=png)

@@ -84,6 +84,8 @@ class EventTable:
         float64, shape (n, d), the columns in the order in which they were named; None where none was.
     classes
         Names of the K classes; none where predictions are P(y = 1).
+    prediction_columns
+        The columns that predictions were read from, named or guessed.
     """
 
     prediction: NDArray[np.float64]
@@ -96,6 +98,7 @@ class EventTable:
     ids: pa.ChunkedArray | None = None
     features: NDArray[np.float64] | None = None
     classes: tuple[str, ...] = ()
+    prediction_columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return int(self.prediction.shape[0])
@@ -321,6 +324,7 @@ class _Reading:
             ids=None if columns.ids is None else self._ids.finish(),
             features=np.column_stack([builder.finish() for builder in named]) if named else None,
             classes=classes,
+            prediction_columns=columns.predictions,
         )
 
     def _time_ms(self) -> NDArray[np.int64] | None:

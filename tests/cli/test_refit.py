@@ -188,7 +188,7 @@ def test_the_map_is_the_one_that_was_compared(folder: Path, tmp_path: Path) -> N
     assert artifact.map.describe() == method["comparison"]["maps"]["challenger"]["describe"]
     assert artifact.about["fitted_on"]["n"] == 2100
     assert artifact.about["data_hash"] == method["comparison"]["fit"]["data_hash"]
-    assert artifact.about["columns"] == {"prediction": [], "features": ["age"]}
+    assert artifact.about["columns"] == {"prediction": ["score"], "features": ["age"]}
     data = rows()
     q = apply_map(artifact.map, data["score"][2100:], features=data["age"][2100:, None])
     value = method["comparison"]["maps"]["challenger"]["measures"]["brier"]["value"]

@@ -230,6 +230,24 @@ def test_what_cannot_be_done_is_one_line(folder: Path, arguments: list[str], sta
     assert done.stdout == ""
 
 
+def test_a_guessed_column_is_kept_where_another_would_be_guessed_first(tmp_path: Path) -> None:
+    rng = np.random.default_rng(19)
+    z = rng.normal(0.0, 1.5, 3000)
+    score, came = expit(2.0 * z), rng.random(3000) < expit(z)
+    pq.write_table(pa.table({"score": score, "label": came}), tmp_path / "old.parquet")
+    arguments = ["old.parquet", "--method", "temperature", "--draws", "0", "-o", "map.arrow"]
+    assert inside("refit", *arguments, cwd=tmp_path).returncode == 0
+    (tmp_path / "new.csv").write_text("p,score\n0.5,0.9\n", encoding="utf-8")
+    (row,) = written(inside("apply", "map.arrow", "new.csv", cwd=tmp_path).stdout)
+    of = LabelledEvents.of(score[:2100], came[:2100])
+    again = apply_map(fit_map(METHODS["temperature"], of), [0.9])
+    assert float(row["recalibrated"]) == pytest.approx(float(again[0]))
+    (tmp_path / "other.csv").write_text("p\n0.5\n", encoding="utf-8")
+    done = inside("apply", "map.arrow", "other.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith("other.csv: no prediction column 'score'; columns are 'p'")
+
+
 def test_a_map_that_was_refitted_finds_its_columns_again(tmp_path: Path) -> None:
     rng = np.random.default_rng(18)
     z, age = rng.normal(0.0, 1.2, 3000), rng.normal(0.0, 1.0, 3000)
