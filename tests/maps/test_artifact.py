@@ -120,6 +120,40 @@ def test_who_has_the_record_alone_can_apply_a_map(tmp_path: Path) -> None:
         np.testing.assert_allclose(printed, apply_map(chosen, p, features=x), rtol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [
+        pytest.param(name, many, id=f"{name}-{'classes' if many else 'binary'}")
+        for name, method in METHODS.items()
+        for many, able in ((False, method.binary), (True, method.many_classes))
+        if able and name not in {"identity", "lore", "lore_groups"}
+    ],
+)
+def test_who_has_the_record_alone_can_apply_a_map_of_any_method(name: str, *, many: bool) -> None:
+    _, code = re.findall(r"```python\n(.*?)```", RECORD.read_text(), re.DOTALL)
+    assert "monitor" not in code
+    told: dict[str, Any] = {}
+    exec(code, told)
+    rng = np.random.default_rng(8)
+    truth, group = rng.dirichlet([1.0, 1.0, 1.0], 3000), rng.choice(["eu", "us"], 3000)
+    p, y = truth**2 / (truth**2).sum(axis=1, keepdims=True), (truth.cumsum(axis=1) < rng.random((3000, 1))).sum(axis=1)
+    asked = np.r_[p[:50], np.eye(3)]
+    if not many:
+        p, y, asked = p[:, 0], (y == 0).astype(np.int64), np.r_[p[:50, 0], 0.0, 1.0]
+    past = LabelledEvents.of(p, y, segments={"region": group})
+    for options in ({}, {"shape": "steps"}) if name.endswith("isotonic") else ({},):
+        chosen = fit_map(METHODS[name], past, options)
+        document = to_json(to_bytes(chosen, {}))
+        arrays = {key: np.array(values) for key, values in document["arrays"].items()}
+        for region in ("eu", "elsewhere"):
+            parts = (name, document["settings"], arrays)
+            if name.startswith("group_wise_"):
+                parts = told["one_group"](*parts, region)
+            found = told["classes" if many else "binary"](*parts, asked)
+            wanted = apply_map(chosen, asked, segments={"region": np.full(len(asked), region)})
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+
+
 # --- Damage -----------------------------------------------------------------------------------------------------------
 
 
