@@ -151,9 +151,11 @@ def loss_text(loss: MeanLoss) -> str:
 
 def _advice_against(trial: Trial) -> str:
     none = trial.shown.comparison
-    p_value = None
+    p_value = local_p = None
     if none is not None:
-        p_value = (none.document["maps"]["none"]["measures"].get("smce") or {}).get("p_value")
+        before = none.document["maps"]["none"]
+        p_value = (before["measures"].get("smce") or {}).get("p_value")
+        local_p = ((before["local"] or {}).get("mlce") or {}).get("p_value")
     several = len(trial.candidates) > 1
     words = (
         "No method is better than no map for certain"
@@ -166,9 +168,17 @@ def _advice_against(trial: Trial) -> str:
             "Try a method that looks at features or groups: lore, group_wise_beta."
         )
     if p_value is not None and p_value > 0.05:
+        if local_p is not None and local_p <= 0.05:
+            tried = any(each.method.needs_features for each in trial.candidates)
+            return (
+                f"{words}. On the whole the later rows show no miscalibration beyond chance (smCE, p = "
+                f"{p_text(p_value)}), but among rows that are alike they do (MLCE, p = {p_text(local_p)}): "
+                f"{'come again with more rows' if tried else 'try lore'}."
+            )
         return (
             f"{words}, and on the later rows there is no miscalibration beyond chance to repair (smCE, "
             f"p = {p_text(p_value)}): leave predictions as they are."
+            + ("" if _is_local(trial) else " Errors among rows that are alike were not looked at: name --feature.")
         )
     return f"{words}: leave predictions as they are, or come again with more rows."
 

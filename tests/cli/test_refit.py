@@ -177,6 +177,20 @@ def test_where_no_method_is_better_nothing_is_written(folder: Path, tmp_path: Pa
     assert (told["best"], told["written"]) == (None, [])
 
 
+def test_errors_that_are_local_are_not_said_to_be_none(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=(4000, 2))
+    y = rng.random(4000) < expit(0.7 * z[:, 0] + np.where(z[:, 1] > 0.0, 1.0, -1.0))
+    pa.csv.write_csv(pa.table({"p": expit(0.7 * z[:, 0]), "u": z[:, 0], "v": z[:, 1], "y": y}), tmp_path / "local.csv")
+    arguments = ["local.csv", "--method", "offset"]
+    without = found(*arguments, folder=tmp_path, status=3)["advice"]
+    assert without.endswith("as they are. Errors among rows that are alike were not looked at: name --feature.")
+    told = found(*arguments, "--feature", "u", "--feature", "v", folder=tmp_path, status=3)["advice"]
+    assert "no miscalibration beyond chance (smCE, p = " in told
+    assert "but among rows that are alike they do (MLCE, p = " in told
+    assert told.endswith("try lore.")
+
+
 def test_the_map_is_the_one_that_was_compared(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "map.arrow"
     arguments = ["--method", "lore", "--option", "gamma=0.4", "--feature", "age", "-o", str(target)]
