@@ -95,9 +95,10 @@ class DeclaredRefitSettings(Section):
 class RecalibrationSettings(Section):
     """Recalibration: what refits are made of, and how they run."""
 
-    sample: Annotated[int, Field(ge=0)] = 20_000
-    """Labelled events with their features that are kept for refits, of each model version and partition; 0 keeps none,
-    and refits have nothing to be made of."""
+    sample: Annotated[int, Field(ge=0)] = 100_000
+    """Labelled events with their features that are kept for refits, of each model version and partition, spread over
+    the longest window: a sixteenth of it keeps a sixteenth of them. 0 keeps none, and refits have nothing to be made
+    of."""
     jobs: Annotated[int, Field(ge=0)] = 1
     """Refits that this replica runs at one time, each in a process of its own; 0 leaves them to other replicas."""
     timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=15)

@@ -28,8 +28,13 @@ from monitor.stream.join import Joined
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.vectors import blocks_in
 
-OVERSAMPLING: Final = 2
-"""A cell keeps so many times as many candidates as a span keeps events: not all of them will be answered."""
+_OVERSAMPLING: Final = 2
+"""A cell keeps at most so many times as many candidates as a span keeps events: not all of them will be answered."""
+
+_BUSY: Final = 4
+"""A bucket that is narrower than its span keeps so many times its even share of the span's events ..."""
+_LEAST_SHARE: Final = 4
+"""... and no less than a quarter of all of them: of a version that is young, few buckets have to fill the span."""
 
 MOST_BATCHES: Final = 64
 """Once a bucket has so many batches in the store, they are replaced by one."""
@@ -84,6 +89,12 @@ class SampleSettings:
         """How many labelled events a span of the model keeps; 0 for none."""
         size = self.size(model)
         return min(-(-size * self.span_of(policy) // self.kept_ms), size)
+
+    def candidates(self, model: str, policy: ModelPolicy) -> int:
+        """How many predictions a bucket of the model keeps as candidates for its span."""
+        capacity = self.capacity(model, policy)
+        even = -(-capacity * bucket_width_ms(policy.retention_ms) // self.span_of(policy))
+        return min(_OVERSAMPLING * capacity, max(_BUSY * even, -(-capacity // _LEAST_SHARE)))
 
 
 @dataclass(slots=True)
@@ -160,6 +171,7 @@ class Sampler:
         self._settings = settings
         self._edges = np.array(EDGES)
         self._capacity: list[int] = []
+        self._candidates: list[int] = []
         """Of a span, by model id."""
         self._span_ms: list[int] = []
         self._widths_ms = np.empty(0, np.int64)
@@ -352,7 +364,7 @@ class Sampler:
             bucket = Bucket(self._strata.models[model], int(bucket_ms[start]))
             cells = self._cells[bucket]
             if number not in cells:
-                cells[number] = _Cell(OVERSAMPLING * self._capacity[model])
+                cells[number] = _Cell(self._candidates[model])
             yield bucket, cells[number], part
 
     def _remove(self, dropped: Iterable[Bucket]) -> Candidates:
@@ -392,6 +404,7 @@ class Sampler:
         for model in range(len(self._capacity), len(names)):
             policy = self._strata.policies[model]
             self._capacity.append(self._settings.capacity(names[model], policy))
+            self._candidates.append(self._settings.candidates(names[model], policy))
             self._span_ms.append(self._settings.span_of(policy))
         self._widths_ms = np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
         model_of = self._strata.models_of_strata()

@@ -267,9 +267,9 @@ def test_the_settings_of_a_model_become_its_plan(tmp_path: Path) -> None:
 
 def test_samples_reach_back_as_far_as_any_window_or_refit(tmp_path: Path) -> None:
     chosen = make_sample_settings(settings(tmp_path))
-    assert (chosen.size("any"), chosen.span_ms, chosen.kept_ms) == (20_000, 6 * HOUR_MS // 16, 7 * HOUR_MS)
+    assert (chosen.size("any"), chosen.span_ms, chosen.kept_ms) == (100_000, 6 * HOUR_MS // 16, 7 * HOUR_MS)
     assert make_sample_settings(settings(tmp_path, window="2d")).kept_ms == 49 * HOUR_MS
-    assert make_partition_settings(settings(tmp_path)).samples.size("any") == 20_000
+    assert make_partition_settings(settings(tmp_path)).samples.size("any") == 100_000
     assert make_partition_settings(settings(tmp_path), sampling=False).samples.size("any") == 0
 
 

@@ -89,7 +89,9 @@ class NaiveSamples:
     policy, width_ms
         Policy of a model, and the width of the buckets of its journal.
     span_ms, capacity
-        Width of a span, and how many events of it are kept; a bucket keeps twice as many candidates.
+        Width of a span, and how many events of it are kept.
+
+    A bucket keeps four times its even share of them as candidates; at least a quarter of all, at most twice as many.
     """
 
     def __init__(
@@ -109,7 +111,11 @@ class NaiveSamples:
             start_ms = event.time_ms - event.time_ms % width_ms(policy(event.model))
             cells[Bucket(event.model, start_ms), event.version].append(sampled(known, known.y))
         self._cells = cells
-        self.candidates = {cell: _kept(items, 2 * capacity) for cell, items in cells.items()}
+        self.candidates = {}
+        for (bucket, version), items in cells.items():
+            even = math.ceil(capacity * width_ms(policy(bucket.model)) / span_ms)
+            waiting = min(2 * capacity, max(4 * even, math.ceil(capacity / 4)))
+            self.candidates[bucket, version] = _kept(items, waiting)
 
     def closed(self, is_open: Callable[[Bucket], bool]) -> dict[tuple[str, str, int], NaiveClosed]:
         """(model, version, start of the span) -> sample, of the buckets that are dropped."""

@@ -19,7 +19,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream import sampling
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.sampling import OVERSAMPLING, SampleSettings
+from monitor.stream.sampling import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
 from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told
 from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
@@ -31,6 +31,7 @@ TRAFFIC = Traffic(ids=2_000, span_ms=90_000, models=MODELS, classes=len(CLASSES)
 SPAN_MS = 20_000
 CAPACITY = 7
 SAMPLES = SampleSettings(size=lambda _: 30 * CAPACITY, span_ms=SPAN_MS, kept_ms=30 * SPAN_MS)
+WAITING = SAMPLES.candidates("churn", POLICY)
 
 
 def policy_of(model: str) -> ModelPolicy:
@@ -98,7 +99,7 @@ def test_samples_are_those_of_obvious_loops_through_crashes(tmp_path: Path, seed
     assert {len(event.features) for closed in full.values() for event in closed.events} == {0, 3, 4}
     waiting = {cell: items for cell, items in naive.candidates.items() if cell[0] in open_buckets}
     assert set(candidates) == set(waiting)
-    assert any(len(items) == OVERSAMPLING * CAPACITY for items in waiting.values())
+    assert any(len(items) == WAITING for items in waiting.values())
     for cell, items in waiting.items():
         # Some that were saved were displaced later; those that are left are all there.
         assert {(item.id_hash, item.confidence, item.features) for item in items} <= set(candidates[cell])
@@ -150,10 +151,29 @@ def test_candidates_are_bounded_however_many_predictions_there_are() -> None:
         partition.checkpoint()
         most.append((partition.sampler.candidates, partition.sampler.nbytes))
     buckets = 2 + (POLICY.retention_ms + POLICY.retention_ms) // bucket_width_ms(POLICY.retention_ms)
-    assert max(candidates for candidates, _ in most) <= buckets * OVERSAMPLING * 50
+    assert max(candidates for candidates, _ in most) <= buckets * settings.samples.candidates("churn", POLICY)
     # Two halves of a hash, two strata, sixteen numbers, and where they begin.
     assert all(taken <= candidates * (8 + 8 + 4 + 4 + 16 * 4 + 8) for candidates, taken in most)
-    assert max(candidates for candidates, _ in most) > 20 * 2 * 50
+    assert max(candidates for candidates, _ in most) > 20 * settings.samples.candidates("churn", POLICY)
+
+
+@pytest.mark.parametrize(
+    ("hours", "waiting"),
+    [
+        # Buckets of 3 minutes, and spans of 10.5 hours: few buckets of a young version may fill a span.
+        (1.2, 250),
+        # An hour: more than its even share, for busy ones.
+        (24.0, 384),
+        # As wide as a span.
+        (252.0, 2_000),
+    ],
+)
+def test_narrow_buckets_keep_more_than_their_even_share(hours: float, waiting: int) -> None:
+    hour_ms = 3_600_000
+    settings = SampleSettings(size=lambda _: 16_000, span_ms=21 * hour_ms // 2, kept_ms=168 * hour_ms)
+    policy = ModelPolicy(horizon_ms=int(hours * hour_ms), lateness_ms=0)
+    assert settings.capacity("churn", policy) == 1_000
+    assert settings.candidates("churn", policy) == waiting
 
 
 def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> None:
@@ -168,7 +188,7 @@ def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> Non
     checkpoint = partition.checkpoint()
     assert checkpoint.dropped
     assert checkpoint.closed_samples == []
-    assert partition.counters()["candidate", "evicted"] == OVERSAMPLING * CAPACITY * len(checkpoint.dropped)
+    assert partition.counters()["candidate", "evicted"] == WAITING * len(checkpoint.dropped)
     assert {batch.bucket for batch in checkpoint.candidates}.isdisjoint(checkpoint.dropped)
 
 
@@ -187,7 +207,7 @@ def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: 
             partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         assert max(held) == 5
         assert held[-1] < 5 or held.count(1) > 1
-        assert partition.sampler.candidates == OVERSAMPLING * CAPACITY * len(of_bucket)
+        assert partition.sampler.candidates == WAITING * len(of_bucket)
 
 
 def test_spans_beyond_what_is_kept_expire() -> None:
@@ -256,7 +276,10 @@ def test_a_sample_is_filed_under_its_version_and_span() -> None:
     assert {key for key, _ in closed} == {
         PaneKey(SPAN_MS, start, SeriesKey("churn", "3", "all")) for start in range(first, START_MS + 62_000, SPAN_MS)
     }
-    assert all(len(sample) == CAPACITY for _, sample in closed)
+    sizes = [len(sample) for _, sample in sorted(closed, key=lambda part: part[0].start_ms)]
+    # The last holds no more than a bucket and a bit, whose candidates cannot fill it.
+    assert sizes[:-1] == [CAPACITY] * (len(sizes) - 1)
+    assert WAITING <= sizes[-1] <= CAPACITY
 
 
 def test_what_came_before_sampling_was_turned_on_is_counted_and_in_no_sample() -> None:
