@@ -13,6 +13,7 @@ import pytest
 from scipy.special import expit, logit
 
 from monitor.demo import Traffic
+from monitor.demo.models import MODELS
 from monitor.evaluation.data import evaluate
 from monitor.measures import MEASURES
 from tests.cli.command import inside, monitor, one_error_line
@@ -78,7 +79,7 @@ def test_a_log_of_events_is_joined_windowed_and_matured(tmp_path: Path, packed: 
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     by_model = {each["model"]: each for each in found["reports"]}
-    assert set(by_model) == {"calibrated", "overconfident", "prior-shift", "rare-event"}
+    assert set(by_model) == {each.name for each in MODELS}
     for each in found["reports"]:
         assert each["window"] == "1h"
         assert each["label_coverage"] == pytest.approx(0.95, abs=0.03)
