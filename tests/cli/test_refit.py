@@ -14,6 +14,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
+from monitor.evaluation.data import evaluate
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes
 from monitor.measures import mce, smce
@@ -225,6 +226,11 @@ def test_the_table_says_what_a_person_needs(folder: Path) -> None:
     assert lines[none].split()[2] == f"{losses.mean():.4f}"
     assert lines[none + 1].split()[:3] == [f"{losses.mean() - radius:.4f}", "to", f"{losses.mean() + radius:.4f}"]
     assert "worst segments, smCE" in done.stdout
+    # Prior or shape: that of a report on the same rows.
+    verdict = evaluate(p, y, draws=99).diagnosis
+    assert verdict is not None
+    words = next(line for line in lines if line.startswith("with no map, later rows show: "))
+    assert words.split(": ", 1)[1].split(".")[0] == verdict.sentence.split(".")[0]
     assert "\x1b" not in done.stdout
     # In a narrow terminal the Brier score makes room.
     narrow = monitor("refit", "calibrated.csv", "--method", "offset", *QUICK, cwd=folder, timeout=300)
