@@ -31,8 +31,15 @@ check: $(DEV_STAMP) ## format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What only computes is tested by two processes at a time, of one thread each. All else is tested alone: servers, processes
+# and time-outs are to be disturbed by nobody. A new folder is among these until it is named here.
+COMPUTING := $(addprefix tests/,classes demo docs evaluation events figures inference kernels laws local maps measures \
+	reference samples scores settings simulations)
+
 test: $(DEV_STAMP) ## every test, against real parts
-	$(BIN)/python -m pytest -m "not benchmark"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -m "not benchmark" -n 2 --dist loadfile $(COMPUTING)
+	$(BIN)/python -m pytest -m "not benchmark" $(addprefix --ignore=,$(COMPUTING))
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
