@@ -1,6 +1,8 @@
 """LoRe: the share of hits among events that are alike in confidence and features."""
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -47,6 +49,11 @@ Ints = NDArray[np.int64]
 
 _LEAST_GAMMA: Final = 1e-6
 _LARGEST_GAMMA: Final = 1e12
+
+_PAIRS_A_THREAD: Final = 5_000_000
+"""Fewer pairs than this, some 10 ms of work, are not worth another thread."""
+
+_MOST_THREADS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +126,7 @@ class Lore:
             if start == stop:
                 continue
             asked = np.flatnonzero(place == b)
-            nobody = np.full(asked.size, -1)
-            stored = self.stored
-            sums = laplace_sums(points[asked], stored.points, stored.weight, stored.hit, nobody, rate, start, stop)
+            sums = _sums(points[asked], self.stored, rate, start, stop)
             bins = self.bins
             local = shrunk(sums[:, 0], bins.mean[b], self.shrinkage)
             confidence[asked] = with_prior(local, bins.events[b], bins.squares[b], bins.confidence[b], self.prior)
@@ -174,6 +179,21 @@ class Lore:
             f"{bandwidth} ({'found by leaving each event out' if self.gamma_found else 'as told'}), "
             f"{self.stored.hit.size:,} events kept, shrunk towards the bin by {self.shrinkage:g} events"
         )
+
+
+def _sums(points: NDArray[np.float32], stored: StoredPoints, rate: Floats, start: int, stop: int) -> Floats:
+    """Sums around points, (q, 1, 3). Many are shared among threads: of rare outcomes all stand in one bin."""
+    threads = min(_MOST_THREADS, os.cpu_count() or 1, 1 + points.shape[0] * (stop - start) // _PAIRS_A_THREAD)
+
+    def of(part: NDArray[np.float32]) -> Floats:
+        nobody = np.full(part.shape[0], -1)
+        return laplace_sums(part, stored.points, stored.weight, stored.hit, nobody, rate, start, stop)
+
+    if threads == 1:
+        return of(points)
+    # Each point's sums are its own, so that no number depends on who computes it.
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(of, np.array_split(points, threads))))
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:

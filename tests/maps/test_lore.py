@@ -1,3 +1,4 @@
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from monitor.kernels.neighbours import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
+from monitor.maps import lore as module
 from monitor.maps.lore import METHOD, Lore
 from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
@@ -228,6 +231,24 @@ def test_a_batch_is_as_good_as_one_by_one() -> None:
 
 
 # --- What it keeps ----------------------------------------------------------------------------------------------------
+
+
+def test_it_does_not_matter_how_many_threads_share_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    events, asked = simulated(5, 3_000), simulated(6, 101)
+    lore = fit(events, gamma=0.4, bins=3)
+    alone = apply_map(lore, asked.prediction, features=asked.features)
+    parts: list[int] = []
+
+    def counted(points: NDArray[np.float32], *others: Any) -> NDArray[np.float64]:
+        parts.append(len(points))
+        return laplace_sums(points, *others)
+
+    monkeypatch.setattr(module, "laplace_sums", counted)
+    monkeypatch.setattr(module, "_PAIRS_A_THREAD", 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert apply_map(lore, asked.prediction, features=asked.features).tolist() == alone.tolist()
+    assert len(parts) == 9
+    assert sum(parts) == 101
 
 
 def test_no_more_events_are_kept_than_asked_for_and_each_bin_keeps_some() -> None:
