@@ -17,7 +17,7 @@ from monitor.settings.model import ModelsSettings
 from monitor.settings.values import to_ms
 from monitor.sources.base import Topics
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.sampling import SampleSettings
+from monitor.stream.sample_settings import SampleSettings
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
 _SPANS: Final = 16

@@ -24,7 +24,7 @@ from monitor.sources.log_format import LogRecord
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
-from monitor.stream.sampling import SampleSettings
+from monitor.stream.sample_settings import SampleSettings
 
 _EVENTS: Final = 1500
 _BATCH: Final = 1000

@@ -26,7 +26,8 @@ from monitor.stream import fates
 from monitor.stream.join import Join, Joined
 from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
 from monitor.stream.panes import PaneTable
-from monitor.stream.sampling import Sampler, SampleSettings
+from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import Sampler
 
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"

@@ -12,7 +12,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.sampling import SampleSettings
+from monitor.stream.sample_settings import SampleSettings
 from tests.stream.support import START_MS, LogRecord
 
 PREDICTIONS: Final = 150_000

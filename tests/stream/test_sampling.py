@@ -19,7 +19,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream import sampling
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.sampling import SampleSettings
+from monitor.stream.sample_settings import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
 from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told
 from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
