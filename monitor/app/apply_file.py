@@ -155,23 +155,19 @@ def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, pro
     return after
 
 
-def check_target(source: Path, target: Path | None) -> None:
+def check_output(source: Path, target: Path | None) -> None:
     """Check that what is written is of the format of what is read.
 
     Raises
     ------
     InputError
-        It is of another one, or cannot be written there.
+        It is of another one.
     """
     kind = format_of(source)
     if target is None:
         if kind is ParquetFile:
             raise InputError(f"{source} is Parquet, which no terminal shows: name the file to write with --output")
         return
-    if target.is_dir():
-        raise InputError(f"--output: {target} is a directory; name a file in it")
-    if not target.parent.is_dir():
-        raise InputError(f"--output: there is no directory {target.parent}; make it first")
     if format_of(target) is not kind:
         raise InputError(
             f"--output: {target} must be of the format of {source}: let its name end in {source.suffixes[0]}"

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from monitor.app.apply_file import Columns, check_target, columns_for, read_map, read_rows, recalibrated, write_beside
+from monitor.app.apply_file import Columns, check_output, columns_for, read_map, read_rows, recalibrated, write_beside
 from monitor.cli.plain import plain
 from monitor.cli.progress import rows_progress, stages_progress
 from monitor.cli.tables import share_text
+from monitor.cli.targets import check_target
 from monitor.errors import InputError
 
 app = typer.Typer(add_completion=False)
@@ -65,7 +66,9 @@ def apply(
 
     The file is copied with one more column, or one more a class; nothing else of it changes.
     """
-    check_target(file, output)
+    if output is not None:
+        check_target("--output", output)
+    check_output(file, output)
     if not column.strip():
         raise InputError("--column must be a name, got an empty one")
     artifact = read_map(map_file)

@@ -76,6 +76,8 @@ def recalibrate(
         "promote": promote,
     }
     seconds = None if timeout is None else _seconds(timeout)
+    if seconds is not None and not wait:
+        raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
     with service_at(url) as http:
         body = {key: value for key, value in asked.items() if value is not None}
         job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()

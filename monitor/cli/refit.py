@@ -14,8 +14,8 @@ from monitor.cli.progress import rows_progress, stages_progress
 from monitor.cli.refit_page import refit_page, refit_picture
 from monitor.cli.refit_table import print_trial
 from monitor.cli.refit_words import advice, reasons_of
-from monitor.cli.report_files import check_target, write_target
 from monitor.cli.report_text import report_console
+from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import looks_like_event_log, model_of

@@ -23,7 +23,6 @@ from monitor.cli.report_tables import (
 from monitor.cli.report_text import class_head_lines, head_lines, omitted_lines
 from monitor.cli.tables import interval_text, p_text, share_text, value_text
 from monitor.cli.verdict import Word, of_measure, of_report
-from monitor.errors import InputError
 from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.files import FileReport
@@ -42,30 +41,6 @@ _PAGES: Final = jinja2.Environment(
 
 _TONES: Final = {"green": "well", "yellow": "mind", "bold red": "bad", "dim": "dim"}
 """A terminal's style -> the page's."""
-
-
-def check_target(option: str, path: Path) -> None:
-    """Raise InputError if a file cannot be written there, before any work is done."""
-    if path.is_dir():
-        raise InputError(f"{option}: {path} is a directory; name a file in it")
-    if not path.parent.is_dir():
-        raise InputError(f"{option}: there is no directory {path.parent}; make it first")
-    if option == "--png" and path.suffix.lower() != ".png":
-        raise InputError(f"--png: the name of {path} must end in .png, which is what is written")
-
-
-def write_target(option: str, path: Path, content: bytes) -> None:
-    """Write a file; one that is there is replaced.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-    """
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
 
 
 def page(found: Findings) -> bytes:

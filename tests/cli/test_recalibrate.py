@@ -214,6 +214,7 @@ def test_back_to_the_map_before(world: World) -> None:
         (["recalibrate", "churn", "--option", "a=1", "--option", "a=2"], "--option a is given twice"),
         (["recalibrate", "churn", "--window", "soon"], "window must be a duration"),
         (["recalibrate", "churn", "--timeout", "soon"], "--timeout must be a duration"),
+        (["recalibrate", "churn", "--timeout", "2s"], "--timeout 2s says how long to wait, and goes with --wait"),
         (["promote", "rc_none"], "no refit is called 'rc_none'"),
         (["rollback", "none"], "no model 'none'"),
     ],
