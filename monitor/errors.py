@@ -9,6 +9,8 @@
     │   ├── UnknownRecalibration  no refit or map is called that
     │   ├── Conflict             what is asked for does not fit what is there; says what stands in the way
     │   └── NoLongerKept         the events of that time are gone; names what is kept
+    ├── Unauthenticated          nobody known asks: no credential, or one that is unknown, revoked, expired or forged
+    ├── Forbidden                who asks is known, and may not
     ├── NotEnoughData            fewer events than a measure needs
     ├── CorruptMap               a recalibration map cannot be read; its bytes are damaged or of another format
     ├── BrokenHandover           what a refit's worker was given, or left, is not all there; it is done again
@@ -41,6 +43,14 @@ class SettingsError(MonitorError):
 
 class InputError(MonitorError):
     """A file or a request is wrong. The message names the place and the value and says what to do."""
+
+
+class Unauthenticated(MonitorError):  # noqa: N818 - the field's own word
+    """No credential, or one that is nobody's. The message helps its owner and tells a stranger nothing."""
+
+
+class Forbidden(MonitorError):  # noqa: N818 - the field's own word
+    """Who asks may not do this. The message names the role that it takes."""
 
 
 class UnknownSeries(InputError):  # noqa: N818 - the field's own words read better than a suffix

@@ -7,9 +7,18 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from monitor.errors import InputError
 from monitor.events.model import CLASS
+from monitor.settings.access import AccessSettings
 from monitor.settings.refits import DeclaredRefitSettings, RecalibrationSettings, RefitSettings
 from monitor.settings.section import Positive, Section, Text
-from monitor.settings.values import Address, Classes, Duration, MeasureNames, Names, format_duration
+from monitor.settings.values import (
+    Address,
+    Classes,
+    Duration,
+    MeasureNames,
+    Names,
+    format_duration,
+    is_loopback,
+)
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
@@ -291,7 +300,7 @@ class ApiSettings(Section):
     """The HTTP server: REST, pages and /metrics."""
 
     host: Text = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 listens on all, and there is no log-in."""
+    """Address to listen on; 0.0.0.0 listens on all."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which is logged."""
     max_report_bytes: Positive = 32 * 1024 * 1024
@@ -367,6 +376,7 @@ class Settings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
+    access: AccessSettings = AccessSettings()
     pipeline: PipelineSettings = PipelineSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     log: LogSettings = LogSettings()
@@ -379,4 +389,13 @@ class Settings(Section):
             raise ValueError(f"windows must have different names, got {twice[0]} twice")
         if not titles:
             raise ValueError("windows must have at least one window, such as [{length: 24h}]")
+        return self
+
+    @model_validator(mode="after")
+    def _open_only_to_this_machine(self) -> "Settings":
+        if self.access.mode == "off" and not is_loopback(self.api.host):
+            raise ValueError(
+                f"access.mode must be required where api.host is {self.api.host}: off is for a loopback address, "
+                "such as 127.0.0.1; make a key with `monitor keys create`"
+            )
         return self

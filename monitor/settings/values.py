@@ -1,5 +1,6 @@
 """Kinds of value that YAML has no word for: durations, lists in one line of text, addresses with a password."""
 
+import ipaddress
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Final
@@ -19,6 +20,7 @@ __all__ = [
     "Names",
     "format_duration",
     "hide_password",
+    "is_loopback",
     "parse_duration",
     "to_ms",
 ]
@@ -30,6 +32,14 @@ _PASSWORD_OPTION: Final = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 def hide_password(address: str) -> str:
     """An address without its password: ``postgresql://monitor:***@db/calibration``."""
     return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can ask at this address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _split(value: Any) -> Any:
