@@ -1,0 +1,151 @@
+"""Programs of Debian packages, fetched where they are not installed. Nothing is installed into the system.
+
+The ways are tried in this order: what stands on the path; what an earlier run unpacked into .cache; the Debian package,
+unpacked into .cache (needs no root); the same with package lists of its own, since a fresh container has none; a build
+from source where Go is installed and the program can be built by it.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+CACHE = Path(__file__).parents[2] / ".cache" / "debian"
+_SECONDS = 1500
+"""A build from source takes minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program and where it comes from.
+
+    Attributes
+    ----------
+    name
+        As projects call it, and as it is called on the path.
+    package
+        Debian's package.
+    debian_name
+        What Debian calls the program.
+    source
+        Path and version of the Go package.
+    """
+
+    name: str
+    package: str
+    debian_name: str
+    source: tuple[str, str]
+
+
+PROMTOOL = Program("promtool", "prometheus", "promtool", ("github.com/prometheus/prometheus/cmd/promtool", "v0.305.0"))
+PROMETHEUS = Program(
+    "prometheus", "prometheus", "prometheus", ("github.com/prometheus/prometheus/cmd/prometheus", "v0.305.0")
+)
+ALERTMANAGER = Program(
+    "alertmanager",
+    "prometheus-alertmanager",
+    "prometheus-alertmanager",
+    ("github.com/prometheus/alertmanager/cmd/alertmanager", "v0.28.1"),
+)
+AMTOOL = Program(
+    "amtool", "prometheus-alertmanager", "amtool", ("github.com/prometheus/alertmanager/cmd/amtool", "v0.28.1")
+)
+
+
+class ProgramMissingError(Exception):
+    """No way led to a program. Says which were tried and what each answered."""
+
+
+@cache
+def program(wanted: Program) -> Path:
+    """Where a program stands, after fetching it if need be."""
+    for name in (wanted.name, wanted.debian_name):
+        installed = shutil.which(name)
+        if installed:
+            return Path(installed)
+    fetched = CACHE / wanted.package / "usr" / "bin" / wanted.debian_name
+    built = CACHE / "go" / wanted.name
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(CACHE / ".lock"):
+        for path in (fetched, built):
+            if path.exists():
+                return path
+        return _fetch(wanted, fetched, built)
+
+
+def _fetch(wanted: Program, fetched: Path, built: Path) -> Path:
+    tried = []
+    for way, target in ((_from_debian, fetched), (_from_debian_after_update, fetched), (_from_source, built)):
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            try:
+                way(wanted, Path(scratch))
+            except (OSError, subprocess.SubprocessError) as error:
+                said = (getattr(error, "stderr", None) or str(error)).strip()
+                tried.append(f"{way.__name__.strip('_')}: {said.splitlines()[-1] if said else error}")
+            else:
+                return target
+    raise ProgramMissingError(
+        f"{wanted.name} is needed by the tests: install it (on Debian: apt-get install {wanted.package}) so that it is "
+        f"on the path, or install Go. Tried {'; '.join(tried)}"
+    )
+
+
+def _from_debian(wanted: Program, scratch: Path) -> None:
+    """apt-get download needs no root; dpkg -x only unpacks."""
+    _unpack(wanted, scratch, [])
+
+
+def _from_debian_after_update(wanted: Program, scratch: Path) -> None:
+    """A fresh container knows no packages yet: lists of our own, which need no root and change nothing."""
+    (scratch / "lists" / "partial").mkdir(parents=True)
+    (scratch / "archives" / "partial").mkdir(parents=True)
+    own = [
+        f"-oDir::State::lists={scratch / 'lists'}",
+        f"-oDir::Cache={scratch}",
+        # Started by root, apt would fetch as a user who may not write here.
+        f"-oAPT::Sandbox::User={'root' if os.getuid() == 0 else ''}",
+    ]
+    _run(["apt-get", *own, "update"])
+    _unpack(wanted, scratch, own)
+
+
+def _unpack(wanted: Program, scratch: Path, options: list[str]) -> None:
+    _run(["apt-get", *options, "download", wanted.package], cwd=scratch)
+    (package,) = scratch.glob(f"{wanted.package}_*.deb")
+    unpacked = scratch / "unpacked"
+    _run(["dpkg", "-x", str(package), str(unpacked)])
+    if not (unpacked / "usr" / "bin" / wanted.debian_name).exists():
+        raise FileNotFoundError(f"{package.name} holds no usr/bin/{wanted.debian_name}")
+    # Moved into place whole, so that nobody ever sees half a package.
+    unpacked.replace(CACHE / wanted.package)
+
+
+def _from_source(wanted: Program, scratch: Path) -> None:
+    """Built by Go's own tool, from a pinned version. Takes minutes.
+
+    Within a module of its own: `go install` of a version refuses a module with replace directives, as Prometheus' is.
+    """
+    environment = {**os.environ, "GOBIN": str(scratch), "CGO_ENABLED": "0"}
+    path, version = wanted.source
+    for command in (["go", "mod", "init", "built"], ["go", "get", f"{path}@{version}"], ["go", "install", path]):
+        _run(command, scratch, environment)
+    (CACHE / "go").mkdir(exist_ok=True)
+    (scratch / wanted.name).replace(CACHE / "go" / wanted.name)
+
+
+def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
+    subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True, timeout=_SECONDS)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    """Let one test run fetch while others wait: they then find the files."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
