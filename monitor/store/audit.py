@@ -6,10 +6,20 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
+from monitor.store.database import Database
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import AUDIT
 
+_LOCK: Final = 0x63616C_726566
+"""Number of the PostgreSQL lock under which what is audited changes one after the other, as it does on SQLite."""
+
 _detail_from_json: Final = msgspec.json.Decoder(dict)
+
+
+def take_turn(database: Database, connection: sa.Connection) -> None:
+    """Let a transaction that writes see all that those before it did, and number its entries after theirs."""
+    if not database.is_sqlite:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:

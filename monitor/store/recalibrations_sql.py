@@ -14,9 +14,6 @@ from monitor.store.database import Database
 from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
 
-_LOCK: Final = 0x63616C_726566
-"""Number of the PostgreSQL lock under which refits change one after the other, as they do on SQLite."""
-
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
 
 _STANDING: Final = {
@@ -341,8 +338,7 @@ class SqlRecalibrations:
     def _changing(self) -> Iterator[sa.Connection]:
         """A transaction that sees all that those before it did."""
         with self._database.writing() as connection:
-            if not self._database.is_sqlite:
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            audit.take_turn(self._database, connection)
             yield connection
 
     def _now_ms(self) -> int:

@@ -192,6 +192,7 @@ DEAD_LETTERS: Final = Table(
 
 _UNDER_WAY: Final = text("state IN ('queued', 'running')")
 _SERVES: Final = text("until_ms IS NULL")
+_NOT_REVOKED: Final = text("revoked_ms IS NULL")
 
 REFITS: Final = Table(
     "refits",
@@ -277,4 +278,17 @@ AUDIT: Final = Table(
     Column("detail", Text, nullable=False),  # JSON
     Index("audit_by_model", "model", "number"),
     sqlite_autoincrement=True,
+)
+
+API_KEYS: Final = Table(
+    "api_keys",
+    METADATA,
+    Column("key_id", Text, primary_key=True),
+    Column("name", Name, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("grants", Text, nullable=False),  # JSON: ["read", "promote:churn", ...]
+    Column("created_ms", BigInteger, nullable=False),
+    Column("expires_ms", BigInteger),
+    Column("revoked_ms", BigInteger),
+    Index("api_keys_by_name", "name", unique=True, sqlite_where=_NOT_REVOKED, postgresql_where=_NOT_REVOKED),
 )

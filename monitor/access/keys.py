@@ -1,0 +1,275 @@
+"""API keys: how one is made and read, and who holds the one that came with a request."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from monitor.access.base import StoredKey
+from monitor.access.model import Principal
+from monitor.clock import Clock
+from monitor.errors import InputError, StoreError, StoreUnavailable, Unauthenticated
+
+PREFIX: Final = "cmk_"
+"""Begins every API key, so that it is told from a token, and found by scanners of secrets."""
+
+REREAD_SECONDS: Final = 5.0
+"""Keys in memory that are older are read anew, while requests go on with them."""
+STALE_SECONDS: Final = 8.0
+"""Keys in memory that are older wait for those that are being read: nobody may have asked for hours."""
+WAIT_SECONDS: Final = 2.0
+"""How long a request waits for keys that are being read. So a key that is revoked is refused by every replica after at
+most the sum of both, 10 s, as long as its store answers."""
+UNKNOWN_SECONDS: Final = 1.0
+"""Keys are read anew for a key that is not known, and after a failure, at most this often."""
+OUTAGE_SECONDS: Final = 900.0
+"""How long the keys known so far hold while their store does not answer."""
+
+_SECRET_BYTES: Final = 32
+_KEY_ID: Final = re.compile(r"[0-9a-f]{12}")
+_FORM: Final = re.compile(rf"{PREFIX}({_KEY_ID.pattern})_([A-Za-z0-9_-]{{43}})")
+_LONGEST_NAME: Final = 64
+
+_NOBODYS: Final = bytes(hashlib.sha256().digest_size)
+"""Stands in for the digest of a key that is not known: no text is known to have it."""
+
+_log = structlog.get_logger(__name__)
+
+
+class NewKey(NamedTuple):
+    """A key that was just made. Its text is nowhere else, and cannot be had again."""
+
+    key_id: str
+    text: str
+    """What its owner sends: ``cmk_<key id>_<secret>``."""
+    digest: bytes
+    """What is kept of the secret."""
+
+
+def make_key() -> NewKey:
+    """Make a key of 256 random bits, under a random id."""
+    key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
+    return NewKey(key_id, f"{PREFIX}{key_id}_{secret}", digest_of(secret))
+
+
+def digest_of(secret: str) -> bytes:
+    """SHA-256 of a secret as it is written: of its bytes, its last character could be any of four."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def parse_key(text: str) -> tuple[str, str]:
+    """The id and the secret of a key.
+
+    Raises
+    ------
+    Unauthenticated
+        It does not look like one. The message does not show it.
+    """
+    match = _FORM.fullmatch(text)
+    if match is None:
+        raise Unauthenticated(
+            f"an API key is {PREFIX}, 12 hexadecimal digits, _ and 43 characters; this one is not: was it cut, or put"
+            " in quotes?"
+        )
+    return match[1], match[2]
+
+
+def is_key_id(text: str) -> bool:
+    """Whether it looks like the id of a key."""
+    return _KEY_ID.fullmatch(text) is not None
+
+
+def check_name(name: str) -> None:
+    """Refuse names that could not be told from ids, or would garble a log. Raises InputError."""
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable() or name != name.strip() or is_key_id(name):
+        raise InputError(
+            f"the name of a key must be 1 to {_LONGEST_NAME} printable characters, without spaces around them and not"
+            f" in the form of an id, got {name[: 2 * _LONGEST_NAME]!r}"
+        )
+
+
+def principal_of(key: StoredKey) -> Principal:
+    """Who asks with this key."""
+    return Principal(f"key:{key.name}", key.grants)
+
+
+def in_force(key: StoredKey, now_ms: int) -> bool:
+    """Whether a key is neither revoked nor expired."""
+    return key.revoked_ms is None and (key.expires_ms is None or now_ms < key.expires_ms)
+
+
+class KeySource(Protocol):
+    """Where keys come from, such as a KeyStore or a file. Any thread."""
+
+    def keys(self) -> Sequence[StoredKey]:
+        """All keys, also those that are revoked. Raises StoreError where they cannot be read."""
+        ...
+
+
+class KeyAuthenticator:
+    """Says who holds an API key, from memory: an Authenticator.
+
+    What is asked of the sources does not depend on what requests send. Each is read when its keys are
+    ``REREAD_SECONDS`` old, by a thread of its own; for an id that no source has, at most once in ``UNKNOWN_SECONDS``,
+    and that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
+
+    A source that does not answer is asked again each ``UNKNOWN_SECONDS``. Its keys hold for ``OUTAGE_SECONDS`` after
+    they were last read; what is not among them is answered with StoreUnavailable, as nobody knows whose it is.
+
+    A request may wait here, for ``WAIT_SECONDS`` at most, where its key is not known or nobody asked for a while: call
+    it from a worker's thread, not from an event loop.
+
+    Parameters
+    ----------
+    sources
+        An id that several have is the first's.
+    clock
+        Tells the time for expiry, and the age of what is held.
+    """
+
+    def __init__(self, sources: Iterable[KeySource], clock: Clock) -> None:
+        self._sources = tuple(_Held(source, clock) for source in sources)
+        self._clock = clock
+
+    def authenticate(self, credential: str) -> Principal:
+        """Say who holds this key.
+
+        Raises
+        ------
+        Unauthenticated
+            Nobody: it is malformed, unknown, wrong, revoked or expired. Only who sends a right secret learns which of
+            the last two.
+        StoreUnavailable
+            It is not known, and a source that may know it does not answer.
+        """
+        key_id, secret = parse_key(credential)
+        digest = digest_of(secret)
+        found = self._find(key_id)
+        # The same work whether the id is known or not. The comparison stands first, so that it is always made.
+        right = hmac.compare_digest(digest, _NOBODYS if found is None else found.digest)
+        if not right or found is None:
+            if any(source.fails for source in self._sources):
+                raise StoreUnavailable("API keys that are not known yet cannot be checked at present: try again soon")
+            raise Unauthenticated("the API key is not known: `monitor keys list` shows the ids of those that are")
+        if found.revoked_ms is not None:
+            raise Unauthenticated("the API key was revoked: use another one")
+        if not in_force(found, self._clock.now_ms()):
+            expired = "" if found.expires_ms is None else f" at {_time(found.expires_ms)}"
+            raise Unauthenticated(f"the API key expired{expired}: `monitor keys create` makes another one")
+        return principal_of(found)
+
+    def _find(self, key_id: str) -> StoredKey | None:
+        for source in self._sources:
+            source.freshen()
+        found = self._held(key_id)
+        if found is None:
+            # All begin before one is waited for.
+            for source in self._sources:
+                source.look_again()
+            for source in self._sources:
+                source.wait()
+            found = self._held(key_id)
+        return found
+
+    def _held(self, key_id: str) -> StoredKey | None:
+        return next((key for source in self._sources if (key := source.get(key_id)) is not None), None)
+
+
+class _Held:
+    """The keys of one source, in memory."""
+
+    def __init__(self, source: KeySource, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._keys: Mapping[str, StoredKey] = {}
+        self._read_at: float | None = None
+        """When the reading began that what is held comes from."""
+        self._reading: _Reading | None = None
+        """The last reading, done or under way."""
+        self._failed = False
+        """Whether the last reading failed."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether it is not known what the source holds now: it refused to be read, or does not come to an end."""
+        with self._lock:
+            reading = self._reading
+            if self._failed or self._read_at is None or reading is None:
+                return True
+        return not reading.ended.is_set() and self._clock.monotonic() - reading.began >= WAIT_SECONDS
+
+    def get(self, key_id: str) -> StoredKey | None:
+        """A key that is held; None also where what is held is too old to be trusted."""
+        return self._keys.get(key_id) if self._age() < OUTAGE_SECONDS else None
+
+    def freshen(self) -> None:
+        """Read anew what is old, and wait for it where it is too old."""
+        age = self._age()
+        if age >= REREAD_SECONDS:
+            self.look_again()
+        if age >= STALE_SECONDS:
+            self.wait()
+
+    def look_again(self) -> None:
+        """Begin to read, unless that is under way, or was begun just now."""
+        with self._lock:
+            now = self._clock.monotonic()
+            last = self._reading
+            if last is not None and (not last.ended.is_set() or now - last.began < UNKNOWN_SECONDS):
+                return
+            self._reading = reading = _Reading(now, threading.Event())
+            threading.Thread(target=self._read, args=(reading,), name="api keys", daemon=True).start()
+
+    def wait(self) -> None:
+        """Wait for a reading that is under way, unless the one before failed: then nobody hopes for the next."""
+        with self._lock:
+            reading = self._reading
+            if reading is None or self._failed:
+                return
+        reading.ended.wait(max(0.0, reading.began + WAIT_SECONDS - self._clock.monotonic()))
+
+    def _age(self) -> float:
+        read_at = self._read_at
+        return float("inf") if read_at is None else self._clock.monotonic() - read_at
+
+    def _read(self, reading: "_Reading") -> None:
+        try:
+            read = self._source.keys()
+        except StoreError as error:
+            if not self._failed:
+                _log.warning(
+                    "API keys cannot be read; those known so far hold for a quarter of an hour", detail=str(error)
+                )
+            self._failed = True
+        except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
+            # A fault of ours: no key may hold for ever because of it, and none that waits may wait for nothing.
+            _log.exception("API keys cannot be read")
+            self._failed = True
+        else:
+            if self._failed:
+                _log.info("API keys are read again")
+            with self._lock:
+                self._keys = {key.key_id: key for key in read}
+                self._read_at, self._failed = reading.began, False
+        finally:
+            reading.ended.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A reading of a source's keys."""
+
+    began: float
+    ended: threading.Event
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,127 @@
+"""API keys in SQLite or PostgreSQL: a KeyStore. Rows are never removed, so that the audit trail can name them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from monitor.access.base import StoredKey
+from monitor.access.model import Grant
+from monitor.errors import Conflict, DamagedStore, InputError
+from monitor.store import audit
+from monitor.store.database import Database
+from monitor.store.recalibrations import AuditEntry
+from monitor.store.schema import API_KEYS
+
+_grants_from_json: Final = msgspec.json.Decoder(tuple[str, ...])
+
+
+class ApiKeys:
+    """The digests of API keys in an SQL database. Any thread; any number of processes may use one database.
+
+    Parameters
+    ----------
+    database
+        With the tables of the newest revision, such as ``SqlStore.open(url).database``.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def keys(self) -> Sequence[StoredKey]:
+        """All keys, also those that are revoked, the oldest first.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        DamagedStore
+            What is stored of a key cannot be read.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(API_KEYS).order_by(API_KEYS.c.created_ms, API_KEYS.c.key_id))
+            return [_from_row(row) for row in rows]
+
+    def add_key(self, key: StoredKey, *, actor: str) -> None:
+        """Keep a key, with an entry in the audit trail.
+
+        Raises
+        ------
+        Conflict
+            A key that is not revoked has its name, or any key its id.
+        """
+        with self._changing() as connection:
+            taken = connection.execute(
+                sa.select(API_KEYS.c.key_id).where(API_KEYS.c.name == key.name, API_KEYS.c.revoked_ms.is_(None))
+            ).scalar_one_or_none()
+            if taken is not None:
+                raise Conflict(
+                    f"an API key is called {key.name!r} already ({taken}): take another name, or revoke that one first"
+                )
+            if connection.execute(sa.select(API_KEYS.c.key_id).where(API_KEYS.c.key_id == key.key_id)).first():
+                raise Conflict(f"an API key has the id {key.key_id} already: make another one")
+            connection.execute(
+                sa.insert(API_KEYS).values(
+                    key_id=key.key_id,
+                    name=key.name,
+                    digest=key.digest,
+                    grants=msgspec.json.encode([str(grant) for grant in key.grants]).decode(),
+                    created_ms=key.created_ms,
+                    expires_ms=key.expires_ms,
+                    revoked_ms=key.revoked_ms,
+                )
+            )
+            audit.append(
+                connection, [_entry(key, key.created_ms, actor, "key_created", {"expires_ms": key.expires_ms})]
+            )
+
+    def revoke_key(self, key_id: str, *, at_ms: int, actor: str) -> StoredKey:
+        """Revoke a key, with an entry in the audit trail; one that is revoked stays as it is.
+
+        Raises
+        ------
+        InputError
+            No key has this id.
+        """
+        with self._changing() as connection:
+            row = connection.execute(sa.select(API_KEYS).where(API_KEYS.c.key_id == key_id)).one_or_none()
+            if row is None:
+                raise InputError(f"no API key has the id {key_id!r}")
+            key = _from_row(row)
+            if key.revoked_ms is not None:
+                return key
+            connection.execute(sa.update(API_KEYS).where(API_KEYS.c.key_id == key_id).values(revoked_ms=at_ms))
+            audit.append(connection, [_entry(key, at_ms, actor, "key_revoked", {})])
+        return replace(key, revoked_ms=at_ms)
+
+    @contextmanager
+    def _changing(self) -> Iterator[sa.Connection]:
+        with self._database.writing() as connection:
+            audit.take_turn(self._database, connection)
+            yield connection
+
+
+def _from_row(row: Any) -> StoredKey:
+    try:
+        texts = _grants_from_json.decode(row.grants)
+    except msgspec.DecodeError as error:
+        raise DamagedStore(f"the roles of the API key {row.key_id} cannot be read: restore a backup") from error
+    grants = tuple(grant for text in texts if (grant := _grant(text)) is not None)
+    return StoredKey(row.key_id, row.name, bytes(row.digest), grants, row.created_ms, row.expires_ms, row.revoked_ms)
+
+
+def _grant(text: str) -> Grant | None:
+    """A grant; None for a role of another version, which allows nothing here and leaves the other keys alone."""
+    try:
+        return Grant.parse(text)
+    except InputError:
+        return None
+
+
+def _entry(key: StoredKey, at_ms: int, actor: str, action: str, more: Mapping[str, Any]) -> AuditEntry:
+    # The digest stays out of it: the audit trail is read by people whom keys are none of the business.
+    detail = {"name": key.name, "roles": [str(grant) for grant in key.grants], **more}
+    return AuditEntry(0, at_ms, actor, action, "", "", key.key_id, detail)
