@@ -22,6 +22,7 @@ from monitor.api.recalibration_schemas import ANSWERS, REQUESTS
 from monitor.api.recalibrations import recalibrations_router
 from monitor.api.refit_pages import refit_pages_router
 from monitor.api.reports import reports_router
+from monitor.api.request_ids import RequestIds
 from monitor.api.requests import Computations
 from monitor.api.schemas import definitions, described
 from monitor.api.snapshots import LatestView
@@ -79,6 +80,7 @@ def create_api(parts: Parts) -> FastAPI:
     ):
         app.include_router(router)
     add_problem_handlers(app)
+    app.add_middleware(RequestIds, clock=parts.clock)
     app.add_middleware(Everywhere)
     _add_definitions(app)
     return app

@@ -16,6 +16,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import errors
+from monitor.api.request_ids import current_request
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -79,6 +80,9 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
             "instance": path,
             **self.members,
         }
+        request = current_request()
+        if request is not None:
+            body["request_id"] = request.request_id
         return Response(_encode(body), self.status, headers, MEDIA_TYPE)
 
 

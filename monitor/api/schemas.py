@@ -269,6 +269,7 @@ class ProblemBody(BaseModel):
     status: int
     detail: str = Field(description="names key and value and says what to do")
     instance: str = Field(description="the path that was asked for")
+    request_id: str = Field(description="as in the header X-Request-ID, and in the service's log")
 
 
 BODIES: Final = (
@@ -340,6 +341,7 @@ def problems(
                         "status": status,
                         "detail": detail,
                         "instance": "/v1/...",
+                        "request_id": "6f1f2a0c9d0b4f7e8a35c1d2e4b60987",
                     },
                 }
             },
