@@ -1,9 +1,11 @@
 """Real reports, snapshots and statuses in memory, for whatever reads them."""
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from monitor.evaluation.maturing import COHORTS, AgeCohort
+from monitor.evaluation.reliability import ReliabilityBin
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Snapshot, Verdict
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
@@ -53,6 +55,7 @@ def report(
     seed: int = 0,
     insufficient: str | None = None,
     measures: Iterable[Measure] = MEASURES,
+    bins: int = 0,
 ) -> Report:
     """A report whose numbers follow from the seed."""
     draw = random.Random(seed)
@@ -77,6 +80,7 @@ def report(
         diagnosis=Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {insufficient}.")
         if insufficient
         else diagnosis(draw.random()),
+        bins=tuple(ReliabilityBin(f"0.{at}", 90, 30 + at, 9.0 * at + draw.random()) for at in range(bins)),
     )
 
 
@@ -97,7 +101,16 @@ def diagnosis(offset: float = 0.3) -> Diagnosis:
     )
 
 
-def snapshot(reports: Iterable[Report], number: int = 1) -> Snapshot:
+def cohorts(answered: float = 1.0) -> tuple[AgeCohort, ...]:
+    """A version's coverage by age: more and more are answered, up to this share."""
+    return tuple(AgeCohort(name, 400, int(80 * (at + 1) * answered)) for at, name in enumerate(COHORTS))
+
+
+def snapshot(
+    reports: Iterable[Report],
+    number: int = 1,
+    coverage: Mapping[tuple[str, str], Sequence[AgeCohort]] | None = None,
+) -> Snapshot:
     by_key = {each.key: each for each in sorted(reports, key=lambda each: each.key)}
     return Snapshot(
         number=number,
@@ -106,10 +119,11 @@ def snapshot(reports: Iterable[Report], number: int = 1) -> Snapshot:
         watermarks_ms={each.model: NOW_MS + 500 for each in by_key.values()},
         current_versions={each.model: each.version for each in by_key.values()},
         reports=by_key,
+        coverage=coverage or {},
     )
 
 
-def many_reports(count: int, measures: Iterable[Measure] = MEASURES) -> list[Report]:
+def many_reports(count: int, measures: Iterable[Measure] = MEASURES, bins: int = 0) -> list[Report]:
     """Reports of ``count`` series x windows: models with two versions, segments and three windows each."""
     measures = tuple(measures)
     found: list[Report] = []
@@ -123,6 +137,7 @@ def many_reports(count: int, measures: Iterable[Measure] = MEASURES) -> list[Rep
                 window=WINDOWS[at % 3],
                 seed=at,
                 measures=measures,
+                bins=bins,
             )
         )
     return found

@@ -10,12 +10,13 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
 from monitor.evaluation.assess import Assessment, Minimum, assess, point_values, with_uncertainty
-from monitor.evaluation.canonical import canonical_measures
 from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of
 from monitor.evaluation.diagnosis import diagnosed
 from monitor.evaluation.lookup import current_version, find_series, listed
+from monitor.evaluation.maturing import CoverageByAge
 from monitor.evaluation.report import Report, ReportKey, Snapshot
 from monitor.evaluation.uncertainty import WINDOW_DRAWS, Uncertainty, uncertainty
+from monitor.evaluation.window_report import window_report
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.resampling import LEAST_DRAWS
@@ -108,6 +109,7 @@ class Evaluator:
         self._measures = measures
         self._max_series = max_series
         self._clock = clock or SystemClock()
+        self._coverage = CoverageByAge(panes, windows)
         self._snapshot = Snapshot()
         self._entries: dict[ReportKey, _Entry] = {}
         self._renewal_seconds = 0.0
@@ -251,6 +253,7 @@ class Evaluator:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
                     failures[key] = self._failed(key, error)
+        coverage = self._coverage.take([each for each in series if each.segment == ALL], number)
         versions = {model: current_version(self._panes, self._ordered, series, model) for model in watermarks}
         self._entries = entries
         duration = self._clock.monotonic() - started
@@ -262,6 +265,7 @@ class Evaluator:
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,
+            coverage=coverage,
         )
         if duration > self._interval_seconds:
             _log.warning(
@@ -326,7 +330,7 @@ class Evaluator:
         table = found.table.to_scores()
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
-        report = _report(key, self._windows[key.window], found, table, with_uncertainty(assessment, carried))
+        report = window_report(key, self._windows[key.window], found, table, with_uncertainty(assessment, carried))
         if not report.measures:
             report = diagnosed(report, table, draws=self._draws)
         elif before is not None and before.report.measures:
@@ -338,7 +342,9 @@ class Evaluator:
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()
         assessment = assess(table, measures=self._measures, minimum=self._minimum, draws=self._draws)
-        return diagnosed(_report(key, self._windows[key.window], found, table, assessment), table, draws=self._draws)
+        return diagnosed(
+            window_report(key, self._windows[key.window], found, table, assessment), table, draws=self._draws
+        )
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
         whole_models_first = sorted(series, key=lambda each: (each.segment != ALL, each))
@@ -362,27 +368,6 @@ class Evaluator:
     def _wait_until(self, moment: float) -> None:
         while not self._stopping.is_set() and (left := moment - self._clock.monotonic()) > 0:
             self._clock.sleep(min(left, _WAIT_SECONDS))
-
-
-def _report(key: ReportKey, window: Window, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
-    n = found.table.labelled
-    return Report(
-        model=key.series.model,
-        version=key.series.version,
-        segment=key.series.segment,
-        window=key.window,
-        from_ms=found.from_ms,
-        to_ms=found.to_ms,
-        n=n,
-        positives=int(table.positives.sum()),
-        predictions=found.table.predictions,
-        prevalence=table.prevalence if n else None,
-        mean_prediction=table.mean_prediction if n else None,
-        measures=assessment.measures,
-        insufficient=assessment.insufficient if found.table.predictions else window.emptiness,
-        canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
-        omitted=assessment.omitted,
-    )
 
 
 def _check(windows: Sequence[Window], interval_seconds: float, draws: int, max_series: int) -> None:

@@ -1,12 +1,14 @@
 """The report: one form for a file, a window and a REST answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+from monitor.evaluation.maturing import AgeCohort
+from monitor.evaluation.reliability import ReliabilityBin
 from monitor.events.model import SeriesKey
 from monitor.measures import Decomposition
 from monitor.measures.base import Unit
@@ -124,6 +126,9 @@ class Report:
     canonical
         Measures of whole probability vectors, by name: ``skce`` of a window of a model of several classes whose panes
         hold sketches. The other measures of the same report are of the top label.
+    bins
+        The reliability diagram of a window's labelled predictions. None of a file, and none in JSON: whoever has the
+        raw predictions can have better bins.
     """
 
     model: str
@@ -143,6 +148,7 @@ class Report:
     decomposition: Mapping[str, Decomposition] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
     canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
+    bins: tuple[ReliabilityBin, ...] = ()
 
     @property
     def key(self) -> "ReportKey":
@@ -228,6 +234,8 @@ class Snapshot:
         In the order of their keys.
     failures
         Reports that could not be made this time: key -> what went wrong, in a line.
+    coverage
+        (model, version) -> how far its outcomes have come in, by the age of its predictions.
     """
 
     number: int = 0
@@ -237,6 +245,7 @@ class Snapshot:
     current_versions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)
+    coverage: Mapping[tuple[str, str], Sequence[AgeCohort]] = field(default_factory=dict)
 
 
 def _finite(value: float | None) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from monitor.exposition.refit_series import MAP_LABELS, RECALIBRATION
+from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, REPORT_LABELS, WINDOWS, Series
 from monitor.measures.base import Measure
 
@@ -111,6 +112,8 @@ def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
         *(each.series for each in CANONICAL),
         *DIAGNOSIS,
         *WINDOWS,
+        *RELIABILITY,
+        *COVERAGE,
         *EVALUATION,
         *(each.series for each in map_series(measures)),
         *RECALIBRATION,

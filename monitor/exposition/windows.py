@@ -1,13 +1,14 @@
 """What the latest snapshot says, as series."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Final, Protocol
 
 from monitor.evaluation.diagnosis import offset_interval, slope_interval
+from monitor.evaluation.maturing import AgeCohort
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Snapshot, Verdict
 from monitor.events.model import ALL
-from monitor.exposition import series
+from monitor.exposition import reliability_series, series
 from monitor.exposition.catalogue import CANONICAL, MeasureSeries, measure_series
 from monitor.exposition.family import Family, Labels
 from monitor.measures.base import Measure
@@ -19,6 +20,9 @@ MAX_SERIES: Final = 100_000
 def _end(interval: tuple[float, float] | None, at: int) -> float | None:
     return None if interval is None else interval[at]
 
+
+Coverage = Mapping[tuple[str, str], Sequence[AgeCohort]]
+"""(model, version) -> its predictions by age."""
 
 _NUMBERS: Final[tuple[tuple[series.Series, Callable[[Diagnosis], float | None]], ...]] = (
     (series.OFFSET, lambda found: found.offset),
@@ -109,7 +113,7 @@ class WindowFamilies:
     def _of_reports(self, snapshot: Snapshot) -> tuple[list[Family], int, int]:
         """The families about reports, the number of time series in them, and of those left out."""
         reports = snapshot.reports.values()
-        sizes = [self._size(report) for report in reports]
+        sizes = self._sizes(reports, snapshot.coverage)
         kept: Sequence[Report] = list(reports)
         total = exported = sum(sizes)
         if total > self._max_series:
@@ -120,8 +124,21 @@ class WindowFamilies:
             *_of_measures(CANONICAL, labels, [report.canonical for report in kept]),
             *_of_diagnoses(kept, labels),
             *_of_windows(kept, labels),
+            *_of_bins(kept, labels),
+            *_of_coverage(snapshot.coverage, {report[:2] for report in labels if report[2] == ALL}),
         ]
         return families, exported, total - exported
+
+    def _sizes(self, reports: Iterable[Report], coverage: Coverage) -> list[int]:
+        """Time series that each report needs; the first of a whole version brings the version's coverage with it."""
+        sizes, seen = [], set[Labels]()
+        for report in reports:
+            version = (report.model, report.version)
+            first = report.segment == ALL and version not in seen
+            sizes.append(self._size(report) + (2 * len(coverage.get(version, ())) if first else 0))
+            if first:
+                seen.add(version)
+        return sizes
 
     def _size(self, report: Report) -> int:
         """Time series that a report needs."""
@@ -135,6 +152,7 @@ class WindowFamilies:
         return (
             of_window
             + of_diagnosis
+            + len(reliability_series.RELIABILITY) * len(report.bins)
             + sum(
                 getattr(found[each.measure], each.statistic) is not None
                 for of, found in ((self._measures, report.measures), (CANONICAL, report.canonical))
@@ -204,3 +222,23 @@ def _of_windows(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator
     yield Family(
         series.WINDOW_END, [(label, report.to_ms / 1000) for label, report in pairs if report.to_ms is not None]
     )
+
+
+def _of_bins(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
+    rows = [
+        ((*label, found.lower), found) for label, report in zip(labels, reports, strict=True) for found in report.bins
+    ]
+    yield Family(reliability_series.BIN_LABELLED, [(label, found.labelled) for label, found in rows])
+    yield Family(reliability_series.BIN_POSITIVES, [(label, found.positives) for label, found in rows])
+    yield Family(reliability_series.BIN_SUMMED, [(label, found.prediction_sum) for label, found in rows])
+
+
+def _of_coverage(coverage: Coverage, versions: Collection[Labels]) -> Iterator[Family]:
+    rows = [
+        ((*version, found.cohort), found)
+        for version, cohorts in sorted(coverage.items())
+        if version in versions
+        for found in cohorts
+    ]
+    yield Family(reliability_series.COHORT_PREDICTIONS, [(label, found.predictions) for label, found in rows])
+    yield Family(reliability_series.COHORT_LABELLED, [(label, found.labelled) for label, found in rows])

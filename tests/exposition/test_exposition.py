@@ -22,7 +22,7 @@ from monitor.sources.base import TopicPartition
 from monitor.stream import fates
 from monitor.stream.status import Phase, PipelineStatus
 from tests.real.promtool import check_metrics
-from tests.snapshots import MEASURES, Evaluations, Pipeline, diagnosis, many_reports, report, snapshot
+from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, diagnosis, many_reports, report, snapshot
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
@@ -237,6 +237,42 @@ def test_exported_counts_the_lines_about_windows(evaluations: Evaluations) -> No
     assert found["calibration_series_exported", frozenset()] == len(about_windows)
 
 
+def test_bins_are_exported_with_their_report_or_not_at_all(evaluations: Evaluations) -> None:
+    evaluations.show(snapshot([report(bins=3), report(segment="region=eu", bins=3)]))
+    free = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))
+    assert free["calibration_bin_labelled", of() | {("bin", "0.1")}] == 90
+    assert free["calibration_bin_positives", of() | {("bin", "0.2")}] == 32
+    assert 18 <= free["calibration_bin_summed_predictions", of() | {("bin", "0.2")}] <= 19
+    assert ("calibration_bin_labelled", of() | {("bin", "0.3")}) not in free
+    whole = free["calibration_series_exported", frozenset()]
+    about_windows = [name for name, labels in free if "window" in dict(labels)]
+    assert whole == len(about_windows)
+
+    capped = samples(Exposition([WindowFamilies(evaluations, MEASURES, max_series=int(whole) - 1)]))
+    assert {dict(labels)["segment"] for name, labels in capped if name.startswith("calibration_bin_")} == {"all"}
+    assert capped["calibration_series_dropped_total", frozenset()] == whole / 2
+
+
+def test_coverage_by_age_goes_with_the_first_report_of_a_whole_version(evaluations: Evaluations) -> None:
+    reports = [report(), report(window="24h"), report(version="8"), report(segment="region=eu")]
+    evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts(0.5), ("churn", "8"): cohorts()}))
+    free = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))
+    youngest = frozenset({("model", "churn"), ("version", "7"), ("cohort", "0-25%")})
+    assert free["calibration_cohort_predictions", youngest] == 400
+    assert free["calibration_cohort_labelled", youngest] == 40
+    about_coverage = [labels for name, labels in free if name.startswith("calibration_cohort_")]
+    assert len(about_coverage) == 20
+    whole = free["calibration_series_exported", frozenset()]
+    assert whole == len(about_coverage) + sum("window" in dict(labels) for _, labels in free)
+
+    evaluations.show(snapshot([report(), report(version="8")], coverage={("churn", "7"): cohorts()}))
+    with_it = int(
+        samples(Exposition([WindowFamilies(evaluations, MEASURES)]))["calibration_series_exported", frozenset()]
+    )
+    capped = samples(Exposition([WindowFamilies(evaluations, MEASURES, max_series=with_it // 2)]))
+    assert not [name for name, _ in capped if name.startswith("calibration_cohort_")]
+
+
 def test_dropped_series_count_once_an_evaluation_however_often_they_are_scraped(evaluations: Evaluations) -> None:
     exposition = Exposition([WindowFamilies(evaluations, MEASURES, max_series=0)])
 
@@ -253,7 +289,7 @@ def test_dropped_series_count_once_an_evaluation_however_often_they_are_scraped(
 
 def test_the_text_is_the_librarys_own_to_the_byte(exposition: Exposition, evaluations: Evaluations) -> None:
     odd = report(model='a"b\\c\nd', version="größer", segment="k=v,w={}")
-    evaluations.show(snapshot([odd, *many_reports(20)]))
+    evaluations.show(snapshot([odd, *many_reports(20, bins=2)], coverage={("churn", "7"): cohorts()}))
     windows_and_pipeline = CollectorRegistry()
     windows_and_pipeline.register(_WithoutProcess(exposition))
     process = CollectorRegistry()
@@ -331,7 +367,8 @@ def test_the_format_is_the_one_asked_for(exposition: Exposition, accept: str | N
 
 @pytest.mark.timeout(1800)  # the first time, promtool may have to be built
 def test_promtool_finds_nothing_to_say(exposition: Exposition, evaluations: Evaluations) -> None:
-    evaluations.show(snapshot([*many_reports(12), report(n=0, insufficient="nothing yet")]))
+    reports = [*many_reports(12, bins=10), report(n=0, insufficient="nothing yet")]
+    evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts()}))
     body, _ = exposition.render()
     said = check_metrics(body)
     assert said.returncode == 0, said.stderr

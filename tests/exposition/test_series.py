@@ -19,14 +19,14 @@ from monitor.measures import MEASURES
 from monitor.sources.base import TopicPartition
 from monitor.stream.status import Phase, PipelineStatus
 from tests.live_states import Maps, state
-from tests.snapshots import Evaluations, Pipeline, measure, report, result, snapshot
+from tests.snapshots import Evaluations, Pipeline, cohorts, measure, report, result, snapshot
 
 ROOT = Path(__file__).parents[2]
 
 
 def whole_report() -> Report:
     """A report with everything that a report can hold."""
-    return replace(report(measures=MEASURES.values()), canonical={"skce": result("ratio", 0.25)})
+    return replace(report(measures=MEASURES.values(), bins=10), canonical={"skce": result("ratio", 0.25)})
 
 
 def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
@@ -87,7 +87,7 @@ def test_every_number_of_a_result_has_a_series() -> None:
 
 def test_every_exported_series_is_listed_and_vice_versa() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([whole_report()]))
+    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
     status = PipelineStatus(phase=Phase.RUNNING, lag={TopicPartition("events", 0): 3}, checkpoint_ms=1_800_000_000_000)
     registry = CollectorRegistry()
     registry.register(Exposition(parts(evaluations, status)))
@@ -97,7 +97,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
 
 def test_labels_are_those_listed() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([whole_report()]))
+    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
     exposition = Exposition(parts(evaluations, status))
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}

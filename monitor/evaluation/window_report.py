@@ -1,0 +1,38 @@
+"""The report of a window, put together from what was found."""
+
+from monitor.evaluation.assess import Assessment
+from monitor.evaluation.canonical import canonical_measures
+from monitor.evaluation.cohort import Cohort
+from monitor.evaluation.reliability import reliability_bins
+from monitor.evaluation.report import Report, ReportKey
+from monitor.evaluation.windows import Window
+from monitor.scores import ScoreTable
+
+
+def window_report(key: ReportKey, window: Window, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
+    """What a window holds and its measures, without a diagnosis.
+
+    Parameters
+    ----------
+    table
+        The scores of ``found``.
+    """
+    n = found.table.labelled
+    return Report(
+        model=key.series.model,
+        version=key.series.version,
+        segment=key.series.segment,
+        window=key.window,
+        from_ms=found.from_ms,
+        to_ms=found.to_ms,
+        n=n,
+        positives=int(table.positives.sum()),
+        predictions=found.table.predictions,
+        prevalence=table.prevalence if n else None,
+        mean_prediction=table.mean_prediction if n else None,
+        measures=assessment.measures,
+        insufficient=assessment.insufficient if found.table.predictions else window.emptiness,
+        canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
+        omitted=assessment.omitted,
+        bins=reliability_bins(table),
+    )
