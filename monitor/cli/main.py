@@ -43,6 +43,10 @@ COMMANDS: Final = {
     "replay": _Command(
         "monitor.cli.replay", "Write the events of a file into the configured source: the embedded log or Kafka."
     ),
+    "simulate": _Command(
+        "monitor.cli.simulate",
+        "Write the events of the demo's models into the configured source: the embedded log or Kafka.",
+    ),
     "dead-letters": _Command(
         "monitor.cli.dead_letters",
         "Look at the messages that were no valid events, and send them back to their topic once that is mended.",

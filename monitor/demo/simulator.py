@@ -1,5 +1,6 @@
 """Writes the simulated traffic to the log at its pace."""
 
+import math
 import threading
 from dataclasses import dataclass
 from typing import Final
@@ -99,16 +100,29 @@ class Simulator:
             self._written_ms = chunk_ms
 
     def run(self) -> None:
-        """Write the history at once, then what happens as it happens, until :meth:`stop`."""
+        """Write until :meth:`stop`, or until the log takes nothing more, which is logged. For a thread of its own."""
         try:
-            self.write_until(self.start_ms)
-            began = self._clock.monotonic()
-            while not self._stopping.is_set():
-                elapsed_ms = (self._clock.monotonic() - began) * 1000
-                self.write_until(min(self.start_ms + round(elapsed_ms * self._pace.speed), self._clock.now_ms()))
-                self._stopping.wait(_TURN_SECONDS)
+            self.produce()
         except SourceUnavailable as error:
             _log.error("the simulator stopped", detail=str(error))
+
+    def produce(self, seconds: float = math.inf) -> None:
+        """Write the history at once, then what happens as it happens, for so many seconds or until :meth:`stop`.
+
+        Raises
+        ------
+        SourceUnavailable
+            The log does not take it.
+        """
+        self.write_until(self.start_ms)
+        began = self._clock.monotonic()
+        while not self._stopping.is_set():
+            elapsed = self._clock.monotonic() - began
+            simulated_ms = self.start_ms + round(min(elapsed, seconds) * 1000 * self._pace.speed)
+            self.write_until(min(simulated_ms, self._clock.now_ms()))
+            if elapsed >= seconds:
+                return
+            self._stopping.wait(min(_TURN_SECONDS, seconds - elapsed))
 
     def stop(self) -> None:
         """Ask :meth:`run` to return. Any thread."""
