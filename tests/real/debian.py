@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 CACHE = Path(__file__).parents[2] / ".cache" / "debian"
+_MOVED = "-moved"
 _SECONDS = 1500
 """A build from source takes minutes."""
 
@@ -35,12 +36,16 @@ class Program:
         What Debian calls the program.
     source
         Path and version of the Go package.
+    data
+        Where Debian's program looks for its data, which is not there unless the package is installed: a copy of the
+        program is made that looks in :func:`data_link` of its working directory instead.
     """
 
     name: str
     package: str
     debian_name: str
     source: tuple[str, str]
+    data: str | None = None
 
 
 PROMTOOL = Program("promtool", "prometheus", "promtool", ("github.com/prometheus/prometheus/cmd/promtool", "v0.305.0"))
@@ -52,6 +57,7 @@ ALERTMANAGER = Program(
     "prometheus-alertmanager",
     "prometheus-alertmanager",
     ("github.com/prometheus/alertmanager/cmd/alertmanager", "v0.28.1"),
+    data="/usr/share/prometheus/alertmanager",
 )
 AMTOOL = Program(
     "amtool", "prometheus-alertmanager", "amtool", ("github.com/prometheus/alertmanager/cmd/amtool", "v0.28.1")
@@ -69,7 +75,7 @@ def program(wanted: Program) -> Path:
         installed = shutil.which(name)
         if installed:
             return Path(installed)
-    fetched = CACHE / wanted.package / "usr" / "bin" / wanted.debian_name
+    fetched = CACHE / wanted.package / "usr" / "bin" / (wanted.debian_name + _MOVED * (wanted.data is not None))
     built = CACHE / "go" / wanted.name
     CACHE.mkdir(parents=True, exist_ok=True)
     with _one_at_a_time(CACHE / ".lock"):
@@ -122,8 +128,41 @@ def _unpack(wanted: Program, scratch: Path, options: list[str]) -> None:
     _run(["dpkg", "-x", str(package), str(unpacked)])
     if not (unpacked / "usr" / "bin" / wanted.debian_name).exists():
         raise FileNotFoundError(f"{package.name} holds no usr/bin/{wanted.debian_name}")
+    for each in (ALERTMANAGER, AMTOOL, PROMETHEUS, PROMTOOL):
+        if each.package == wanted.package and each.data is not None:
+            _move_data(unpacked / "usr" / "bin" / each.debian_name, each.data)
     # Moved into place whole, so that nobody ever sees half a package.
     unpacked.replace(CACHE / wanted.package)
+
+
+def data_link(data: str) -> Path:
+    """A path, relative to the working directory, that is as long as that of the data and ends in the same name."""
+    name = Path(data).name
+    return Path("d" * (len(data) - len(name) - 1)) / name
+
+
+def link_data(wanted: Program, path: Path, directory: Path) -> None:
+    """Let a program that is to be started in a directory find its data there, where it was not installed."""
+    if wanted.data is None or not path.name.endswith(_MOVED):
+        return
+    link = directory / data_link(wanted.data)
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(CACHE / wanted.package / wanted.data.lstrip("/"))
+
+
+def _move_data(path: Path, data: str) -> None:
+    """Write a copy of a program that looks for its data elsewhere.
+
+    The path is a constant of the program, and Debian's build of it knows no option for it. Where there is no right to
+    write below /usr, and none to mount, a constant of the same length does.
+    """
+    content = path.read_bytes()
+    if data.encode() not in content:
+        raise FileNotFoundError(f"{path.name} does not name {data}")
+    moved = path.with_name(path.name + _MOVED)
+    moved.write_bytes(content.replace(data.encode(), str(data_link(data)).encode()))
+    moved.chmod(0o755)
 
 
 def _from_source(wanted: Program, scratch: Path) -> None:

@@ -1,0 +1,89 @@
+"""The demonstration as users run it, watched by a real Prometheus and a real Alertmanager. Started once a run."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.real.child import start_child, tail
+from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
+
+CHART: Final = Path(__file__).parents[2] / "helm"
+SPEED: Final = 600
+"""Simulated seconds a second: the models begin to change three seconds after events begin to flow."""
+SEED: Final = 32
+
+
+class Demo(NamedTuple):
+    """A running demonstration.
+
+    Attributes
+    ----------
+    url
+        Where it answers.
+    directory
+        Where its log, its state and ``monitor.yaml`` are.
+    """
+
+    url: str
+    directory: Path
+
+    @property
+    def address(self) -> str:
+        """Its ``host:port``."""
+        return self.url.removeprefix("http://")
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """`monitor demo`, quick, from its first event on."""
+    directory = tmp_path_factory.mktemp("demo")
+    said = directory / "output.txt"
+    command = ["demo", "--speed", str(SPEED), "--seed", str(SEED), "--port", "0", "--keep", str(directory / "kept")]
+    with said.open("wb") as output:
+        process = start_child([sys.executable, "-m", "monitor", *command], Path.cwd(), output)
+    try:
+        found = wait_until(lambda: _printed(said, process), "the demonstration to say where it answers")
+        yield Demo(found.group(1), directory / "kept")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0, tail(said)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _printed(said: Path, process: "subprocess.Popen[bytes]") -> re.Match[str] | None:
+    assert process.poll() is None, tail(said)
+    return re.search(r"(http://127\.0\.0\.1:\d+)/metrics", said.read_text())
+
+
+@pytest.fixture(scope="session")
+def webhook() -> Iterator[Webhook]:
+    """What Alertmanager tells of alerts."""
+    with Webhook() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="session")
+def alertmanager(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterator[Alertmanager]:
+    """An Alertmanager that tells the webhook of each alert at once."""
+    with Alertmanager(tmp_path_factory.mktemp("alertmanager"), webhook=webhook.url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def prometheus(
+    tmp_path_factory: pytest.TempPathFactory, demo: Demo, alertmanager: Alertmanager
+) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes the demonstration each second, with the chart's rules."""
+    rules = sorted((CHART / "rules").glob("*.yaml"))
+    directory = tmp_path_factory.mktemp("prometheus")
+    with Prometheus(directory, targets=[demo.address], rules=rules, alertmanager=alertmanager.address) as running:
+        running.wait_for('up{job="calibration-monitor"} == 1')
+        yield running
