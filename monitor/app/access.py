@@ -1,27 +1,102 @@
 """Who may ask the service: its authenticator, made of the settings."""
 
+from pathlib import Path
+
+import structlog
+
 from monitor.access.base import Authenticator
-from monitor.access.keys import KeyAuthenticator
+from monitor.access.keys import PREFIX, KeyAuthenticator, KeySource, in_force
+from monitor.access.keys_file import KeysFile
+from monitor.access.model import Principal
 from monitor.clock import Clock
+from monitor.errors import StoreError, Unauthenticated
 from monitor.settings import Settings
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
+
+_log = structlog.get_logger(__name__)
+
+
+class Credentials:
+    """Tells API keys from tokens, and asks whom they concern: an Authenticator.
+
+    Parameters
+    ----------
+    keys
+        Knows API keys: what begins with ``cmk_``.
+    tokens
+        Knows everything else; None: nothing else is accepted.
+    """
+
+    def __init__(self, keys: Authenticator, tokens: Authenticator | None = None) -> None:
+        self._keys = keys
+        self._tokens = tokens
+
+    def authenticate(self, credential: str) -> Principal:
+        """Say who it is. Raises Unauthenticated, and StoreUnavailable as keys do."""
+        if credential.startswith(PREFIX):
+            return self._keys.authenticate(credential)
+        if self._tokens is not None:
+            return self._tokens.authenticate(credential)
+        raise Unauthenticated(
+            f"the credential is no API key, which begins with {PREFIX}; tokens are accepted once access.oidc.issuer is"
+            " set"
+        )
 
 
 def make_authenticator(settings: Settings, store: SqlStore, clock: Clock) -> Authenticator | None:
     """Says who asks, by API key or token; None where access control is off.
 
-    It may wait a moment for the store: call it from a worker's thread, not from an event loop.
+    It may wait a moment for the store (see KeyAuthenticator): call it from a worker's thread, not from an event loop.
 
     Raises
     ------
     SettingsError
-        access.keys_file cannot be read.
+        access.keys_file cannot be read, or is broken.
     """
     if settings.access.mode == "off":
         return None
-    return KeyAuthenticator([ApiKeys(store.database)], clock)
+    return Credentials(KeyAuthenticator(key_sources(settings, store), clock))
+
+
+def key_sources(settings: Settings, store: SqlStore) -> list[KeySource]:
+    """Where API keys come from. What is revoked in the store is revoked, whatever a file says.
+
+    Raises
+    ------
+    SettingsError
+        access.keys_file cannot be read, or is broken.
+    """
+    file = open_keys_file(settings)
+    return [ApiKeys(store.database), *([] if file is None else [file])]
+
+
+def open_keys_file(settings: Settings) -> KeysFile | None:
+    """The file of keys, if the settings name one. Raises SettingsError where it cannot be read, or is broken."""
+    named = settings.access.keys_file
+    return None if named is None else KeysFile(Path(named).expanduser())
 
 
 def warn_of_no_access(settings: Settings, store: SqlStore, clock: Clock) -> None:
-    """Log a warning where access control would refuse everybody, with the command that makes a key."""
+    """Log a warning where everybody would be refused, with the command that makes a key.
+
+    Raises
+    ------
+    SettingsError
+        access.keys_file cannot be read, or is broken.
+    """
+    if settings.access.mode == "off" or settings.access.oidc.issuer is not None:
+        return
+    now_ms = clock.now_ms()
+    try:
+        known = [source.keys() for source in key_sources(settings, store)]
+    except StoreError as error:
+        _log.warning("whether there is any API key cannot be told", detail=str(error))
+        return
+    if any(in_force(key, now_ms) for keys in known for key in keys):
+        return
+    _log.warning(
+        "access control is on, and no API key is in force: every request is refused until"
+        " `monitor keys create NAME --role read --role write --role promote` has made one; access.oidc accepts tokens,"
+        " and `access: {mode: off}` lets everybody on this machine do everything"
+    )

@@ -1,0 +1,203 @@
+"""API keys in a file that somebody else looks after, such as a Secret of Kubernetes. It holds digests alone.
+
+::
+
+    - id: "7f3a0c9d2e41"
+      name: prometheus
+      sha256: 0b5f...  # 64 hexadecimal digits
+      roles: [read]
+      expires: 2027-06-30T00:00:00Z  # may be left out
+"""
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NoReturn, TypeVar
+
+import structlog
+import yaml
+
+from monitor.access.base import StoredKey
+from monitor.access.keys import PREFIX, check_name, is_key_id
+from monitor.access.model import Grant, parse_grants
+from monitor.errors import InputError, SettingsError
+
+_REQUIRED: Final = ("id", "name", "sha256", "roles")
+_FIELDS: Final = (*_REQUIRED, "expires")
+_SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
+_SHOWN: Final = 80
+"""Characters of a wrong value that are shown."""
+
+_T = TypeVar("_T")
+
+_log = structlog.get_logger(__name__)
+
+
+class KeysFile:
+    """The keys of a file, read again when it has changed: a KeySource. Any thread.
+
+    What is read again and found broken, or is not there any more, is logged once, and the keys before it hold.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    SettingsError
+        It cannot be read, or is broken, now. Names line and key.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        # Bytes are compared, and no times: those of two changes may be equal, and Kubernetes swaps links.
+        self._bytes = _read(path)
+        self._keys = parse_keys(self._bytes, str(path))
+        self._complaint: str | None = None
+        """What was logged last, and still holds."""
+
+    def keys(self) -> Sequence[StoredKey]:
+        """The keys of the file as it was when it was last good."""
+        with self._lock:
+            try:
+                found = _read(self._path)
+                if found != self._bytes:
+                    self._keys = parse_keys(found, str(self._path))
+                    self._bytes = found
+                    _log.info("the file of API keys has changed", file=str(self._path), keys=len(self._keys))
+                self._complaint = None
+            except SettingsError as error:
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _log.warning("the file of API keys is broken; those before hold", detail=self._complaint)
+            return self._keys
+
+
+def parse_keys(data: bytes, file: str) -> tuple[StoredKey, ...]:
+    """The keys of a file's bytes.
+
+    Parameters
+    ----------
+    file
+        Its name, for messages.
+
+    Raises
+    ------
+    SettingsError
+        Something is wrong. Names line and key, and shows no secret.
+    """
+    try:
+        # Every scalar is text: an id of digits alone is no number, and no time.
+        node = yaml.BaseLoader(data.decode()).get_single_node()
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file}: not UTF-8 (byte {error.start})") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file}:{mark.line + 1}" if mark else file
+        raise SettingsError(f"{where}: not valid YAML: {error.problem or error.context}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SettingsError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(node, yaml.SequenceNode):
+        raise SettingsError(f"{file}: must be a list of keys, each with {', '.join(_FIELDS)}; [] for none")
+    keys: list[StoredKey] = []
+    for number, entry in enumerate(node.value):
+        key = _key(entry, file, f"[{number}]")
+        for earlier in keys:
+            if key.key_id == earlier.key_id:
+                _refuse(entry, file, f"[{number}].id", f"is given twice: {key.key_id}")
+            if key.name == earlier.name:
+                _refuse(entry, file, f"[{number}].name", f"is given twice: {key.name!r}")
+        keys.append(key)
+    return tuple(keys)
+
+
+def _key(entry: yaml.Node, file: str, where: str) -> StoredKey:
+    if not isinstance(entry, yaml.MappingNode):
+        _refuse(entry, file, where, f"must have {', '.join(_FIELDS)}")
+    fields: dict[str, yaml.Node] = {}
+    for name, value in entry.value:
+        if name.value not in _FIELDS:
+            _refuse(name, file, where, f"has a key that it must not have: it may have {', '.join(_FIELDS)}")
+        if name.value in fields:
+            _refuse(name, file, f"{where}.{name.value}", "is given twice")
+        fields[name.value] = value
+    for name in _REQUIRED:
+        if name not in fields:
+            _refuse(entry, file, f"{where}.{name}", "must be given")
+    return StoredKey(
+        key_id=_field(fields["id"], file, f"{where}.id", _id),
+        name=_field(fields["name"], file, f"{where}.name", _name),
+        digest=_field(fields["sha256"], file, f"{where}.sha256", _digest),
+        grants=_grants(fields["roles"], file, f"{where}.roles"),
+        created_ms=0,
+        expires_ms=_field(fields["expires"], file, f"{where}.expires", _time_ms) if "expires" in fields else None,
+    )
+
+
+def _field(node: yaml.Node, file: str, where: str, rule: Callable[[str], _T]) -> _T:
+    if not isinstance(node, yaml.ScalarNode):
+        _refuse(node, file, where, "must be text")
+    try:
+        return rule(node.value)
+    except InputError as error:
+        _refuse(node, file, where, str(error))
+
+
+def _id(text: str) -> str:
+    if not is_key_id(text):
+        raise InputError(f"must be 12 hexadecimal digits, got {_shown(text)}")
+    return text
+
+
+def _name(text: str) -> str:
+    check_name(text)
+    return text
+
+
+def _digest(text: str) -> bytes:
+    if not _SHA256.fullmatch(text):
+        raise InputError(
+            f"must be 64 hexadecimal digits, as `monitor keys create NAME --hashed` prints them, got {_shown(text)}"
+        )
+    return bytes.fromhex(text)
+
+
+def _time_ms(text: str) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise InputError(f"must be a time with its zone, such as 2027-06-30T00:00:00Z, got {_shown(text)}")
+    return round(time.astimezone(UTC).timestamp() * 1000)
+
+
+def _grants(node: yaml.Node, file: str, where: str) -> tuple[Grant, ...]:
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    for each in nodes:
+        if not isinstance(each, yaml.ScalarNode):
+            _refuse(each, file, where, "must be a list of roles, such as [read, promote:churn]")
+    try:
+        return parse_grants(each.value for each in nodes)
+    except InputError as error:
+        _refuse(node, file, where, str(error))
+
+
+def _shown(text: str) -> str:
+    # Somebody may have taken the key itself for what belongs there.
+    return "an API key itself" if PREFIX in text else repr(text[:_SHOWN])
+
+
+def _refuse(node: yaml.Node, file: str, where: str, problem: str) -> NoReturn:
+    raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where} {problem}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"access.keys_file: cannot read {path}: {error.strerror}") from error
