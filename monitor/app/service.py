@@ -97,7 +97,12 @@ class Service:
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
-                    WindowFamilies(self.evaluator, self.evaluator.measures.values()),
+                    WindowFamilies(
+                        self.evaluator,
+                        self.evaluator.measures.values(),
+                        max_series=settings.exposition.max_series,
+                        bins=settings.exposition.bins,
+                    ),
                     RefitFamilies(
                         self.recalibration.live, self.recalibration.measures.values(), make_known(self.pipeline.panes)
                     ),

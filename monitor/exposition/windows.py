@@ -13,8 +13,9 @@ from monitor.exposition.catalogue import CANONICAL, MeasureSeries, measure_serie
 from monitor.exposition.family import Family, Labels
 from monitor.measures.base import Measure
 
-MAX_SERIES: Final = 100_000
-"""Default cap on time series about windows: what a thousand windows with all measures need, with room to spare."""
+MAX_SERIES: Final = 150_000
+"""Default cap on time series about windows: what a thousand windows with all measures and bins need, with room to
+spare."""
 
 
 def _end(interval: tuple[float, float] | None, at: int) -> float | None:
@@ -80,12 +81,22 @@ class WindowFamilies:
     max_series
         Cap on time series about windows. A report is exported whole or not at all; the whole models come first and
         their segments after them, so that a flood of segments cannot push a model out.
+    bins
+        Whether the windows' reliability diagrams are exported.
     """
 
-    def __init__(self, evaluations: Evaluations, measures: Iterable[Measure], *, max_series: int = MAX_SERIES) -> None:
+    def __init__(
+        self,
+        evaluations: Evaluations,
+        measures: Iterable[Measure],
+        *,
+        max_series: int = MAX_SERIES,
+        bins: bool = True,
+    ) -> None:
         self._evaluations = evaluations
         self._measures = measure_series(measures)
         self._max_series = max_series
+        self._bins = bins
         self._lock = Lock()
         self._dropped_total = 0
         self._dropped_in = -1
@@ -124,7 +135,7 @@ class WindowFamilies:
             *_of_measures(CANONICAL, labels, [report.canonical for report in kept]),
             *_of_diagnoses(kept, labels),
             *_of_windows(kept, labels),
-            *_of_bins(kept, labels),
+            *(_of_bins(kept, labels) if self._bins else ()),
             *_of_coverage(snapshot.coverage, {report[:2] for report in labels if report[2] == ALL}),
         ]
         return families, exported, total - exported
@@ -152,7 +163,7 @@ class WindowFamilies:
         return (
             of_window
             + of_diagnosis
-            + len(reliability_series.RELIABILITY) * len(report.bins)
+            + (len(reliability_series.RELIABILITY) * len(report.bins) if self._bins else 0)
             + sum(
                 getattr(found[each.measure], each.statistic) is not None
                 for of, found in ((self._measures, report.measures), (CANONICAL, report.canonical))

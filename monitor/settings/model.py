@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 from monitor.errors import InputError
 from monitor.events.model import CLASS
 from monitor.settings.access import AccessSettings
+from monitor.settings.exposition import ExpositionSettings
 from monitor.settings.refits import DeclaredRefitSettings, RecalibrationSettings, RefitSettings
 from monitor.settings.section import Positive, Section, Text
 from monitor.settings.values import (
@@ -376,6 +377,7 @@ class Settings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
+    exposition: ExpositionSettings = ExpositionSettings()
     access: AccessSettings = AccessSettings()
     pipeline: PipelineSettings = PipelineSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()

@@ -248,6 +248,10 @@ def test_bins_are_exported_with_their_report_or_not_at_all(evaluations: Evaluati
     about_windows = [name for name, labels in free if "window" in dict(labels)]
     assert whole == len(about_windows)
 
+    without = samples(Exposition([WindowFamilies(evaluations, MEASURES, bins=False)]))
+    assert set(free) - set(without) == {key for key in free if key[0].startswith("calibration_bin_")}
+    assert without["calibration_series_exported", frozenset()] == whole - 18
+
     capped = samples(Exposition([WindowFamilies(evaluations, MEASURES, max_series=int(whole) - 1)]))
     assert {dict(labels)["segment"] for name, labels in capped if name.startswith("calibration_bin_")} == {"all"}
     assert capped["calibration_series_dropped_total", frozenset()] == whole / 2
