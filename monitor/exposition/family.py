@@ -47,14 +47,16 @@ def to_metric(family: Family) -> Metric:
 def write_families(families: Iterable[Family], *, openmetrics: bool) -> str:
     """The families in the Prometheus text format 0.0.4, or in OpenMetrics 1.0.0 without its closing ``# EOF``."""
     lines: list[str] = []
-    known: dict[tuple[Labels, Labels], str] = {}
+    known: dict[Labels, dict[Labels, str]] = {}
+    escaped = _Escaped()
     for series, rows in families:
         lines.append(_head(series, openmetrics=openmetrics))
-        name, names = series.name, series.labels
+        name, texts = series.name, known.setdefault(series.labels, {})
+        order, template = _label_template(series.labels)
         for labels, value in rows:
-            text = known.get((names, labels))
+            text = texts.get(labels)
             if text is None:
-                text = known[names, labels] = _label_text(names, labels)
+                text = texts[labels] = template % tuple([escaped[labels[at]] for at in order])
             number = repr(float(value)) if -_PLAIN_BELOW < value < _PLAIN_BELOW else _with_exponent(value)
             lines.append(f"{name}{text} {number}\n")
     return "".join(lines)
@@ -76,10 +78,18 @@ def _openmetrics_unit(series: Series) -> str:
     return series.unit if series.unit and series.name.removesuffix("_total").endswith(f"_{series.unit}") else ""
 
 
-def _label_text(names: Labels, values: Labels) -> str:
-    if not names:
-        return ""
-    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in sorted(zip(names, values, strict=True))) + "}"
+def _label_template(names: Labels) -> tuple[Sequence[int], str]:
+    """In which order label values are to be put into which text: the library sorts labels by name."""
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return order, "{" + ",".join(f'{names[at]}="%s"' for at in order) + "}" if names else ""
+
+
+class _Escaped(dict[str, str]):
+    """Texts with what the format has other uses for escaped; each is looked through once."""
+
+    def __missing__(self, text: str) -> str:
+        found = self[text] = _escape(text)
+        return found
 
 
 def _escape(text: str) -> str:
