@@ -1,6 +1,8 @@
 """Creates the tables or brings them forward, and refuses a store that is not for this version of the service."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -35,25 +37,66 @@ def migrate(database: Database) -> None:
     StoreUnavailable
         The database does not answer.
     """
-    config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
-    scripts = ScriptDirectory.from_config(config)
+    with migrating(database) as connection:
+        found = revision_of(connection)
+        if found is None:
+            _check_free(database, connection)
+        else:
+            check_known(database.shown, found)
+        if found != newest_revision():
+            upgrade(connection)
+        _check_grid(database, connection)
+
+
+@contextmanager
+def migrating(database: Database) -> Iterator[sa.Connection]:
+    """One transaction that may change the tables; no other process changes them meanwhile."""
     with _one_at_a_time, database.writing() as connection:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        found = MigrationContext.configure(connection).get_current_revision()
-        newest = scripts.get_current_head()
-        if found is None:
-            _check_free(database, connection)
-        elif found not in {script.revision for script in scripts.walk_revisions()}:
-            raise IncompatibleStore(
-                f"{database.shown} has schema revision {found}, this version knows up to {newest}:"
-                " run the newer version of the service, or name another store"
-            )
-        if found != newest:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
-        _check_grid(database, connection)
+        yield connection
+
+
+def upgrade(connection: sa.Connection, revision: str = "head") -> None:
+    """Bring the tables to a revision, from an earlier one or from none, within a block of :func:`migrating`."""
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def revision_of(connection: sa.Connection) -> str | None:
+    """The schema revision that a store is of; None where it is none."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def newest_revision() -> str:
+    """The schema revision of this version of the service."""
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    if head is None:
+        raise RuntimeError(f"there are no migrations in {_FOLDER}")
+    return head
+
+
+def check_known(shown: str, revision: str) -> None:
+    """Refuse a revision of a newer version of the service.
+
+    Raises
+    ------
+    IncompatibleStore
+        This version does not know it.
+    """
+    scripts = ScriptDirectory.from_config(_config())
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
+        raise IncompatibleStore(
+            f"{shown} has schema revision {revision}, this version knows up to {scripts.get_current_head()}:"
+            " run the newer version of the service, or name another store"
+        )
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    return config
 
 
 def _check_free(database: Database, connection: sa.Connection) -> None:
@@ -70,9 +113,19 @@ def _check_grid(database: Database, connection: sa.Connection) -> None:
         .values(key=_GRID_VERSION, value=str(GRID_VERSION))
         .on_conflict_do_nothing(index_elements=["key"])
     )
-    found = connection.execute(sa.select(schema.META.c.value).where(schema.META.c.key == _GRID_VERSION)).scalar_one()
+    check_grid(database.shown, grid_version_of(connection))
+
+
+def grid_version_of(connection: sa.Connection) -> str:
+    """The version of the grid that a store's score tables are of; empty where that is not said."""
+    found = connection.execute(sa.select(schema.META.c.value).where(schema.META.c.key == _GRID_VERSION))
+    return found.scalar_one_or_none() or ""
+
+
+def check_grid(shown: str, found: str) -> None:
+    """Refuse score tables of another grid. Raises IncompatibleStore."""
     if found != str(GRID_VERSION):
         raise IncompatibleStore(
-            f"{database.shown} holds score tables of grid version {found}, this version needs {GRID_VERSION}:"
+            f"{shown} holds score tables of grid version {found}, this version needs {GRID_VERSION}:"
             " run the version of the service that wrote them, or begin a new store and read the log again"
         )
