@@ -25,8 +25,9 @@ REREAD_SECONDS: Final = 5.0
 STALE_SECONDS: Final = 8.0
 """Keys in memory that are older wait for those that are being read: nobody may have asked for hours."""
 WAIT_SECONDS: Final = 2.0
-"""How long a request waits for keys that are being read. So a key that is revoked is refused by every replica after at
-most the sum of both, 10 s, as long as its store answers."""
+"""How long a request waits for keys that are being read."""
+REVOKED_WITHIN_SECONDS: Final = STALE_SECONDS + WAIT_SECONDS
+"""After so long every replica whose store answers refuses a key that was revoked."""
 UNKNOWN_SECONDS: Final = 1.0
 """Keys are read anew for a key that is not known, and after a failure, at most this often."""
 OUTAGE_SECONDS: Final = 900.0

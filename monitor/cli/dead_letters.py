@@ -3,7 +3,7 @@
 import base64
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.app.outside import make_writer, open_store
+from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.tables import time_text
 from monitor.clock import SystemClock
@@ -18,6 +19,7 @@ from monitor.errors import InputError
 from monitor.events.model import Reason
 from monitor.sources.base import Message
 from monitor.store.base import DeadLetterStore, StoredDeadLetter
+from monitor.store.recalibrations import AuditEntry
 
 app = typer.Typer(
     add_completion=False,
@@ -84,7 +86,8 @@ def replay_letters(
 ) -> None:
     """Send dead letters back to their topic and partition, with their bytes and headers, and remove them here.
 
-    What is still no valid event comes back as a new dead letter. A letter is removed only once it is written.
+    What is still no valid event comes back as a new dead letter. A letter is removed only once it is written; the audit
+    trail keeps who sent how many.
     """
     _check(reason)
     settings = read_settings(config)
@@ -96,8 +99,11 @@ def replay_letters(
         try:
             for page in _pages(store, reason, set(number or ()), limit):
                 writer.write([_message(stored) for stored in page])
-                store.remove_dead_letters([stored.number for stored in page])
-                sent.update(stored.letter.topic for stored in page)
+                topics = Counter(stored.letter.topic for stored in page)
+                store.remove_dead_letters(
+                    [stored.number for stored in page], entry=_noted(topics, reason, clock.now_ms())
+                )
+                sent.update(topics)
                 unknown.difference_update(stored.number for stored in page)
         finally:
             # Also after a failure: what was sent is sent.
@@ -111,6 +117,12 @@ def replay_letters(
         raise InputError(
             f"--number: no dead letter{of_reason} has number {listed}; `monitor dead-letters list` shows their numbers"
         )
+
+
+def _noted(topics: Mapping[str, int], reason: str | None, at_ms: int) -> AuditEntry:
+    """What the audit trail keeps of letters that were sent back together; a replay of many makes several entries."""
+    detail = {"count": sum(topics.values()), "topics": dict(topics), "reason": reason}
+    return AuditEntry(0, at_ms, command_actor(), "dead_letters_replayed", "", "", "", detail)
 
 
 def _check(reason: str | None) -> None:

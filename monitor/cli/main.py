@@ -58,6 +58,9 @@ COMMANDS: Final = {
     "rollback": _Command(
         "monitor.cli.rollback", "Take back the map that serves a model: the one before it serves again, or none."
     ),
+    "keys": _Command(
+        "monitor.cli.keys", "Make, list and revoke the API keys of the service. They take effect without a restart."
+    ),
     "config": _Command("monitor.cli.config", "Print the settings in force, as YAML, with secrets hidden."),
 }
 

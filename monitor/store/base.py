@@ -19,6 +19,7 @@ from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
 from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
+from monitor.store.recalibrations import AuditEntry
 
 JOURNAL_ROW: Final = np.dtype(
     [
@@ -255,6 +256,6 @@ class DeadLetterStore(Protocol):
         """Number of stored letters by reason."""
         ...
 
-    def remove_dead_letters(self, numbers: Sequence[int]) -> None:
-        """Remove these, after they were replayed or discarded."""
+    def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
+        """Remove these, after they were replayed or discarded, and append ``entry`` to the audit trail with that."""
         ...

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.clock import Clock, SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
-from monitor.store import journal, letters, panes, samples
+from monitor.store import audit, journal, letters, panes, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     CandidateBatch,
@@ -24,7 +24,7 @@ from monitor.store.base import (
 )
 from monitor.store.database import Database
 from monitor.store.migrate import migrate
-from monitor.store.recalibrations import Sample
+from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import CLOSED_SAMPLES, COUNTERS, MODELS, OFFSETS, PARTITIONS, STRATA
 from monitor.store.streams import Snapshot, Stream
 
@@ -199,10 +199,13 @@ class SqlStore:
         with self._database.reading() as connection:
             return letters.count(connection)
 
-    def remove_dead_letters(self, numbers: Sequence[int]) -> None:
-        """Remove these, after they were replayed or discarded."""
+    def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
+        """Remove these, after they were replayed or discarded, and append ``entry`` to the audit trail with that."""
         with self._database.writing() as connection:
             letters.remove(connection, numbers)
+            if entry is not None:
+                audit.take_turn(self._database, connection)
+                audit.append(connection, [entry])
 
     def pruned_dead_letters(self) -> int:
         """Number of letters that ever went because there were more than the limit."""
