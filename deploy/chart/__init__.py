@@ -1,0 +1,1 @@
+"""Writes what the chart has of generated files: ``python -m deploy.chart``."""

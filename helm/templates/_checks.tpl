@@ -1,0 +1,135 @@
+{{/* What the schema cannot say: rules between several values. Each names the values and what to do. */}}
+
+{{- define "monitor.checks" -}}
+{{- $values := .Values -}}
+{{- $config := $values.config -}}
+{{- $kafka := eq $config.source.kind "kafka" -}}
+{{- $settings := default dict $config.source.kafka -}}
+
+{{- /* Nothing secret in the ConfigMap. */ -}}
+{{- range $key := list "sasl_plain_password" "ssl_password" -}}
+{{- if get $settings $key -}}
+{{- fail (printf "config.source.kafka.%s is a secret, and config goes into a ConfigMap: put it into a Secret, and name that as %s" $key (ternary "kafka.existingSecret" "kafka.tls.existingSecret with keyPasswordKey" (eq $key "sasl_plain_password"))) -}}
+{{- end -}}
+{{- end -}}
+{{- include "monitor.checkSecrets" (dict "path" "config" "value" $config) -}}
+{{- range $index, $variable := $values.extraEnv -}}
+{{- if $variable.value -}}
+{{- if regexMatch "(?i)(PASSWORD|SECRET|TOKEN|API_KEY|STORE__URL)$" $variable.name -}}
+{{- if not (and (regexMatch "(?i)STORE__URL$" $variable.name) (not (include "monitor.holdsPassword" $variable.value))) -}}
+{{- fail (printf "extraEnv[%d] gives the value of %s in plain text: give it by valueFrom.secretKeyRef" $index $variable.name) -}}
+{{- end -}}
+{{- end -}}
+{{- if include "monitor.holdsPassword" $variable.value -}}
+{{- fail (printf "extraEnv[%d] gives %s an address with a password in plain text: give it by valueFrom.secretKeyRef" $index $variable.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The store, and who shares it. */ -}}
+{{- $url := default "" (default dict $config.store).url -}}
+{{- $sqlite := and (not $values.store.existingSecret) (hasPrefix "sqlite" $url) -}}
+{{- $several := or (gt (int $values.replicaCount) 1) $values.keda.enabled -}}
+{{- if and $several (not $kafka) -}}
+{{- fail "replicaCount: the embedded log belongs to one pod, so that there can be one replica; several share Kafka's partitions (config.source.kind: kafka)" -}}
+{{- end -}}
+{{- if and $several $sqlite (or $values.keda.enabled (not $values.store.allowPerReplica)) -}}
+{{- fail "replicaCount: several replicas share one store; name the Secret with the URL of a PostgreSQL database as store.existingSecret (or see store.allowPerReplica, which KEDA cannot use)" -}}
+{{- end -}}
+
+{{- /* Never more replicas than partitions: the others would have nothing to do. */ -}}
+{{- $partitions := int (default 0 $values.kafka.partitions) -}}
+{{- if and $partitions $kafka (not $values.keda.enabled) (gt (int $values.replicaCount) $partitions) -}}
+{{- fail (printf "replicaCount is %d, but kafka.partitions is %d: the replicas beyond would hold no partition" (int $values.replicaCount) $partitions) -}}
+{{- end -}}
+{{- if $values.keda.enabled -}}
+{{- if not $partitions -}}
+{{- fail "kafka.partitions must be set where keda.enabled is true: no more replicas than partitions have anything to do" -}}
+{{- end -}}
+{{- $most := int (default $partitions $values.keda.maxReplicas) -}}
+{{- if gt $most $partitions -}}
+{{- fail (printf "keda.maxReplicas is %d, but kafka.partitions is %d: the replicas beyond would hold no partition" $most $partitions) -}}
+{{- end -}}
+{{- if gt (int $values.keda.minReplicas) $most -}}
+{{- fail (printf "keda.minReplicas is %d, more than the %d replicas that there may be" (int $values.keda.minReplicas) $most) -}}
+{{- end -}}
+{{- if and (eq (default "" $settings.sasl_mechanism) "GSSAPI") (not $values.keda.authenticationRef) -}}
+{{- fail "keda.authenticationRef must name a TriggerAuthentication of yours where sasl_mechanism is GSSAPI" -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What the service itself would refuse, or would not do as meant. */ -}}
+{{- if $settings.group_instance_id -}}
+{{- fail "config.source.kafka.group_instance_id is made of the pod's name: leave it out" -}}
+{{- end -}}
+{{- if $kafka -}}
+{{- if not $settings.bootstrap_servers -}}
+{{- fail "config.source.kafka.bootstrap_servers must name the brokers where config.source.kind is kafka, such as [kafka.kafka.svc:9092]" -}}
+{{- end -}}
+{{- $mechanism := default "" $settings.sasl_mechanism -}}
+{{- if and $mechanism (ne $mechanism "GSSAPI") (not $values.kafka.existingSecret) -}}
+{{- fail (printf "kafka.existingSecret must name the Secret with user and password where config.source.kafka.sasl_mechanism is %s" $mechanism) -}}
+{{- end -}}
+{{- if and $values.kafka.existingSecret (not $mechanism) -}}
+{{- fail "kafka.existingSecret is set, but config.source.kafka.sasl_mechanism is not: say how to log in, such as SCRAM-SHA-512" -}}
+{{- end -}}
+{{- if and $values.kafka.tls.existingSecret (not (has (default "" $settings.security_protocol) (list "SSL" "SASL_SSL"))) -}}
+{{- fail "kafka.tls.existingSecret is set, but config.source.kafka.security_protocol is neither SSL nor SASL_SSL" -}}
+{{- end -}}
+{{- else if or $values.kafka.existingSecret $values.kafka.tls.existingSecret -}}
+{{- fail "kafka.existingSecret and kafka.tls.existingSecret are for Kafka, but config.source.kind is embedded" -}}
+{{- end -}}
+{{- $least := add (int $values.preStopSeconds) 15 -}}
+{{- if lt (int $values.terminationGracePeriodSeconds) (int $least) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %d, but must be at least preStopSeconds + 15 = %d, or what a pod has read would be read again" (int $values.terminationGracePeriodSeconds) (int $least)) -}}
+{{- end -}}
+{{- if and $values.persistence.enabled (eq $values.persistence.storageClass "-") -}}
+{{- else if and (not $values.persistence.enabled) $sqlite $several -}}
+{{- fail "persistence.enabled must be true where several replicas keep an SQLite file each" -}}
+{{- end -}}
+
+{{- /* Objects that need a key. */ -}}
+{{- if and $values.serviceMonitor.enabled (not $values.serviceMonitor.existingSecret) -}}
+{{- fail "serviceMonitor.existingSecret must name a Secret with an API key of the role read: /metrics asks for one" -}}
+{{- end -}}
+{{- if and $values.recalibration.models (not $values.recalibration.existingSecret) -}}
+{{- fail "recalibration.existingSecret must name a Secret with an API key of the role write where recalibration.models names models" -}}
+{{- end -}}
+{{- $declared := default dict (default dict $config.models).declared -}}
+{{- $names := list -}}
+{{- range $values.recalibration.models -}}
+{{- if and (default dict $config.models).only_declared (not (hasKey $declared .name)) -}}
+{{- fail (printf "recalibration.models names %q, which config.models.declared does not, and config.models.only_declared is true" .name) -}}
+{{- end -}}
+{{- $key := printf "%s/%s" .name (default "" .version) -}}
+{{- if has $key $names -}}
+{{- fail (printf "recalibration.models names %q twice" .name) -}}
+{{- end -}}
+{{- $names = append $names $key -}}
+{{- end -}}
+{{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
+{{- fail "ingress.hosts must name a host where ingress.enabled is true" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if a text is an address with a password; as monitor.settings.values.hide_password has it. */}}
+{{- define "monitor.holdsPassword" -}}
+{{- $text := toString . -}}
+{{- if or (regexMatch "://[^/@]*:[^@]+@" $text) (regexMatch "[?&](ssl)?password=." $text) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Fails where a setting is an address with a password. Of dict "path" "value". */}}
+{{- define "monitor.checkSecrets" -}}
+{{- $path := .path -}}
+{{- if kindIs "map" .value -}}
+{{- range $key, $inner := .value -}}
+{{- include "monitor.checkSecrets" (dict "path" (printf "%s.%s" $path $key) "value" $inner) -}}
+{{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $index, $inner := .value -}}
+{{- include "monitor.checkSecrets" (dict "path" (printf "%s[%d]" $path $index) "value" $inner) -}}
+{{- end -}}
+{{- else if include "monitor.holdsPassword" .value -}}
+{{- fail (printf "%s holds a password, and config goes into a ConfigMap: put the whole address into a Secret%s" $path (ternary ", and name that as store.existingSecret" " and give it by extraEnv" (eq $path "config.store.url"))) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,105 @@
+{{/* Names, labels and parts that several objects have in common. */}}
+
+{{- define "monitor.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/*
+Name of all objects: at most 52 characters, since Kubernetes puts up to 11 behind that of a StatefulSet and of a CronJob.
+A longer one is cut, and a hash of the whole stands for the rest, so that no two releases meet.
+*/}}
+{{- define "monitor.fullname" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $base := default .Chart.Name .Values.nameOverride -}}
+{{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name $base) (contains $base .Release.Name) -}}
+{{- end -}}
+{{- include "monitor.shortened" (dict "name" $name "length" 52) -}}
+{{- end -}}
+
+{{/* A name of at most so many characters: a hash stands for what is cut. Of dict "name" "length". */}}
+{{- define "monitor.shortened" -}}
+{{- if le (len .name) (int .length) -}}
+{{- .name -}}
+{{- else -}}
+{{- printf "%s-%s" (.name | trunc (int (sub .length 9)) | trimSuffix "-" | trimSuffix ".") (.name | sha256sum | trunc 8) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "monitor.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "monitor.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "monitor.labels" -}}
+{{- $own := fromYaml (include "monitor.selectorLabels" .) -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $_ := set $own "app.kubernetes.io/version" (.Chart.AppVersion | replace "+" "_" | trunc 63) -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "app.kubernetes.io/part-of" "calibration-monitor" -}}
+{{- toYaml (mergeOverwrite (deepCopy .Values.commonLabels) $own) -}}
+{{- end -}}
+
+{{/* The lines below `metadata:`. Of dict "root" "name" "component" and, where there are any, "labels" "annotations". */}}
+{{- define "monitor.metadata" -}}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
+labels:
+  {{- $labels := fromYaml (include "monitor.labels" .root) -}}
+  {{- with .component }}{{ $_ := set $labels "app.kubernetes.io/component" . }}{{ end -}}
+  {{- toYaml (mergeOverwrite (deepCopy (default dict .labels)) $labels) | nindent 2 }}
+{{- with mergeOverwrite (deepCopy .root.Values.commonAnnotations) (default dict .annotations) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "monitor.serviceAccountName" -}}
+{{- $own := ternary (include "monitor.fullname" .) "default" .Values.serviceAccount.create -}}
+{{- default $own .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "monitor.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{- printf "%s@%s" .repository .digest -}}
+{{- else -}}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What every pod of the chart has: no token, no variables of other services, the restricted standard. */}}
+{{- define "monitor.podBasics" -}}
+serviceAccountName: {{ include "monitor.serviceAccountName" . | quote }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "monitor.containerBasics" -}}
+image: {{ include "monitor.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- end -}}
+
+{{- define "monitor.url" -}}
+{{- printf "http://%s:%d" (include "monitor.fullname" .) (int .Values.service.port) -}}
+{{- end -}}

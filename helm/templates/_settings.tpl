@@ -1,0 +1,79 @@
+{{/* monitor.yaml, and the secrets that belong to it. */}}
+
+{{/* The settings as the service reads them: what config says, and what follows from the release. */}}
+{{- define "monitor.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $source := $config.source -}}
+{{- $kafka := default dict $source.kafka -}}
+{{- if and (eq $source.kind "kafka") (not $kafka.group_id) -}}
+{{- $_ := set $kafka "group_id" (include "monitor.groupId" .) -}}
+{{- end -}}
+{{- if $kafka -}}
+{{- $_ := set $source "kafka" $kafka -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "monitor.groupId" -}}
+{{- $kafka := default dict .Values.config.source.kafka -}}
+{{- default (printf "%s.%s" .Release.Namespace (include "monitor.fullname" .)) $kafka.group_id -}}
+{{- end -}}
+
+{{/* Topics that are read, as a list below `topics`: as TopicSettings.named has them. */}}
+{{- define "monitor.topics" -}}
+{{- $named := default dict .Values.config.source.topics -}}
+{{- $topics := list -}}
+{{- range $kind := list "predictions" "outcomes" "labelled" "events" -}}
+{{- with get $named $kind }}{{ $topics = append $topics . }}{{ end -}}
+{{- end -}}
+{{- toYaml (dict "topics" (default (list "calibration-events") $topics)) -}}
+{{- end -}}
+
+{{/* Brokers in one line, with commas between them. */}}
+{{- define "monitor.brokers" -}}
+{{- $servers := (default dict .Values.config.source.kafka).bootstrap_servers -}}
+{{- if kindIs "slice" $servers }}{{ join "," $servers }}{{ else }}{{ $servers }}{{ end -}}
+{{- end -}}
+
+{{/*
+Files that Secrets give: `files`, each with secret, key, path and the variable of the setting that is read from it. They are
+mounted rather than put into variables: nothing that a process starts inherits them, and Kubernetes renews them.
+*/}}
+{{- define "monitor.secretFiles" -}}
+{{- $files := list -}}
+{{- with .Values.store -}}
+{{- if .existingSecret -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .secretKey "path" "store/url" "variable" "MONITOR__STORE__URL_FILE") -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.config.source.kind "kafka" -}}
+{{- with .Values.kafka -}}
+{{- if .existingSecret -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .usernameKey "path" "kafka/username" "variable" "MONITOR__SOURCE__KAFKA__SASL_PLAIN_USERNAME_FILE") -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .passwordKey "path" "kafka/password" "variable" "MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD_FILE") -}}
+{{- end -}}
+{{- with .tls -}}
+{{- if .existingSecret -}}
+{{- if .caKey -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .caKey "path" "kafka/ca.crt" "variable" "MONITOR__SOURCE__KAFKA__SSL_CAFILE") -}}
+{{- end -}}
+{{- if .certKey -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .certKey "path" "kafka/tls.crt" "variable" "MONITOR__SOURCE__KAFKA__SSL_CERTFILE") -}}
+{{- end -}}
+{{- if .keyKey -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .keyKey "path" "kafka/tls.key" "variable" "MONITOR__SOURCE__KAFKA__SSL_KEYFILE") -}}
+{{- end -}}
+{{- if .keyPasswordKey -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .keyPasswordKey "path" "kafka/tls.key.password" "variable" "MONITOR__SOURCE__KAFKA__SSL_PASSWORD_FILE") -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.access -}}
+{{- if .existingSecret -}}
+{{- $files = append $files (dict "secret" .existingSecret "key" .secretKey "path" "access/keys.yaml" "variable" "MONITOR__ACCESS__KEYS_FILE") -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (dict "files" $files) -}}
+{{- end -}}
