@@ -6,6 +6,7 @@
     ├── SettingsError            a setting or an argument is wrong; the user mends it
     ├── InputError               a file or a request is wrong; the user mends it
     │   ├── UnknownSeries        no model, version, segment or window is called that; names those that are
+    │   │   └── UnknownModel     no model is; names the others, which not everybody may hear of
     │   ├── UnknownRecalibration  no refit or map is called that
     │   ├── Conflict             what is asked for does not fit what is there; says what stands in the way
     │   └── NoLongerKept         the events of that time are gone; names what is kept
@@ -22,6 +23,7 @@
     │   └── SourceMisconfigured  topics missing, partition counts that differ, access refused
     ├── StoreError
     │   ├── StoreUnavailable     the database does not answer; retried with backoff
+    │   ├── NoStore              there is no store to look at, to back up or to check
     │   ├── IncompatibleStore    the store is of another grid or schema version
     │   ├── DamagedStore         what was saved does not fit together
     │   └── FencedOut            another process owns the partition now
@@ -55,6 +57,10 @@ class Forbidden(MonitorError):  # noqa: N818 - the field's own word
 
 class UnknownSeries(InputError):  # noqa: N818 - the field's own words read better than a suffix
     """No model, version, segment or window is called that. The message names those that there are."""
+
+
+class UnknownModel(UnknownSeries):
+    """No model is called that. The message names those that there are."""
 
 
 class UnknownRecalibration(InputError):  # noqa: N818
@@ -111,6 +117,10 @@ class StoreError(MonitorError):
 
 class StoreUnavailable(StoreError):  # noqa: N818
     """The database does not answer. Recoverable: retried with backoff."""
+
+
+class NoStore(StoreError):  # noqa: N818
+    """There is no store where one is to be looked at. Commands that look make none."""
 
 
 class IncompatibleStore(StoreError):  # noqa: N818

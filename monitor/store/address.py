@@ -1,14 +1,16 @@
 """From a URL to an engine."""
 
 import os
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import sqlalchemy as sa
 import structlog
 
 from monitor.clock import Clock
-from monitor.errors import IncompatibleStore, SettingsError
+from monitor.errors import IncompatibleStore, NoStore, SettingsError
 from monitor.store.database import POSTGRESQL, SQLITE, Database
 
 _EXAMPLES: Final = "sqlite:///folder/monitor.db or postgresql://user:password@host/database"
@@ -39,6 +41,53 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
     IncompatibleStore
         The file is something else.
     """
+    kind, parsed = _parse(url)
+    if kind == SQLITE:
+        return _connect_sqlite(parsed, patience_seconds, clock)
+    return _connect_postgresql(parsed, patience_seconds, clock)
+
+
+def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Database:
+    """Open what is at a URL to look at it: nothing is made, and of a SQLite file nothing can be changed.
+
+    Raises
+    ------
+    SettingsError
+        The URL is wrong.
+    NoStore
+        There is no such file.
+    """
+    kind, parsed = _parse(url)
+    if kind == POSTGRESQL:
+        return _connect_postgresql(parsed, patience_seconds, clock)
+    path = sqlite_path(url)
+    if path is None or not path.is_file():
+        raise NoStore(f"there is no store at {path}: `monitor serve` makes it at its first start")
+
+    def open_file() -> sqlite3.Connection:
+        # With the right to write, which is never used: without it, SQLite would leave its index file behind.
+        address = f"file:{quote(str(path.resolve()))}?mode=rw"
+        connection = sqlite3.connect(
+            address, uri=True, timeout=patience_seconds, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA query_only = ON").close()
+        return connection
+
+    engine = sa.create_engine("sqlite+pysqlite://", creator=open_file, poolclass=sa.NullPool, hide_parameters=True)
+    return Database(engine, f"sqlite:///{path}", (), patience_seconds, clock)
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of a store in SQLite; None where the store is another. Raises SettingsError."""
+    kind, parsed = _parse(url)
+    if kind != SQLITE:
+        return None
+    if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
+        raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {parsed}")
+    return Path(parsed.database).expanduser()
+
+
+def _parse(url: str) -> tuple[str, sa.URL]:
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -47,17 +96,15 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
     kind = parsed.get_backend_name()
     if kind == "postgres":
         kind = POSTGRESQL
-    if kind == SQLITE:
-        return _connect_sqlite(parsed, patience_seconds, clock)
-    if kind == POSTGRESQL:
-        return _connect_postgresql(parsed, patience_seconds, clock)
-    raise SettingsError(f"the store's URL must look like {_EXAMPLES}, got {parsed.drivername}://...")
+    if kind not in {SQLITE, POSTGRESQL}:
+        raise SettingsError(f"the store's URL must look like {_EXAMPLES}, got {parsed.drivername}://...")
+    return kind, parsed
 
 
 def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
-    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
-        raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {url}")
-    path = Path(url.database).expanduser()
+    path = sqlite_path(url.render_as_string(hide_password=False))
+    if path is None:
+        raise ValueError(f"no file is named by {url}")
     _check_writable(path)
     engine = sa.create_engine(
         sa.URL.create("sqlite+pysqlite", database=str(path), query=url.query),
@@ -97,6 +144,8 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
     connection.isolation_level = None
     for pragma in (
         f"page_size = {_PAGE_BYTES}",
+        # What was deleted can be given back to the disk, piece by piece. A file keeps what it was made with.
+        "auto_vacuum = INCREMENTAL",
         # One fsync a checkpoint, every few seconds, buys that what was once saved survives a power cut too: no offset
         # that another system was told, no removed dead letter ever comes back.
         "synchronous = FULL",

@@ -40,7 +40,7 @@ def migrate(database: Database) -> None:
     with migrating(database) as connection:
         found = revision_of(connection)
         if found is None:
-            _check_free(database, connection)
+            check_free(database, connection)
         else:
             check_known(database.shown, found)
         if found != newest_revision():
@@ -99,7 +99,8 @@ def _config() -> Config:
     return config
 
 
-def _check_free(database: Database, connection: sa.Connection) -> None:
+def check_free(database: Database, connection: sa.Connection) -> None:
+    """Refuse a database in which a table of ours is, and no schema revision. Raises IncompatibleStore."""
     taken = sorted(set(sa.inspect(connection).get_table_names()) & set(schema.METADATA.tables))
     if taken:
         raise IncompatibleStore(

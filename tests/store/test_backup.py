@@ -1,0 +1,333 @@
+"""What a backup holds is what the store held, in either database, and a restore is all of it or nothing."""
+
+import shutil
+import sqlite3
+import stat
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from monitor.clock import ManualClock
+from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
+from monitor.store.address import connect
+from monitor.store.backup import back_up
+from monitor.store.backup_file import MANIFEST, STORE, Manifest, sha256_of, write_backup
+from monitor.store.backup_rows import our_tables
+from monitor.store.base import Bucket
+from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
+from monitor.store.recalibrations import JobState
+from monitor.store.restore import check_backup, restore, store_name
+from monitor.store.schema import AUDIT, PARTITIONS
+from monitor.store.sql import SqlStore
+from tests.real.postgres import PostgresServer
+from tests.store import refits
+from tests.store.samples import HOUR_MS, batch, checkpoint, grid_table, letter, load, pane
+
+NOT_COMPARED = {"partitions", "audit", "alembic_version"}
+"""What a restore adds to: epochs are raised, and the audit trail tells of it."""
+
+
+@pytest.fixture
+def other_url(request: pytest.FixtureRequest, store_url: str, tmp_path: Path) -> str:
+    """An empty store in the other database."""
+    if store_url.startswith("postgresql"):
+        return f"sqlite:///{tmp_path}/other/monitor.db"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.url(server.new_database())
+
+
+def fill(url: str, clock: ManualClock) -> None:
+    """Something in every part of a store that was in use."""
+    with SqlStore.open(url, clock=clock, dead_letter_limit=3) as store:
+        for partition in (0, 3):
+            epoch = store.claim(partition)
+            bucket = Bucket("ch\0urn\\0", HOUR_MS)
+            store.save(
+                [
+                    checkpoint(
+                        epoch,
+                        17 + partition,
+                        partition=partition,
+                        journal=[batch(bucket, 3000, seed=1), batch(bucket, 5, seed=2)],
+                        closed=[pane(HOUR_MS * at, grid_table(seed=at)) for at in range(5)],
+                        counters={("prediction", "accepted"): 2**40},
+                        dead_letters=[letter(at, partition=partition) for at in range(4)],
+                    )
+                ]
+            )
+        kept = refits.recalibrations(store)
+        refits.run(kept, 1, promote=True)
+        refits.run(kept, 2, baseline="rc_1", state=JobState.REJECTED)
+
+
+def contents(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """Every row of every table, as the database has it."""
+    with closing(connect(url, 10, ManualClock())) as database, database.reading() as connection:
+        return {
+            table.name: [tuple(row) for row in connection.execute(sa.select(table).order_by(*table.primary_key))]
+            for table in our_tables(connection)
+        }
+
+
+def compared(url: str) -> dict[str, list[tuple[object, ...]]]:
+    return {name: rows for name, rows in contents(url).items() if name not in NOT_COMPARED}
+
+
+@pytest.fixture
+def backup(store_url: str, clock: ManualClock, tmp_path: Path) -> Path:
+    fill(store_url, clock)
+    target = tmp_path / "backup.zip"
+    back_up(store_url, target, clock)
+    return target
+
+
+def test_a_store_moves_to_the_other_database_and_back(
+    store_url: str, other_url: str, backup: Path, clock: ManualClock, tmp_path: Path
+) -> None:
+    restore(backup, other_url, clock, actor="cli:ada")
+    assert compared(other_url) == compared(store_url)
+    assert len(compared(other_url)["journal"]) == 4
+    back_up(other_url, tmp_path / "second.zip", clock)
+    restored = restore(tmp_path / "second.zip", store_url, clock, replace=store_name(store_url), actor="cli:ada")
+    assert restored.replaced["journal"] == 4
+    assert compared(store_url) == compared(other_url)
+
+
+def test_what_was_restored_goes_on(other_url: str, backup: Path, clock: ManualClock) -> None:
+    restore(backup, other_url, clock, actor="cli:ada")
+    with SqlStore.open(other_url, clock=clock) as store:
+        assert load(store, 3).offsets == {"predictions": 20}
+        assert load(store, 3).counters == {("prediction", "accepted"): 2**40}
+        numbers = {each.number for each in store.dead_letters()}
+        epoch = store.claim(0)
+        store.save([checkpoint(epoch, 99, dead_letters=[letter(77)])])
+        (new,) = [each for each in store.dead_letters() if each.number not in numbers]
+        # Numbers are never given twice, also where the newest letters were removed before the backup.
+        assert new.number > max(numbers)
+        kept = refits.recalibrations(store)
+        assert kept.artifact("rc_1").artifact == b"map 1"
+        refits.run(kept, 3, state=JobState.REJECTED)
+
+
+def test_numbers_go_on_where_the_last_rows_are_gone(
+    store_url: str, other_url: str, clock: ManualClock, tmp_path: Path
+) -> None:
+    fill(store_url, clock)
+    with SqlStore.open(store_url, clock=clock) as store:
+        highest = max(each.number for each in store.dead_letters())
+        store.remove_dead_letters([each.number for each in store.dead_letters()])
+    back_up(store_url, tmp_path / "backup.zip", clock)
+    restore(tmp_path / "backup.zip", other_url, clock, actor="cli:ada")
+    with SqlStore.open(other_url, clock=clock) as store:
+        store.save([checkpoint(store.claim(0), 99, dead_letters=[letter(77)])])
+        assert store.dead_letters()[0].number == highest + 1
+
+
+def test_the_manifest_says_what_is_in_it(store_url: str, backup: Path, clock: ManualClock) -> None:
+    with zipfile.ZipFile(backup) as archive:
+        manifest = msgspec.json.decode(archive.read(MANIFEST), type=Manifest)
+    assert manifest == check_backup(backup, clock)
+    assert manifest.database == store_url.partition(":")[0]
+    assert manifest.schema_revision == newest_revision()
+    assert [(each.topic, each.partition, each.offset) for each in manifest.offsets] == [
+        ("predictions", 0, 17),
+        ("predictions", 3, 20),
+    ]
+    assert manifest.tables == {name: len(rows) for name, rows in contents(store_url).items()}
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    assert [path.name for path in backup.parent.iterdir() if "monitor-" in path.name or "unfinished" in path.name] == []
+
+
+def test_the_restore_stands_in_the_audit_trail(other_url: str, backup: Path, clock: ManualClock) -> None:
+    restore(backup, other_url, clock, actor="cli:ada")
+    with SqlStore.open(other_url, clock=clock) as store:
+        *earlier, entry = refits.recalibrations(store).audit(limit=100)
+    assert len(earlier) > 3
+    assert (entry.actor, entry.action, entry.at_ms) == ("cli:ada", "restored", clock.now_ms())
+    assert entry.detail["sha256"] == check_backup(backup, clock).sha256
+
+
+def test_a_store_that_holds_something_is_not_replaced_by_mistake(
+    store_url: str, backup: Path, clock: ManualClock
+) -> None:
+    before = contents(store_url)
+    name = store_name(store_url)
+    with pytest.raises(Conflict, match=rf"4 in journal.* add `--replace {name}`"):
+        restore(backup, store_url, clock, actor="cli:ada")
+    with pytest.raises(InputError, match=rf"must name the store .*'{name}', got 'yes'"):
+        restore(backup, store_url, clock, replace="yes", actor="cli:ada")
+    assert contents(store_url) == before
+
+
+def test_a_service_that_still_runs_on_what_was_replaced_saves_nothing_more(
+    store_url: str, backup: Path, clock: ManualClock
+) -> None:
+    with SqlStore.open(store_url, clock=clock) as running:
+        epoch = running.claim(0)
+        running.save([checkpoint(epoch, 50)])
+        restore(backup, store_url, clock, replace=store_name(store_url), actor="cli:ada")
+        with pytest.raises(FencedOut):
+            running.save([checkpoint(epoch, 60)])
+        assert load(running).offsets == {"predictions": 17}
+
+
+def test_an_earlier_schema_is_brought_forward(store_url: str, clock: ManualClock, tmp_path: Path) -> None:
+    with closing(connect(store_url, 10, clock)) as database:
+        with migrating(database) as connection:
+            upgrade(connection, "0003")
+            connection.execute(sa.text("INSERT INTO meta VALUES ('grid_version', '1')"))
+            connection.execute(
+                sa.insert(PARTITIONS).values(partition=0, epoch=5, next_sequence=9, dead_letters_pruned=0)
+            )
+        manifest = back_up(store_url, tmp_path / "backup.zip", clock)
+        assert manifest.schema_revision == "0003"
+        with database.reading() as connection:
+            assert revision_of(connection) == "0003"  # A backup changes nothing.
+        restored = restore(tmp_path / "backup.zip", store_url, clock, replace=store_name(store_url), actor="cli:ada")
+    assert restored.schema_revision == newest_revision()
+    with SqlStore.open(store_url, clock=clock) as store:
+        assert store.claim(0) == 7  # Raised by the restore, and by the claim.
+
+
+def test_a_restore_that_fails_leaves_everything_as_it_was(
+    store_url: str, other_url: str, backup: Path, clock: ManualClock, tmp_path: Path
+) -> None:
+    fill(other_url, clock)
+    before = contents(other_url)
+    # Sound by its digest; but two refits of a model are under way in it, which the database refuses.
+    broken = tmp_path / "broken.db"
+    with zipfile.ZipFile(backup) as archive:
+        manifest = msgspec.json.decode(archive.read(MANIFEST), type=Manifest)
+        broken.write_bytes(archive.read(STORE))
+    with closing(sqlite3.connect(broken)) as file, file:
+        file.execute("DROP INDEX refits_under_way")
+        file.execute("UPDATE refits SET state = 'queued'")
+    told = msgspec.structs.replace(manifest, sha256=sha256_of(broken), size=broken.stat().st_size)
+    write_backup(tmp_path / "broken.zip", broken, told)
+    with pytest.raises(Exception, match="refused a statement"):
+        restore(tmp_path / "broken.zip", other_url, clock, replace=store_name(other_url), actor="cli:ada")
+    assert contents(other_url) == before
+
+
+# ---------------------------------------------------------------------- what needs one database only
+
+
+@pytest.fixture
+def plain(tmp_path: Path, clock: ManualClock) -> tuple[str, Path]:
+    """A store in SQLite, and a backup of it."""
+    url = f"sqlite:///{tmp_path}/state.db"
+    fill(url, clock)
+    back_up(url, tmp_path / "backup.zip", clock)
+    return url, tmp_path / "backup.zip"
+
+
+def test_no_byte_of_a_backup_can_change_unnoticed(plain: tuple[str, Path], clock: ManualClock, tmp_path: Path) -> None:
+    url, backup = plain
+    before = contents(url)
+    whole = backup.read_bytes()
+    damaged = tmp_path / "damaged.zip"
+    noticed = 0
+    for at in range(0, len(whole), len(whole) // 40):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        try:
+            found = check_backup(damaged, clock)
+        except InputError:
+            noticed += 1
+        else:
+            # Zip notes some things that nobody reads: times, and who may read the file.
+            assert found == check_backup(backup, clock)
+    assert noticed > 30
+    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+        damaged.write_bytes(whole[:cut])
+        with pytest.raises(InputError, match=r"no backup of this service|damaged"):
+            restore(damaged, url, clock, replace="state.db", actor="cli:ada")
+    assert contents(url) == before
+
+
+def test_a_foreign_file_is_refused(clock: ManualClock, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    (tmp_path / "notes.txt").write_text("no archive")
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("photo.jpg", b"x")
+    for name in ("notes.txt", "other.zip"):
+        with pytest.raises(InputError, match=f"{name} is no backup of this service"):
+            restore(tmp_path / name, url, clock, actor="cli:ada")
+    with pytest.raises(InputError, match=r"nothing\.zip cannot be read: No such file"):
+        restore(tmp_path / "nothing.zip", url, clock, actor="cli:ada")
+    assert not (tmp_path / "state.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": 2}, "of format 2, this version reads 1"),
+        ({"schema_revision": "9999"}, "schema revision 9999, this version knows up to"),
+        ({"grid_version": "77"}, "grid version 77, this version needs"),
+        ({"tables": {"journal": 1}}, "does not hold what its manifest says"),
+        ({"sha256": "0" * 64}, "is damaged"),
+    ],
+)
+def test_a_backup_that_is_not_for_this_version_is_refused(
+    plain: tuple[str, Path], clock: ManualClock, tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    _, backup = plain
+    with zipfile.ZipFile(backup) as archive, zipfile.ZipFile(tmp_path / "changed.zip", "w") as changed:
+        manifest = msgspec.json.decode(archive.read(MANIFEST)) | change
+        changed.writestr(MANIFEST, msgspec.json.encode(manifest))
+        changed.writestr(STORE, archive.read(STORE))
+    with pytest.raises((InputError, IncompatibleStore), match=said):
+        restore(tmp_path / "changed.zip", f"sqlite:///{tmp_path}/new.db", clock, actor="cli:ada")
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_where_there_is_no_store_there_is_no_backup(clock: ManualClock, tmp_path: Path) -> None:
+    with pytest.raises(NoStore, match=r"there is no store at .*/none\.db"):
+        back_up(f"sqlite:///{tmp_path}/none.db", tmp_path / "backup.zip", clock)
+    with closing(sqlite3.connect(tmp_path / "foreign.db")) as file:
+        file.execute("CREATE TABLE t (x)")
+    with pytest.raises(IncompatibleStore, match="holds no store of this service"):
+        back_up(f"sqlite:///{tmp_path}/foreign.db", tmp_path / "backup.zip", clock)
+    assert not (tmp_path / "backup.zip").exists()
+
+
+def test_a_damaged_store_makes_no_backup(plain: tuple[str, Path], clock: ManualClock, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.db"
+    whole = bytearray((tmp_path / "state.db").read_bytes())
+    page = 16_384
+    for at in range(3 * page, len(whole), 2 * page):
+        whole[at : at + 64] = bytes(64)
+    damaged.write_bytes(whole)
+    with pytest.raises(DamagedStore, match=r"damaged|cannot be copied"):
+        back_up(f"sqlite:///{damaged}", tmp_path / "second.zip", clock)
+    assert not (tmp_path / "second.zip").exists()
+
+
+def test_a_file_that_is_there_is_not_overwritten(plain: tuple[str, Path], clock: ManualClock) -> None:
+    url, backup = plain
+    before = backup.read_bytes()
+    with pytest.raises(InputError, match="must be a new file"):
+        back_up(url, backup, clock)
+    assert backup.read_bytes() == before
+    with pytest.raises(InputError, match=r"folder .* must be there"):
+        back_up(url, backup.parent / "none" / "backup.zip", clock)
+
+
+def test_the_triggers_and_indexes_are_those_of_the_migrations(
+    plain: tuple[str, Path], clock: ManualClock, tmp_path: Path
+) -> None:
+    _, backup = plain
+    restore(backup, f"sqlite:///{tmp_path}/new.db", clock, actor="cli:ada")
+    statement = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    shutil.copy(tmp_path / "new.db", tmp_path / "copy.db")
+    with closing(sqlite3.connect(tmp_path / "new.db")) as new, closing(sqlite3.connect(tmp_path / "state.db")) as old:
+        assert new.execute(statement).fetchall() == old.execute(statement).fetchall()
+    with (
+        SqlStore.open(f"sqlite:///{tmp_path}/new.db") as store,
+        pytest.raises(StoreError, match="never changed"),
+        store.database.writing() as connection,
+    ):
+        connection.execute(sa.delete(AUDIT))
