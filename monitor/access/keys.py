@@ -118,8 +118,8 @@ class KeyAuthenticator:
     """Says who holds an API key, from memory: an Authenticator.
 
     What is asked of the sources does not depend on what requests send. Each is read when its keys are
-    ``REREAD_SECONDS`` old, by a thread of its own; for an id that no source has, at most once in ``UNKNOWN_SECONDS``,
-    and that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
+    ``REREAD_SECONDS`` old, by a thread of its own; for a key that is not known, at most once in ``UNKNOWN_SECONDS``, and
+    that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
 
     A source that does not answer is asked again each ``UNKNOWN_SECONDS``. Its keys hold for ``OUTAGE_SECONDS`` after
     they were last read; what is not among them is answered with StoreUnavailable, as nobody knows whose it is.
@@ -152,10 +152,17 @@ class KeyAuthenticator:
         """
         key_id, secret = parse_key(credential)
         digest = digest_of(secret)
-        found = self._find(key_id)
-        # The same work whether the id is known or not. The comparison stands first, so that it is always made.
-        right = hmac.compare_digest(digest, _NOBODYS if found is None else found.digest)
-        if not right or found is None:
+        for source in self._sources:
+            source.freshen()
+        found = self._held(key_id, digest)
+        if found is None:
+            # It may be new. The same is done whether its id or its secret is wrong.
+            for source in self._sources:
+                source.look_again()
+            for source in self._sources:
+                source.wait()
+            found = self._held(key_id, digest)
+        if found is None:
             if any(source.fails for source in self._sources):
                 raise StoreUnavailable("API keys that are not known yet cannot be checked at present: try again soon")
             raise Unauthenticated("the API key is not known: `monitor keys list` shows the ids of those that are")
@@ -166,21 +173,12 @@ class KeyAuthenticator:
             raise Unauthenticated(f"the API key expired{expired}: `monitor keys create` makes another one")
         return principal_of(found)
 
-    def _find(self, key_id: str) -> StoredKey | None:
-        for source in self._sources:
-            source.freshen()
-        found = self._held(key_id)
-        if found is None:
-            # All begin before one is waited for.
-            for source in self._sources:
-                source.look_again()
-            for source in self._sources:
-                source.wait()
-            found = self._held(key_id)
-        return found
-
-    def _held(self, key_id: str) -> StoredKey | None:
-        return next((key for source in self._sources if (key := source.get(key_id)) is not None), None)
+    def _held(self, key_id: str, digest: bytes) -> StoredKey | None:
+        """The key of that id, if it has that digest."""
+        found = next((key for source in self._sources if (key := source.get(key_id)) is not None), None)
+        # As long for an unknown id as for a wrong secret: the comparison stands first, so that it is always made.
+        right = hmac.compare_digest(digest, _NOBODYS if found is None else found.digest)
+        return found if right else None
 
 
 class _Held:

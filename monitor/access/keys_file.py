@@ -121,7 +121,8 @@ def _key(entry: yaml.Node, file: str, where: str) -> StoredKey:
     fields: dict[str, yaml.Node] = {}
     for name, value in entry.value:
         if name.value not in _FIELDS:
-            _refuse(name, file, where, f"has a key that it must not have: it may have {', '.join(_FIELDS)}")
+            told = f"is no field of a key, which has {', '.join(_FIELDS)}"
+            _refuse(name, file, f"{where}.{name.value}"[:_SHOWN], told)
         if name.value in fields:
             _refuse(name, file, f"{where}.{name.value}", "is given twice")
         fields[name.value] = value
@@ -193,7 +194,9 @@ def _shown(text: str) -> str:
 
 
 def _refuse(node: yaml.Node, file: str, where: str, problem: str) -> NoReturn:
-    raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where} {problem}")
+    # Some rules name what they are about, others go on from the key.
+    colon = "" if problem.startswith(("must", "is ")) else ":"
+    raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where}{colon} {problem}")
 
 
 def _read(path: Path) -> bytes:
