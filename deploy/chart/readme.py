@@ -33,7 +33,8 @@ helm test calibration --namespace calibration
 ```
 
 How to install, upgrade, scale and secure it, step by step: [docs/kubernetes.md](../docs/kubernetes.md). Keys that the
-table does not have are refused, each with a line that names it. So are values that do not fit together, with what to do.
+table does not have are refused, each with a line that names it; so are values that do not fit together, with what to
+do.
 
 What the chart makes:
 

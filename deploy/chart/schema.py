@@ -77,7 +77,7 @@ def _list(items: Schema | None = None) -> Schema:
 _BOOLEAN: Final[Schema] = {"type": "boolean"}
 _OBJECT: Final[Schema] = {"type": "object"}
 _SECRET: Final = _text(_or_empty(_SUBDOMAIN), most=253)
-_SECRET_KEY: Final = _text(r"^[-._a-zA-Z0-9]+$", most=253)
+_SECRET_KEY: Final = _text(r"^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", most=253)
 _PORT: Final = _integer(1, 65535)
 _ANNOTATIONS: Final[Schema] = {
     "type": "object",
@@ -136,7 +136,8 @@ def _egress() -> Schema:
 def _sections() -> dict[str, Schema]:
     return {
         "nameOverride": _text(_or_empty(_NAME), most=63),
-        "fullnameOverride": _text(_or_empty(_NAME), most=52),
+        # A Service's name begins with a letter.
+        "fullnameOverride": _text(_or_empty(r"^[a-z]([-a-z0-9]*[a-z0-9])?$"), most=52),
         "enabled": _BOOLEAN,
         # What a parent chart hands to all its charts.
         "global": {"type": "object"},
@@ -168,7 +169,7 @@ def _sections() -> dict[str, Schema]:
 
 
 def _kafka() -> Schema:
-    optional_key = _text(r"^[-._a-zA-Z0-9]*$", most=253)
+    optional_key = _text(r"^$|^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$", most=253)
     names = ("caKey", "certKey", "keyKey", "keyPasswordKey")
     tls = _section({"existingSecret": _SECRET, **dict.fromkeys(names, optional_key)})
     return _section(

@@ -13,7 +13,13 @@
 {{- end -}}
 {{- end -}}
 {{- include "monitor.checkSecrets" (dict "path" "config" "value" $config) -}}
+{{- $taken := list "MONITOR_CONFIG" "MONITOR__SOURCE__KAFKA__GROUP_INSTANCE_ID" -}}
+{{- range (fromYaml (include "monitor.secretFiles" .)).files }}{{ $taken = append $taken .variable }}{{ end -}}
 {{- range $index, $variable := $values.extraEnv -}}
+{{- if has $variable.name $taken -}}
+{{- fail (printf "extraEnv[%d] sets %s, which the chart or an earlier entry sets already" $index $variable.name) -}}
+{{- end -}}
+{{- $taken = append $taken $variable.name -}}
 {{- if $variable.value -}}
 {{- if regexMatch "(?i)(PASSWORD|SECRET|TOKEN|API_KEY|STORE__URL)$" $variable.name -}}
 {{- if not (and (regexMatch "(?i)STORE__URL$" $variable.name) (not (include "monitor.holdsPassword" $variable.value))) -}}
@@ -27,8 +33,7 @@
 {{- end -}}
 
 {{- /* The store, and who shares it. */ -}}
-{{- $url := default "" (default dict $config.store).url -}}
-{{- $sqlite := and (not $values.store.existingSecret) (hasPrefix "sqlite" $url) -}}
+{{- $sqlite := include "monitor.sqlite" . -}}
 {{- $several := or (gt (int $values.replicaCount) 1) $values.keda.enabled -}}
 {{- if and $several (not $kafka) -}}
 {{- fail "replicaCount: the embedded log belongs to one pod, so that there can be one replica; several share Kafka's partitions (config.source.kind: kafka)" -}}
@@ -83,8 +88,7 @@
 {{- if lt (int $values.terminationGracePeriodSeconds) (int $least) -}}
 {{- fail (printf "terminationGracePeriodSeconds is %d, but must be at least preStopSeconds + 15 = %d, or what a pod has read would be read again" (int $values.terminationGracePeriodSeconds) (int $least)) -}}
 {{- end -}}
-{{- if and $values.persistence.enabled (eq $values.persistence.storageClass "-") -}}
-{{- else if and (not $values.persistence.enabled) $sqlite $several -}}
+{{- if and (not $values.persistence.enabled) $sqlite $several -}}
 {{- fail "persistence.enabled must be true where several replicas keep an SQLite file each" -}}
 {{- end -}}
 
@@ -101,7 +105,7 @@
 {{- if and (default dict $config.models).only_declared (not (hasKey $declared .name)) -}}
 {{- fail (printf "recalibration.models names %q, which config.models.declared does not, and config.models.only_declared is true" .name) -}}
 {{- end -}}
-{{- $key := printf "%s/%s" .name (default "" .version) -}}
+{{- $key := toJson (list .name (default "" .version)) -}}
 {{- if has $key $names -}}
 {{- fail (printf "recalibration.models names %q twice" .name) -}}
 {{- end -}}

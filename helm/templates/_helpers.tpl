@@ -5,8 +5,9 @@
 {{- end -}}
 
 {{/*
-Name of all objects: at most 52 characters, since Kubernetes puts up to 11 behind that of a StatefulSet and of a CronJob.
-A longer one is cut, and a hash of the whole stands for the rest, so that no two releases meet.
+Name of all objects: at most 52 characters, since Kubernetes puts up to 11 behind that of a StatefulSet and of a CronJob; and one
+that a Service may have, which a release's need not be: that may begin with a digit and hold dots. What is cut or changed
+is stood for by a hash of the whole, so that no two releases meet.
 */}}
 {{- define "monitor.fullname" -}}
 {{- $name := .Values.fullnameOverride -}}
@@ -14,7 +15,14 @@ A longer one is cut, and a hash of the whole stands for the rest, so that no two
 {{- $base := default .Chart.Name .Values.nameOverride -}}
 {{- $name = ternary .Release.Name (printf "%s-%s" .Release.Name $base) (contains $base .Release.Name) -}}
 {{- end -}}
-{{- include "monitor.shortened" (dict "name" $name "length" 52) -}}
+{{- $fit := replace "." "-" $name -}}
+{{- if regexMatch "^[0-9]" $fit -}}
+{{- $fit = printf "m-%s" $fit -}}
+{{- end -}}
+{{- if ne $fit $name -}}
+{{- $fit = printf "%s-%s" $fit ($name | sha256sum | trunc 8) -}}
+{{- end -}}
+{{- include "monitor.shortened" (dict "name" $fit "length" 52) -}}
 {{- end -}}
 
 {{/* A name of at most so many characters: a hash stands for what is cut. Of dict "name" "length". */}}

@@ -19,6 +19,11 @@
 {{- default (printf "%s.%s" .Release.Namespace (include "monitor.fullname" .)) $kafka.group_id -}}
 {{- end -}}
 
+{{/* "true" if the state is in SQLite, in the pod's own volume. */}}
+{{- define "monitor.sqlite" -}}
+{{- if and (not .Values.store.existingSecret) (hasPrefix "sqlite" .Values.config.store.url) -}}true{{- end -}}
+{{- end -}}
+
 {{/* Topics that are read, as a list below `topics`: as TopicSettings.named has them. */}}
 {{- define "monitor.topics" -}}
 {{- $named := default dict .Values.config.source.topics -}}
