@@ -16,6 +16,7 @@ from monitor.errors import OffsetPurged, SettingsError, SourceMisconfigured, Sou
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection, partition_counts, same_partition_count
+from monitor.sources.kafka_coordinator import know_topics, remember_joins
 from monitor.sources.kafka_group import Membership
 from monitor.sources.kafka_records import speed_up
 
@@ -217,6 +218,7 @@ class KafkaSource:
         except kafka_errors.KafkaError as error:
             raise self._connection.explain(error) from error
         speed_up(consumer)
+        remember_joins(consumer)
         consumer.subscribe(topics=self._topics, listener=self._membership)
         self._consumer = consumer
         self._silent_since = None
@@ -225,6 +227,7 @@ class KafkaSource:
     def _make_client(self, **options: Any) -> KafkaNetClient:
         """Make the consumer's client, and keep hold of it: it knows which brokers are connected."""
         self._client = KafkaNetClient(**options)
+        know_topics(self._client, self._topics)
         return self._client
 
     def _joined(self) -> KafkaConsumer:

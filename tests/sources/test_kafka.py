@@ -20,8 +20,8 @@ pytestmark = pytest.mark.kafka
 def _share(first: KafkaSource, second: KafkaSource, partitions: int) -> tuple[Reading, Reading]:
     """Poll two members in turn until both know how the partitions, all of which the first had, are shared.
 
-    In turn, and to the end: a member that is slow to answer can set off another rebalance, and that waits for each of
-    them to be polled. So it does not do to poll one until it has its share, and then the other alone.
+    In turn, for a rebalance waits until each of them is polled. So it does not do to poll one until it has its share,
+    and then the other alone.
     """
     readings = Reading(assigned=set(range(partitions))), Reading()
     kept, taken = readings
