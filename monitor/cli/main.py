@@ -61,6 +61,11 @@ COMMANDS: Final = {
     "keys": _Command(
         "monitor.cli.keys", "Make, list and revoke the API keys of the service. They take effect without a restart."
     ),
+    "backup": _Command("monitor.cli.backup", "Back up the store to one file, also beside a running service."),
+    "restore": _Command(
+        "monitor.cli.restore",
+        "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
+    ),
     "config": _Command("monitor.cli.config", "Print the settings in force, as YAML, with secrets hidden."),
 }
 

@@ -1,0 +1,111 @@
+"""Where the log of events begins and ends, and what that means for a store that goes on from its offsets."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import OffsetSpec
+
+from monitor.app.outside import make_connection, make_embedded_log
+from monitor.app.parts import make_topics
+from monitor.clock import Clock
+from monitor.errors import SourceUnavailable
+from monitor.settings import Settings
+from monitor.sources.base import TopicPartition
+from monitor.sources.kafka_connection import KafkaConnection, partition_counts
+from monitor.sources.log_cursor import LogCursor
+
+
+class Bounds(NamedTuple):
+    """Of one topic partition: its first offset, and the one after its last."""
+
+    begin: int
+    end: int
+
+
+class Continuation(NamedTuple):
+    """What a store finds when it goes on reading."""
+
+    to_read: int
+    """Records between its offsets and the end of the log."""
+    missing: Mapping[TopicPartition, int]
+    """Where the log begins behind the store's offset: records that are in neither."""
+    ahead: Mapping[TopicPartition, int]
+    """Where the log ends before the store's offset: it was made anew, or is an older copy."""
+    unknown: tuple[TopicPartition, ...]
+    """Topic partitions that the store knows and the log does not have, or that are not read any more."""
+
+
+def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicPartition, Bounds]) -> Continuation:
+    """Compare the offsets of a store (topic, partition, offset) with a log."""
+    to_read = 0
+    missing: dict[TopicPartition, int] = {}
+    ahead: dict[TopicPartition, int] = {}
+    unknown: list[TopicPartition] = []
+    for topic, partition, offset in offsets:
+        part = TopicPartition(topic, partition)
+        found = bounds.get(part)
+        if found is None:
+            unknown.append(part)
+        elif offset < found.begin:
+            missing[part] = found.begin - offset
+            to_read += found.end - found.begin
+        elif offset > found.end:
+            ahead[part] = offset - found.end
+        else:
+            to_read += found.end - offset
+    return Continuation(to_read, missing, ahead, tuple(sorted(unknown)))
+
+
+def log_bounds(settings: Settings, clock: Clock) -> Mapping[TopicPartition, Bounds]:
+    """Where the topics that are read begin and end; those that are not there are left out.
+
+    Raises
+    ------
+    SourceUnavailable
+        The log is not there, or does not answer.
+    SourceMisconfigured, SettingsError
+        It refuses us.
+    """
+    topics = list(make_topics(settings).kinds)
+    if settings.source.kind == "embedded":
+        return _embedded(settings, topics, clock)
+    connection = make_connection(settings.source.kafka)
+    counts = partition_counts(connection, topics)
+    return kafka_bounds(connection, counts)
+
+
+def kafka_bounds(connection: KafkaConnection, counts: Mapping[str, int]) -> Mapping[TopicPartition, Bounds]:
+    """Where topics of so many partitions begin and end. Errors as of :func:`log_bounds`."""
+    parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    if not parts:
+        return {}
+    try:
+        with KafkaAdminClient(**connection.options()) as admin:
+            begin = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
+            end = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
+    except kafka_errors.KafkaError as error:
+        raise connection.explain(error) from error
+    return {TopicPartition(*part): Bounds(int(begin[part].offset), int(end[part].offset)) for part in parts}
+
+
+def _embedded(settings: Settings, topics: Iterable[str], clock: Clock) -> Mapping[TopicPartition, Bounds]:
+    directory = Path(settings.source.embedded.directory).expanduser()
+    if not (directory / "log.json").is_file():
+        # It is not made by somebody who only looks.
+        raise SourceUnavailable(f"there is no embedded log in {directory}")
+    log = make_embedded_log(settings, clock)
+    found: dict[TopicPartition, Bounds] = {}
+    for topic in topics:
+        for number in range(log.partitions):
+            part = TopicPartition(topic, number)
+            try:
+                segments = log.segments(part)
+                end = LogCursor(log, part).end()
+            except FileNotFoundError:
+                continue
+            found[part] = Bounds(segments[0].base_offset if segments else 0, end)
+    return found

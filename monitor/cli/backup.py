@@ -1,0 +1,79 @@
+"""`monitor backup`: the store, as one file."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from monitor.app.logs import configure_logs
+from monitor.cli.options import ConfigOption, read_settings
+from monitor.clock import SystemClock
+from monitor.events.times import format_time
+from monitor.store.backup import back_up
+from monitor.store.backup_file import Manifest
+
+app = typer.Typer(add_completion=False)
+
+_COUNTED: Final = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "entries of the audit trail"}
+"""Tables of which people know how much there is, and in which words."""
+
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
+
+
+@app.command(
+    epilog="Examples: `monitor backup /backups/ --config monitor.yaml`, which names the file by the time; "
+    "`monitor backup store-before-upgrade.zip`."
+)
+def backup(
+    *,
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest of the backup.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Back up the store to one file, also beside a running service.
+
+    Everything that is in the store is in it: state and offsets, dead letters, refits and maps, the audit trail, digests
+    of API keys. `monitor restore` puts it back, into SQLite or PostgreSQL. The folder needs room for it twice over.
+    """
+    settings = read_settings(config)
+    configure_logs("warning", "auto")
+    clock = SystemClock()
+    if target.is_dir():
+        moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
+        target = target / f"calibration-monitor-{moment}Z.zip"
+    manifest = back_up(settings.store.url, target, clock)
+    if as_json:
+        typer.echo(json.dumps({"file": str(target), **msgspec.to_builtins(manifest)}))
+        return
+    typer.echo(f"wrote {target} ({size_text(target.stat().st_size)}): {described(manifest)}")
+
+
+def described(manifest: Manifest) -> str:
+    """What a backup holds, in a line."""
+    partitions = len({each.partition for each in manifest.offsets})
+    counted = ", ".join(
+        f"{manifest.tables.get(table, 0):,} {words}"
+        for table, words in (
+            ("dead_letters", "dead letters"),
+            ("recalibration_maps", "maps"),
+            ("audit", "audit entries"),
+        )
+    )
+    return (
+        f"the store as of {manifest.created}, {size_text(manifest.size)} of {partitions:,} partitions, {counted};"
+        f" schema {manifest.schema_revision}, grid {manifest.grid_version}, SHA-256 {manifest.sha256[:16]}..."
+    )
+
+
+def size_text(size: float) -> str:
+    """A size, to three digits."""
+    for unit in _UNITS:
+        if size < 1000 or unit == _UNITS[-1]:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    raise AssertionError

@@ -1,0 +1,109 @@
+"""`monitor restore`: a backup in the place of the store."""
+
+import fcntl
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from monitor.app.log_bounds import Continuation, continuation, log_bounds
+from monitor.app.logs import configure_logs
+from monitor.cli.actor import command_actor
+from monitor.cli.backup import described
+from monitor.cli.options import ConfigOption, read_settings
+from monitor.clock import Clock, SystemClock
+from monitor.errors import Conflict, SettingsError, SourceError
+from monitor.settings import Settings
+from monitor.store.backup_file import Manifest
+from monitor.store.restore import check_backup, restore
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(
+    "restore",
+    epilog="Examples: `monitor restore /backups/calibration-monitor-2026-11-21T12-00-00Z.zip --config monitor.yaml`; "
+    "`monitor restore store.zip --verify`; `monitor restore store.zip --replace state.db`.",
+)
+def restore_command(
+    *,
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="What `monitor backup` wrote.")],
+    verify: Annotated[bool, typer.Option("--verify", help="Only check the backup; no store is touched.")] = False,
+    replace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Replace a store that holds something. To confirm it, name its file (as state.db) or its database.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Restore a backup into the configured store: all of it, or nothing. Stop the service first.
+
+    The store may be in another kind of database than the one that was backed up. Events since the backup are read again
+    from the log when the service starts; whether the log still holds them is said.
+    """
+    settings = read_settings(config)
+    configure_logs("warning", "auto")
+    clock = SystemClock()
+    if verify:
+        typer.echo(f"{source} is sound: {described(check_backup(source, clock))}")
+        return
+    _check_stopped(settings)
+    restored = restore(source, settings.store.url, clock, replace=replace, actor=command_actor())
+    typer.echo(f"restored {described(restored.manifest)}")
+    if restored.manifest.schema_revision != restored.schema_revision:
+        typer.echo(f"its tables were brought forward to schema {restored.schema_revision}")
+    for line in _what_follows(restored.manifest, settings, clock):
+        typer.echo(line)
+
+
+def _check_stopped(settings: Settings) -> None:
+    """Refuse where a service reads the embedded log: what it shows would not be what is stored."""
+    if settings.source.kind != "embedded":
+        return
+    lock = Path(settings.source.embedded.directory).expanduser() / "reader.lock"
+    if not lock.is_file():
+        return
+    with lock.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"a service runs: it reads the embedded log in {lock.parent}; stop it first") from None
+
+
+def _what_follows(manifest: Manifest, settings: Settings, clock: Clock) -> list[str]:
+    """What the service will find in the log, in words."""
+    try:
+        bounds = log_bounds(settings, clock)
+    except (SourceError, SettingsError) as error:
+        told = str(error).removesuffix("; trying again")
+        return [f"whether the log still holds what came after the backup is not known: {told}"]
+    offsets = [(each.topic, each.partition, each.offset) for each in manifest.offsets]
+    return _in_words(continuation(offsets, bounds), settings.source.when_purged)
+
+
+def _in_words(found: Continuation, when_purged: str) -> list[str]:
+    lines = []
+    for part, count in found.missing.items():
+        where = f"{part.topic}/{part.partition}"
+        lines.append(f"purged: {count:,} records of {where} since the backup are no longer in the log")
+    for part, count in found.ahead.items():
+        where = f"{part.topic}/{part.partition}"
+        lines.append(
+            f"{where}: the log ends {count:,} records before the backup: it was made anew, or is an older copy"
+        )
+    if found.missing or found.ahead:
+        lines.append(
+            "the service will stop there, and say so; with `source.when_purged: earliest` it goes on without what is"
+            " missing"
+            if when_purged == "stop"
+            else "source.when_purged is earliest: the service will go on without what is missing, and count it"
+        )
+    if found.unknown:
+        shown = ", ".join(f"{part.topic}/{part.partition}" for part in found.unknown)
+        lines.append(f"not in the log, or not read any more: {shown}")
+    records = "record is" if found.to_read == 1 else "records are"
+    exact = "" if lines else ": the reports will be exactly those of a service that was never interrupted"
+    lines.append(f"start the service: {found.to_read:,} {records} read from the log{exact}")
+    return lines

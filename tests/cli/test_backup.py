@@ -1,0 +1,196 @@
+"""`monitor backup` and `monitor restore`: a service that loses its store comes back with the same reports."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.app.log_bounds import Bounds, Continuation, continuation
+from monitor.app.outside import Log, make_log, make_pipeline, make_writer, open_store
+from monitor.app.parts import make_evaluator
+from monitor.clock import SystemClock
+from monitor.settings import load_settings
+from monitor.sources.base import Message, TopicPartition
+from monitor.stream.pipeline import Pipeline
+from tests.cli.command import inside, one_error_line
+from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, MixedLog
+from tests.real.postgres import PostgresServer
+
+EVENTS = 6_000
+CLOCK = SystemClock()
+
+
+@dataclass
+class Folder:
+    """A monitor.yaml with an embedded log beside it."""
+
+    path: Path
+    url: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tree = {
+            "source": {
+                "embedded": {"directory": str(self.path / "log")},
+                "topics": {"predictions": PREDICTIONS, "outcomes": OUTCOMES},
+                **self.changes,
+            },
+            "store": {"url": self.url},
+            "models": {
+                "defaults": {
+                    "horizon": POLICY.horizon_ms / 1000,
+                    "allowed_lateness": POLICY.lateness_ms / 1000,
+                    "segments": list(POLICY.segments),
+                }
+            },
+            "windows": [{"length": "1h"}, {"length": "30m"}],
+            "evaluation": {"draws": 0},
+            # Many checkpoints, and buckets that are dropped between them.
+            "pipeline": {"checkpoint_interval": "10ms", "max_poll_records": 400},
+        }
+        self.path.mkdir(exist_ok=True)
+        (self.path / "monitor.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
+        self.settings = load_settings(self.path / "monitor.yaml", {})
+
+    def write(self, log: MixedLog, start: int, end: int) -> None:
+        """Write a part of a log."""
+        writer = make_writer(self.settings, CLOCK)
+        lines = log.lines[start:end]
+        writer.write([Message(line.topic, line.value, line.key, partition=line.partition) for line in lines])
+        writer.close()
+
+    def read_on(self, until: int) -> dict[str, Any]:
+        """Start, read until so many records have met their fate, stop in order; what is reported then."""
+        log: Log = make_log(self.settings, CLOCK)
+        with open_store(self.settings, CLOCK) as store:
+            pipeline: Pipeline = make_pipeline(self.settings, log, store, CLOCK)
+            for _ in range(2000):
+                if sum(pipeline.status.counters.values()) >= until:
+                    break
+                pipeline.step()
+            pipeline._save_all()
+            evaluator = make_evaluator(self.settings, pipeline.panes, CLOCK)
+            evaluator.evaluate()
+            reports = {str(key): report.to_dict() for key, report in evaluator.latest.reports.items()}
+            log.source.close()
+            fates = {
+                str(key): count
+                for key, count in pipeline.status.counters.items()
+                if key[0] in {"prediction", "unknown"}
+            }
+            return {"reports": reports, "fates": fates, "letters": dict(store.count_dead_letters())}
+
+
+@pytest.fixture(scope="module")
+def mixed() -> MixedLog:
+    return MixedLog(EVENTS, 4, seed=5)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(mixed: MixedLog, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a service reports that nothing happens to."""
+    path = tmp_path_factory.mktemp("undisturbed")
+    folder = Folder(path, f"sqlite:///{path}/state.db")
+    folder.write(mixed, 0, len(mixed.lines))
+    told = folder.read_on(len(mixed.lines))
+    assert len(told["reports"]) > 10
+    return told
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """A store, and another of the other kind in which it is restored."""
+    file = f"sqlite:///{tmp_path}/service/state.db"
+    if request.param == "sqlite":
+        yield file, file
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    yield server.url(server.new_database()), server.url(server.new_database())
+
+
+def test_after_a_restore_the_reports_are_those_of_an_undisturbed_service(
+    urls: tuple[str, str], mixed: MixedLog, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    lines = len(mixed.lines)
+    folder = Folder(tmp_path / "service", urls[0])
+    folder.write(mixed, 0, lines // 2)
+    folder.read_on(lines // 2)
+    done = inside("backup", "backup.zip", cwd=folder.path)
+    assert done.returncode == 0, done.stderr
+    assert "4 partitions" in done.stdout
+    # It goes on, and then its store is lost.
+    folder.write(mixed, lines // 2, 3 * lines // 4)
+    folder.read_on(3 * lines // 4)
+    folder.write(mixed, 3 * lines // 4, lines)
+    for name in ("state.db", "state.db-wal", "state.db-shm"):
+        (folder.path / name).unlink(missing_ok=True)
+    new = Folder(tmp_path / "service", urls[1])
+    done = inside("restore", "backup.zip", cwd=new.path)
+    assert done.returncode == 0, done.stderr
+    assert (
+        f"start the service: {lines - lines // 2:,} records are read from the log: the reports will be exactly"
+        in done.stdout
+    )
+    assert new.read_on(lines) == undisturbed
+
+
+def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[str, Any], tmp_path: Path) -> None:
+    """Copied before it, it ends before the store does, and the service refuses to guess what is missing."""
+    lines = len(mixed.lines)
+    folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
+    folder.write(mixed, 0, lines // 2)
+    shutil.copytree(folder.path / "log", tmp_path / "log-before")
+    folder.write(mixed, lines // 2, lines)
+    folder.read_on(lines)
+    assert inside("backup", str(tmp_path), cwd=folder.path).returncode == 0
+    (made,) = tmp_path.glob("calibration-monitor-*Z.zip")
+    shutil.copytree(folder.path / "log", tmp_path / "log-after")
+    for name, said in (("log-before", "records before the backup"), ("log-after", "0 records are read")):
+        path = tmp_path / f"restored-{name}"
+        new = Folder(path, f"sqlite:///{path}/state.db")
+        shutil.copytree(tmp_path / name, path / "log")
+        done = inside("restore", str(made), cwd=path)
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout
+        if name == "log-after":
+            assert new.read_on(lines) == undisturbed
+        else:
+            assert "the service will stop there, and say so" in done.stdout
+
+
+def test_offsets_are_compared_with_the_log() -> None:
+    bounds = {TopicPartition("a", number): Bounds(10, 20) for number in range(3)}
+    found = continuation([("a", 0, 4), ("a", 1, 15), ("a", 2, 25), ("b", 0, 1)], bounds)
+    a0, a2, b0 = TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 0)
+    assert found == Continuation(15, {a0: 6}, {a2: 5}, (b0,))
+
+
+def test_a_running_service_is_not_restored_under(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
+    open_store(folder.settings, CLOCK).close()
+    assert inside("backup", "backup.zip", cwd=folder.path).returncode == 0
+    log = make_log(folder.settings, CLOCK)
+    log.source.poll(0, 1)
+    done = inside("restore", "backup.zip", cwd=folder.path)
+    log.source.close()
+    assert done.returncode == 2
+    assert "a service runs" in one_error_line(done)
+    assert inside("restore", "backup.zip", cwd=folder.path).returncode == 0
+
+
+def test_a_backup_is_verified_and_its_manifest_printed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
+    assert "no store at" in one_error_line(inside("backup", "backup.zip", cwd=folder.path))
+    open_store(folder.settings, CLOCK).close()
+    manifest = json.loads(inside("backup", "backup.zip", "--json", cwd=folder.path).stdout)
+    assert manifest["file"] == "backup.zip"
+    assert len(manifest["sha256"]) == 64
+    assert "backup.zip is sound: the store as of" in inside("restore", "backup.zip", "--verify", cwd=folder.path).stdout
+    done = inside("restore", "monitor.yaml", "--verify", cwd=folder.path)
+    assert done.returncode == 2
+    assert "no backup of this service" in one_error_line(done)
