@@ -118,8 +118,8 @@ class KeyAuthenticator:
     """Says who holds an API key, from memory: an Authenticator.
 
     What is asked of the sources does not depend on what requests send. Each is read when its keys are
-    ``REREAD_SECONDS`` old, by a thread of its own; for a key that is not known, at most once in ``UNKNOWN_SECONDS``, and
-    that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
+    ``REREAD_SECONDS`` old, by a thread of its own; for a key that is not known, at most once in ``UNKNOWN_SECONDS``,
+    and that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
 
     A source that does not answer is asked again each ``UNKNOWN_SECONDS``. Its keys hold for ``OUTAGE_SECONDS`` after
     they were last read; what is not among them is answered with StoreUnavailable, as nobody knows whose it is.

@@ -4,6 +4,7 @@ import hmac
 import re
 import string
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.access import keys
+from monitor.access.base import StoredKey
 from monitor.access.keys import (
     OUTAGE_SECONDS,
     REREAD_SECONDS,
@@ -401,7 +403,7 @@ def test_one_source_that_fails_leaves_the_keys_of_the_others(clock: ManualClock)
 
 
 class BrokenSource(CountingSource):
-    def keys(self) -> list[object]:  # type: ignore[override]
+    def keys(self) -> Sequence[StoredKey]:
         raise ZeroDivisionError
 
 

@@ -21,6 +21,11 @@ def entry(**fields: str) -> str:
     return "- " + "\n  ".join(f"{name}: {value}" for name, value in (usual | fields).items() if value) + "\n"
 
 
+def ids(file: KeysFile) -> list[str]:
+    held = file.keys()
+    return [key.key_id for key in held]
+
+
 def made(name: str) -> tuple[str, str]:
     """A key, and its entry."""
     new = make_key()
@@ -67,13 +72,11 @@ def test_there_may_be_no_keys() -> None:
         (entry(id="[1]"), "f:1: keys[0].id must be text"),
         (
             entry(sha256="abc"),
-            "f:3: keys[0].sha256 must be 64 hexadecimal digits, as `monitor keys create NAME --hashed` prints them, got"
-            " 'abc'",
+            "f:3: keys[0].sha256 must be 64 hexadecimal digits, as `monitor keys create NAME --hashed` prints them",
         ),
         (
             entry(roles="[read, admin]"),
-            "f:4: keys[0].roles: a role must be read, write, promote, or one of them for one model as in promote:churn,"
-            " got 'admin'",
+            "f:4: keys[0].roles: a role must be read, write, promote, or one of them for one model as in",
         ),
         (entry(roles="[]"), "f:4: keys[0].roles: at least one role must be named: read, write, promote, or one for a"),
         (entry(roles="[[read]]"), "f:4: keys[0].roles must be a list of roles, such as [read, promote:churn]"),
@@ -109,7 +112,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 def test_a_key_in_place_of_its_hash_is_not_shown() -> None:
     new = make_key()
     with pytest.raises(
-        SettingsError, match="keys.0..sha256 must be 64 hexadecimal digits.* got an API key itself"
+        SettingsError, match=r"keys\[0\].sha256 must be 64 hexadecimal digits.* got an API key itself"
     ) as no:
         parse_keys(entry(sha256=new.text).encode(), "f")
     assert new.text[17:] not in str(no.value)
@@ -146,7 +149,7 @@ def test_a_change_of_equal_size_and_time_is_seen(tmp_path: Path) -> None:
     file, times = KeysFile(path), path.stat()
     path.write_text(entry(id="0123456789ac"), encoding="utf-8")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert [key.key_id for key in file.keys()] == ["0123456789ac"]
+    assert ids(file) == ["0123456789ac"]
 
 
 def test_the_links_of_kubernetes_are_followed_anew(tmp_path: Path) -> None:
@@ -156,10 +159,10 @@ def test_the_links_of_kubernetes_are_followed_anew(tmp_path: Path) -> None:
     (tmp_path / "..data").symlink_to("..1")
     (tmp_path / "keys.yaml").symlink_to("..data/keys.yaml")
     file = KeysFile(tmp_path / "keys.yaml")
-    assert [key.key_id for key in file.keys()] == ["000000000001"]
+    assert ids(file) == ["000000000001"]
     (tmp_path / "..new").symlink_to("..2")
     (tmp_path / "..new").rename(tmp_path / "..data")
-    assert [key.key_id for key in file.keys()] == ["000000000002"]
+    assert ids(file) == ["000000000002"]
 
 
 def test_a_file_that_breaks_later_leaves_the_last_good_one_and_is_logged_once(tmp_path: Path) -> None:
