@@ -1,16 +1,13 @@
-"""Who asks. The one place that knows."""
-
-from typing import Final
+"""Who asks, as the audit trail has it."""
 
 from fastapi import Request
 
-ANONYMOUS: Final = "anonymous"
+from monitor.api.access import principal_of
 
 
 def actor_of(request: Request) -> str:
     """The name under which the audit trail keeps what a request did.
 
-    There is no log-in yet, and a name that anybody can claim would be worse than none: everybody is anonymous.
+    Such as ``key:nightly-refits``; ``anonymous`` where access control is off.
     """
-    del request
-    return ANONYMOUS
+    return principal_of(request).name

@@ -64,7 +64,7 @@ def _headers(map_id: str, sha256: str, form: str, *, serving: bool) -> dict[str,
         # Of the file the tag is its SHA-256, so that who has it can check it; each form has a tag of its own.
         "etag": f'"{sha256}"' if form == ARROW else f'"{sha256}-json"',
         "vary": "Accept",
-        "cache-control": "no-cache" if serving else _FOR_EVER,
+        "cache-control": "private, no-cache" if serving else _FOR_EVER,
         "content-location": f"{job_path(map_id)}/artifact",
     }
 

@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs, require
 from monitor.api.answers import answer, make_body
 from monitor.api.pages import read_cursor, write_cursor
 from monitor.api.problems import Problem
@@ -32,15 +34,17 @@ def audit_router(known: Recalibrations, lookups: Computations) -> APIRouter:
 
     @router.get(
         "/v1/audit",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="Who did what",
         description="Requests, ends of refits, promotions, rollbacks and refusals, the oldest first. Entries never "
-        "change.",
+        "change. Without `model` it takes a grant for all models.",
         response_class=Response,
         responses=ok(AuditBody, "A page of entries")
         | {304: {"description": "Nothing has changed since the answer with that ETag"}}
-        | problems(422, 503),
+        | problems(404, 422, 503),
     )
     async def audit(request: Request, query: Annotated[AuditQuery, Query()]) -> Response:
+        require(request, Role.READ, query.model or None)
         after = _number(query.cursor) if query.cursor else 0
 
         def page() -> dict[str, object]:

@@ -4,11 +4,15 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from monitor.api.access import check_declared
+from monitor.api.access_document import add_access
 from monitor.api.audit import audit_router
 from monitor.api.data import data_router
+from monitor.api.docs import ASSETS, docs_router
 from monitor.api.events import events_router
+from monitor.api.everywhere import Everywhere
+from monitor.api.gate import Gate
 from monitor.api.home import home_router
 from monitor.api.measures import measures_router
 from monitor.api.metrics import metrics_router
@@ -25,7 +29,9 @@ from monitor.api.reports import reports_router
 from monitor.api.request_ids import RequestIds
 from monitor.api.requests import Computations
 from monitor.api.schemas import definitions, described
+from monitor.api.sessions import SESSION_EXAMPLES, LogInBody, SessionBody, session_router
 from monitor.api.snapshots import LatestView
+from monitor.api.traffic import Counted, TimeLimit
 from monitor.measures import MEASURES
 from monitor.version import VERSION
 
@@ -34,6 +40,9 @@ Watches the calibration of probabilistic classifiers in production.
 
 Every error is `application/problem+json` (RFC 9457): `detail` names key and value and says what to do, `type` is what
 programs tell it by. Lists have cursors: pass `next_cursor` as `cursor`, until it is null.
+
+Whoever asks brings an API key or a token: `Authorization: Bearer ...`. Lists hold what concerns the models that one may
+read; others look as if there were none.
 """
 
 
@@ -44,12 +53,17 @@ def create_api(parts: Parts) -> FastAPI:
     ----------
     parts
         The other rooms. Nothing of them is started or stopped here.
+
+    Raises
+    ------
+    ValueError
+        A route does not declare who may use it.
     """
-    # The pages of /docs come from the package: they work where there is no way out to the internet.
+    # The files of /docs come from the package: they work where there is no way out to the internet.
     app = FastAPIOffline(
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
-        static_url="/docs-assets",
+        static_url=ASSETS,
         title="Calibration monitor",
         version=VERSION,
         description=_DESCRIPTION,
@@ -77,10 +91,16 @@ def create_api(parts: Parts) -> FastAPI:
         recalibrate_router(parts, known, lookups, applications),
         audit_router(known, lookups),
         refit_pages_router(),
+        session_router(limits),
+        docs_router("Calibration monitor", "/openapi.json"),
     ):
         app.include_router(router)
+    check_declared(app, static=("/openapi.json", ASSETS))
+    app.state.gate = Gate(parts.authenticator, limits, known, lookups, parts.refusals)
     add_problem_handlers(app)
+    app.add_middleware(TimeLimit, seconds=limits.request_seconds)
     app.add_middleware(RequestIds, clock=parts.clock)
+    app.add_middleware(Counted, traffic=parts.traffic, clock=parts.clock)
     app.add_middleware(Everywhere)
     _add_definitions(app)
     return app
@@ -94,29 +114,8 @@ def _add_definitions(app: FastAPI) -> None:
         document = of_routes()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(definitions() | described(ANSWERS, REQUESTS, EXAMPLES))
+        schemas.update(described((SessionBody,), (LogInBody,), SESSION_EXAMPLES))
+        add_access(document, app)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
-
-
-class Everywhere:
-    """What holds for every answer: HEAD is GET without the body, and no browser guesses a type."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        head = scope["method"] == "HEAD"
-
-        async def outgoing(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"x-content-type-options", b"nosniff")]}
-            elif head and message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
-
-        await self._app({**scope, "method": "GET"} if head else scope, receive, outgoing)

@@ -4,6 +4,8 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs
 from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
@@ -48,6 +50,7 @@ def data_router(parts: Parts, computations: Computations) -> APIRouter:
 
     @router.post(
         "/v1/reports",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="The report of data that is sent along",
         description="One report of all the data, the same as of a window; of class probabilities, p a list of lists, "
         "a report of many classes. Too little data is no error: the report says so in `insufficient`. Nothing of the "

@@ -1,6 +1,6 @@
 """POST /v1/events: events into the log, by whoever has no Kafka client."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import maxsize
 from typing import Any, Final, NamedTuple
@@ -11,13 +11,15 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, may, needs
 from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.examples import OUTCOME, PREDICTION
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
 from monitor.api.requests import Computations, check_json, read_body
 from monitor.api.schemas import TakenBody, ok, problems
-from monitor.errors import SourceUnavailable
+from monitor.errors import Forbidden, SourceUnavailable
 from monitor.events.cloudevents import structured_event
 from monitor.events.encode import partition_key
 from monitor.events.fields import text_of
@@ -36,6 +38,9 @@ _SHOWN_ERRORS: Final = 100
 _UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
 """What is one too many is decided where the events are counted."""
 
+FORBIDDEN: Final = "forbidden_model"
+"""Why an event is not taken of a model that who sends it may not write."""
+
 _WHITESPACE: Final = b" \t\r\n"
 
 _DESCRIPTION: Final = """\
@@ -44,7 +49,7 @@ Each event names its `type`.
 
 Every event is checked by the rules of the stream and stands alone: the valid ones are written, under their id as key,
 and are durable when the answer comes; each of the others is named with its index, key and value. If none is valid,
-nothing is written and the answer is 422.
+nothing is written and the answer is 422; if all are of models that the key may not write, 403.
 
 After a 503, some may have been written. Send all of them again: an event that is known already changes nothing.
 """
@@ -75,10 +80,14 @@ def events_router(parts: Parts, writes: Computations) -> APIRouter:
     """The route."""
     router = APIRouter(tags=["events"])
 
-    def take(body: bytes, media: str, headers: Headers) -> tuple[int, list[dict[str, Any]]]:
+    def take(
+        body: bytes, media: str, headers: Headers, may_write: Callable[[str], bool]
+    ) -> tuple[int, list[dict[str, Any]]]:
         records = _records(body, media, headers, parts.clock.now_ms())
-        checked = _check(parts, records)
+        checked = _check(parts, records, may_write)
         if not checked.messages:
+            if all(error["reason"] == FORBIDDEN for error in checked.errors):
+                raise Forbidden(f"none of the {len(records)} events may be written; {_first(checked.errors)}")
             raise Problem(
                 422,
                 "invalid-events",
@@ -98,6 +107,7 @@ def events_router(parts: Parts, writes: Computations) -> APIRouter:
 
     @router.post(
         "/v1/events",
+        dependencies=[needs(Role.WRITE, Of.ANY)],
         status_code=202,
         summary="Events into the log",
         description=_DESCRIPTION,
@@ -122,7 +132,8 @@ def events_router(parts: Parts, writes: Computations) -> APIRouter:
     async def events(request: Request) -> Response:
         media = check_json(request, _ALLOWED)
         body = await read_body(request, parts.limits.event_bytes, parts.limits.body_seconds)
-        accepted, errors = await writes.run(lambda: take(body, media, request.headers))
+        may_write = may(request, Role.WRITE)
+        accepted, errors = await writes.run(lambda: take(body, media, request.headers, may_write))
         answer = {"accepted": accepted, "rejected": len(errors), "errors": errors[:_SHOWN_ERRORS]}
         return Response(encode_json(answer), 202, media_type=MEDIA_TYPE)
 
@@ -179,10 +190,11 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
     ]
 
 
-def _check(parts: Parts, records: Sequence[_Posted]) -> _Checked:
+def _check(parts: Parts, records: Sequence[_Posted], may_write: Callable[[str], bool]) -> _Checked:
     """The valid events as messages, and what is wrong with the others, by index."""
     # The names go into an object of their own, so that nothing a caller invents stays behind.
-    strata = Strata(parts.policy, _UNCAPPED)
+    # Models that may not be written are told apart by the names that the decoder itself finds.
+    strata = Strata(lambda name: parts.policy(name) if may_write(name) else None, _UNCAPPED)
     as_records: Sequence[Record] = records
     decoded = parts.decoder().decode(RecordBatch("", 0, as_records, len(records)), strata, None)
     errors = [
@@ -195,16 +207,23 @@ def _check(parts: Parts, records: Sequence[_Posted]) -> _Checked:
     columns = decoded.columns
     for record, kind, model in zip(valid, columns.kind.tolist(), columns.model.tolist(), strict=True):
         if model == REFUSED:
-            detail = (
-                f"model {_model_of(record)} is not declared; declare it in the settings, "
-                "or see GET /v1/models for those that are"
-            )
-            errors.append({"index": record.offset, "reason": "refused_model", "detail": detail})
+            errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
             continue
         topic = _topic_of(Kind(kind), parts.topics)
         messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
     errors.sort(key=lambda error: error["index"])
     return _Checked(messages, errors)
+
+
+def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
+    if not may_write(model):
+        # The same whether there is such a model or not.
+        return {"reason": FORBIDDEN, "detail": f"events of model {model} take the role write for it"}
+    return {
+        "reason": "refused_model",
+        "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "
+        "are",
+    }
 
 
 def _model_of(record: _Posted) -> str:

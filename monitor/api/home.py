@@ -8,6 +8,7 @@ from importlib.resources import files
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from monitor.api.access import public
 from monitor.api.schemas import problems, text
 
 
@@ -19,6 +20,7 @@ def home_router() -> APIRouter:
 
     @router.get(
         "/",
+        dependencies=[public()],
         summary="The page for people",
         response_class=Response,
         responses=text("text/html", "HTML", "<!doctype html>...") | problems(),
@@ -31,19 +33,20 @@ def home_router() -> APIRouter:
 
 def page_headers(page: str) -> dict[str, str]:
     """Headers of a page: it loads nothing from elsewhere, and is asked for anew each time."""
-    return {"content-security-policy": _policy(page), "cache-control": "no-cache", "referrer-policy": "no-referrer"}
+    return {"content-security-policy": _policy(page), "cache-control": "no-cache"}
 
 
 def _policy(page: str) -> str:
     """Nothing from elsewhere, and no script or style but the page's own."""
-    scripts, styles = (
-        " ".join(_hash(inner) for inner in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
-        for tag in ("script", "style")
-    )
     return (
-        f"default-src 'none'; script-src {scripts}; style-src {styles}; connect-src 'self'; img-src 'self' data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        f"default-src 'none'; script-src {hashes(page, 'script')}; style-src {hashes(page, 'style')}; "
+        "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
+
+
+def hashes(page: str, tag: str) -> str:
+    """What stands in a page between these tags, as sources of a policy."""
+    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Container, Iterable
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs
 from monitor.api.answers import answer, make_body
 from monitor.api.schemas import MeasuresBody, ok, problems
 from monitor.measures.base import Measure
@@ -37,6 +39,7 @@ def measures_router(measures: Iterable[Measure], of_windows: Container[str]) -> 
 
     @router.get(
         "/v1/measures",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="All measures, and where they stand",
         response_class=Response,
         responses=ok(MeasuresBody, "In the order of a report") | problems(),

@@ -7,6 +7,8 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs
 from monitor.api.schemas import problems, text
 
 Metrics = Callable[[str | None], tuple[bytes, str]]
@@ -24,6 +26,7 @@ def metrics_router(metrics: Metrics) -> APIRouter:
 
     @router.get(
         "/metrics",
+        dependencies=[needs(Role.READ, Of.ALL)],
         summary="The series for Prometheus",
         response_class=Response,
         responses=text(

@@ -7,6 +7,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, may, needs
 from monitor.api.answers import answer, make_body
 from monitor.api.pages import page
 from monitor.api.parts import Parts
@@ -31,6 +33,7 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
 
     @router.get(
         "/v1/models",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="The models that are watched",
         description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
         "`partitions` says which.",
@@ -40,7 +43,7 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
     async def models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
         view = latest()
         versions = view.versions()
-        names = sorted({*versions, *parts.declared})
+        names = sorted(filter(may(request, Role.READ), {*versions, *parts.declared}))
         shown = page([(name,) for name in names], query.cursor or None, query.limit)
         listed = [_entry(name, versions.get(name, {}), view, parts.policy(name)) for (name,) in shown.keys]
         held = sorted(parts.pipeline.status.partitions)

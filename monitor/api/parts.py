@@ -6,6 +6,9 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
+from monitor.access.base import Authenticator
+from monitor.api.refusals import Refusals
+from monitor.api.traffic import Traffic
 from monitor.clock import Clock, SystemClock
 from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.report import Report, Snapshot
@@ -100,6 +103,12 @@ class Limits:
         Requests of POST /v1/events that are written at one time.
     wait_seconds
         How long a request waits for its turn to be computed or written.
+    request_seconds
+        How long a request may take, its body included.
+    failures_per_minute
+        Wrong keys and tokens of one address, beyond which its next ones are not looked at.
+    requests_per_second
+        Requests of one key or token's owner.
     """
 
     report_bytes: int = 32 * 1024 * 1024
@@ -108,6 +117,9 @@ class Limits:
     computations: int = 2
     writes: int = 8
     wait_seconds: float = 10.0
+    request_seconds: float = 120.0
+    failures_per_minute: int = 30
+    requests_per_second: int = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +138,12 @@ class Parts:
         Names of the models that the settings declare: they are listed before their first event.
     decoder
         Makes a decoder with the stream's own limits.
+    authenticator
+        Says who asks; None: access control is off, and everybody may do everything.
+    traffic
+        Where requests are counted.
+    refusals
+        Where those refused are counted.
     """
 
     evaluator: Evaluator
@@ -140,3 +158,6 @@ class Parts:
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
+    authenticator: Authenticator | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+    refusals: Refusals = field(default_factory=Refusals)

@@ -5,6 +5,7 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import Response
 
+from monitor.api.access import public
 from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.parts import Pipeline
 from monitor.api.problems import Problem
@@ -29,6 +30,7 @@ def probes_router(pipeline: Pipeline) -> APIRouter:
 
     @router.get(
         "/healthz",
+        dependencies=[public()],
         summary="Whether the process answers",
         description="The process alone: restarting it does not bring back a broker. See `/readyz` for the rest.",
         response_class=Response,
@@ -39,6 +41,7 @@ def probes_router(pipeline: Pipeline) -> APIRouter:
 
     @router.get(
         "/readyz",
+        dependencies=[public()],
         summary="Whether partitions are assigned, restored and read",
         response_class=Response,
         responses=ok(ReadyBody, "They are") | problems(503),

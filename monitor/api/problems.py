@@ -16,6 +16,7 @@ from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import errors
+from monitor.access.model import Principal, Role
 from monitor.api.request_ids import current_request
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -24,7 +25,12 @@ _TYPES: Final = "urn:calibration-monitor:problem:"
 
 _RETRY_SECONDS: Final = 5
 
+SESSION_COOKIE: Final = "calibration_session"
+"""Of browsers: holds the key that they logged in with."""
+
 _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
+    (errors.Unauthenticated, 401, "unauthenticated"),
+    (errors.Forbidden, 403, "forbidden"),
     (errors.UnknownSeries, 404, "unknown-series"),
     (errors.UnknownRecalibration, 404, "unknown-recalibration"),
     (errors.Conflict, 409, "conflict"),
@@ -103,6 +109,11 @@ def _printable(value: Any) -> Any:
     return value
 
 
+def expired_cookie() -> str:
+    """The header that makes a browser forget its session."""
+    return f"{SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"
+
+
 def add_problem_handlers(app: FastAPI) -> None:
     """Let every error of the app leave it as problem details."""
 
@@ -125,8 +136,31 @@ def _problem_of(error: Exception, request: Request) -> Problem:
         return Problem(400, "incomplete-body", "the connection was closed before the body was complete")
     for kind, status, name in _STATUS:
         if isinstance(error, kind):
-            return Problem(status, name, str(error))
+            return Problem(status, name, _words_of(error, request), headers=_headers_of(error, request))
     raise TypeError(f"no problem is known for {type(error).__name__}") from error
+
+
+def unknown_model(model: str) -> str:
+    """What somebody hears of a model who may not read all: the same, whether there is one or not."""
+    return f"no model {model!r} among those that you may read; GET /v1/models lists them"
+
+
+def _words_of(error: errors.MonitorError, request: Request) -> str:
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if isinstance(error, errors.UnknownModel) and principal is not None and not principal.may(Role.READ):
+        # It would name the others.
+        return unknown_model(request.path_params["model"])
+    return str(error)
+
+
+def _headers_of(error: errors.MonitorError, request: Request) -> dict[str, str]:
+    if not isinstance(error, errors.Unauthenticated):
+        return {}
+    headers = {"www-authenticate": 'Bearer realm="calibration-monitor"'}
+    if getattr(request.state, "forget_session", False):
+        # A page that asks every few seconds would otherwise try the same dead session again and again.
+        headers["set-cookie"] = expired_cookie()
+    return headers
 
 
 def _of_http(error: HTTPException, request: Request) -> Problem:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs
 from monitor.api.answers import MEDIA_TYPE, answer, encode_json, has_tag, make_body
 from monitor.api.artifacts import artifact_answer, artifact_responses, not_modified
 from monitor.api.parts import Parts
@@ -97,7 +99,7 @@ def recalibrate_router(
     @router.post(
         "/v1/models/{model:path}/recalibrate",
         summary="Recalibrate predictions",
-        dependencies=[Depends(no_parameters)],
+        dependencies=[needs(Role.READ, Of.MODEL), Depends(no_parameters)],
         description=_APPLY_DESCRIPTION,
         response_class=Response,
         responses=ok(AppliedBody, "The predictions, in the order of the request")
@@ -113,6 +115,7 @@ def recalibrate_router(
 
     @router.get(
         "/v1/models/{model:path}/recalibration",
+        dependencies=[needs(Role.READ, Of.MODEL)],
         summary="What serves a model, and what is under way",
         response_class=Response,
         responses=ok(RecalibrationBody, "What serves, refits, settings, and what live events say")
@@ -126,6 +129,7 @@ def recalibrate_router(
 
     @router.get(
         "/v1/models/{model:path}/map",
+        dependencies=[needs(Role.READ, Of.MODEL)],
         summary="The map that serves",
         description=_MAP_DESCRIPTION,
         response_class=Response,
@@ -142,7 +146,7 @@ def recalibrate_router(
     @router.get(
         "/v1/recalibration-methods",
         summary="The methods of recalibration, with their options",
-        dependencies=[Depends(no_parameters)],
+        dependencies=[needs(Role.READ, Of.ANY), Depends(no_parameters)],
         response_class=Response,
         responses=ok(MethodsBody, "In the order of lists") | problems(422),
     )
@@ -164,7 +168,7 @@ class _Served:
         """The map, 304, or 204."""
         champion = self._known.champion(model, self._known.version_of(model, version))
         if champion.map_id is None:
-            headers = {"etag": _NO_MAP, "cache-control": "no-cache", "vary": "Accept"}
+            headers = {"etag": _NO_MAP, "cache-control": "private, no-cache", "vary": "Accept"}
             return Response(status_code=304 if has_tag(request, _NO_MAP) else 204, headers=headers)
         known_sha256 = self._sha256.get(champion.map_id)
         if known_sha256 is not None and (unchanged := not_modified(request, champion.map_id, known_sha256)) is not None:

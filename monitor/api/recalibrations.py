@@ -1,7 +1,7 @@
 """Refits: asking for one, what became of it, its map and pictures, promotion, and the way back."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, needs, readable, require
 from monitor.api.actors import actor_of
 from monitor.api.answers import MEDIA_TYPE, answer, encode_json, make_body, tag
 from monitor.api.artifacts import artifact_answer, artifact_responses
@@ -52,7 +54,8 @@ _UNKNOWN: Final = {404: ("unknown-recalibration", "there is no refit 'rc_17'; GE
 _REQUEST_DESCRIPTION: Final = """\
 Fits a map on a sample of the labelled events, compares it on later events with what serves now and with no map at all,
 and ends as `candidate`, `rejected` (it is not better, and is never promoted) or `failed`. The answer comes at once;
-follow `Location` to see how far it is. Of one model one refit is under way at a time: another is 409.
+follow `Location` to see how far it is. One that promotes by itself, be it that the settings say so, takes the role
+`promote` too. Of one model one refit is under way at a time: another is 409.
 
 Send an `Idempotency-Key`, and a request that is sent again gets the refit that the first one made.
 """
@@ -114,7 +117,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
         "/v1/models/{model:path}/recalibrations",
         status_code=202,
         summary="Fit a map",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.WRITE, Of.MODEL), *_NO_QUERY],
         description=_REQUEST_DESCRIPTION,
         response_class=Response,
         responses=ok(RefitBody, "The refit, queued; `Location` says where it stands", 202)
@@ -153,6 +156,9 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                 window_ms=window_ms,
                 promote=asked.promote,
             )
+            if order.promote:
+                # By itself, later, and in the name of who asks now.
+                require(request, Role.PROMOTE, model)
             job, is_new = known.request(order, actor=actor, idempotency_key=key)
             return encode_json(job_document(job)), job_path(job.id), is_new
 
@@ -163,7 +169,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
     @router.post(
         "/v1/recalibrations/{id}/promotion",
         summary="Let a map serve",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.PROMOTE, Of.REFIT), *_NO_QUERY],
         description=_PROMOTE_DESCRIPTION,
         response_class=Response,
         responses=ok(ChampionBody, "What serves from now on")
@@ -178,7 +184,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
     @router.post(
         "/v1/models/{model:path}/rollback",
         summary="Let the map before serve again",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.PROMOTE, Of.MODEL), *_NO_QUERY],
         description="Takes back the map that serves: the one before it serves again, or none. 409 where none serves.",
         response_class=Response,
         responses=ok(ChampionBody, "What serves from now on")
@@ -201,11 +207,14 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
 def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations) -> None:
     """Add the routes that only read."""
 
-    def page(model: str | None, query: RefitsQuery) -> dict[str, object]:
+    def page(models: Collection[str] | None, query: RefitsQuery) -> dict[str, object]:
         before = _job_of(query.cursor) if query.cursor else None
         try:
+            if before is not None and models is not None and known.job(before).order.model not in models:
+                # Whether there is a refit of this name is nothing that a cursor may find out.
+                raise _wrong_cursor(query.cursor)
             # One more than is shown tells whether there is a next page.
-            jobs = known.jobs(model, before=before, limit=query.limit + 1)
+            jobs = known.jobs(models, before=before, limit=query.limit + 1)
         except UnknownRecalibration:
             raise _wrong_cursor(query.cursor) from None
         shown = jobs[: query.limit]
@@ -216,28 +225,31 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
 
     @router.get(
         "/v1/models/{model:path}/recalibrations",
+        dependencies=[needs(Role.READ, Of.MODEL)],
         summary="The refits of a model",
         description="The newest first, without their comparisons. A model that nobody refitted has an empty list.",
         response_class=Response,
         responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
     )
     async def refits_of_model(request: Request, model: str, query: Annotated[RefitsQuery, Query()]) -> Response:
-        return answer(request, make_body(await lookups.run(lambda: page(model, query))))
+        return answer(request, make_body(await lookups.run(lambda: page((model,), query))))
 
     @router.get(
         "/v1/recalibrations",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="The refits of all models",
         description="The newest first, without their comparisons.",
         response_class=Response,
         responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
     )
     async def all_refits(request: Request, query: Annotated[RefitsQuery, Query()]) -> Response:
-        return answer(request, make_body(await lookups.run(lambda: page(None, query))))
+        models = readable(request)
+        return answer(request, make_body(await lookups.run(lambda: page(models, query))))
 
     @router.get(
         "/v1/recalibrations/{id}",
         summary="What became of a refit",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.READ, Of.REFIT), *_NO_QUERY],
         response_class=Response,
         responses=ok(RefitBody, "How far it is, and what it found")
         | _NOT_MODIFIED
@@ -249,7 +261,7 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
     @router.get(
         "/v1/recalibrations/{id}/artifact",
         summary="The map of a refit",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.READ, Of.REFIT), *_NO_QUERY],
         description="As an Arrow IPC file, or as JSON where `Accept` prefers it. It never changes.",
         response_class=Response,
         responses=artifact_responses() | problems(404, 406, 422, 503, other=_UNKNOWN),
@@ -260,7 +272,7 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
     @router.get(
         "/v1/recalibrations/{id}/figures/{name}",
         summary="A picture of a refit",
-        dependencies=_NO_QUERY,
+        dependencies=[needs(Role.READ, Of.REFIT), *_NO_QUERY],
         description="The refit's `links.figures` name them.",
         response_class=Response,
         responses=text("image/svg+xml", "SVG", '<svg xmlns="http://www.w3.org/2000/svg">...</svg>')

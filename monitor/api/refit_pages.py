@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
+from monitor.api.access import public
 from monitor.api.home import page_headers
 from monitor.api.requests import no_parameters
 from monitor.api.schemas import problems, text
@@ -27,7 +28,7 @@ def refit_pages_router() -> APIRouter:
         summary="Refits, for people",
         response_class=Response,
         responses=html,
-        dependencies=[Depends(no_parameters)],
+        dependencies=[public(), Depends(no_parameters)],
     )
     async def refits() -> Response:
         return Response(listing, headers=headers, media_type="text/html")
@@ -37,7 +38,7 @@ def refit_pages_router() -> APIRouter:
         summary="A refit, for people",
         response_class=Response,
         responses=html,
-        dependencies=[Depends(no_parameters)],
+        dependencies=[public(), Depends(no_parameters)],
     )
     async def refit(id: str) -> Response:  # noqa: A002 - the name in the path
         del id  # the page reads it from its own address

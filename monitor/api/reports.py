@@ -6,6 +6,8 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from monitor.access.model import Role
+from monitor.api.access import Of, may, needs, principal_of
 from monitor.api.answers import answer, make_body, tag
 from monitor.api.pages import page
 from monitor.api.parts import Parts
@@ -53,6 +55,7 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
 
     @router.get(
         "/v1/models/{model:path}/report",
+        dependencies=[needs(Role.READ, Of.MODEL)],
         summary="One report",
         description="The report of one series in one window: one report, never several. Without `version` it is of "
         "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
@@ -81,6 +84,7 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
 
     @router.get(
         "/v1/reports",
+        dependencies=[needs(Role.READ, Of.ANY)],
         summary="The reports of the latest snapshot",
         description="By model, version, segment and window, with what the last evaluation could not report.",
         response_class=Response,
@@ -90,6 +94,9 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         view = latest()
         wanted = (query.model, query.version, query.segment, query.window)
         keys = view.keys
+        if not principal_of(request).may(Role.READ):
+            may_read = may(request, Role.READ)
+            keys = [key for key in keys if may_read(key[0])]
         if any(wanted):
             keys = [
                 key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))

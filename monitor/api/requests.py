@@ -136,8 +136,13 @@ class Computations:
         self._wait_seconds = wait_seconds
         self._limiter: anyio.CapacityLimiter | None = None
 
-    async def run(self, compute: Callable[[], T]) -> T:
+    async def run(self, compute: Callable[[], T], *, before: Callable[[], None] | None = None) -> T:
         """The result of ``compute``, once it is its turn.
+
+        Parameters
+        ----------
+        before
+            Called in the event loop's thread when its turn has come; what it raises is raised.
 
         Raises
         ------
@@ -156,7 +161,21 @@ class Computations:
                 f"{self._at_once} requests like this are worked on at one time, and none was done within "
                 f"{self._wait_seconds:g} seconds; try again later",
             ) from None
+        limiter = self._limiter
         try:
-            return await anyio.to_thread.run_sync(compute)
-        finally:
-            self._limiter.release_on_behalf_of(borrower)
+            if before is not None:
+                before()
+            work = asyncio.ensure_future(anyio.to_thread.run_sync(compute))
+        except BaseException:
+            limiter.release_on_behalf_of(borrower)
+            raise
+
+        def ended(done: "asyncio.Future[T]") -> None:
+            limiter.release_on_behalf_of(borrower)
+            if not done.cancelled():
+                # Of what nobody waits for any more, nobody needs to hear how it failed.
+                done.exception()
+
+        work.add_done_callback(ended)
+        # A request may end before its thread does, which cannot be ended: the turn is the thread's.
+        return await asyncio.shield(work)

@@ -216,7 +216,9 @@ class RejectedBody(Body):
     """An event that was not taken."""
 
     index: int = Field(description="its place in the request, from 0")
-    reason: str = Field(description="as in the label reason of calibration_dead_letters_total, or refused_model")
+    reason: str = Field(
+        description="as in the label reason of calibration_dead_letters_total, refused_model or forbidden_model"
+    )
     detail: str = Field(description="names key and value and says what is allowed")
 
 
@@ -286,6 +288,8 @@ BODIES: Final = (
 """Answers that routes refer to."""
 
 _KINDS: Final = {
+    401: ("unauthenticated", "this needs an API key or a token: send it as Authorization: Bearer ..."),
+    403: ("forbidden", "this needs the role promote for model 'churn', and key:nightly-refits holds write"),
     400: ("incomplete-body", "the connection was closed before the body was complete"),
     404: ("unknown-series", "no window '25h'; windows are '1h', '24h', '7d'"),
     406: ("not-acceptable", "Accept must allow application/vnd.apache.arrow.file or application/json, got image/png"),
@@ -295,6 +299,10 @@ _KINDS: Final = {
     413: ("body-too-large", "the body must have at most 4194304 bytes, got 5000000 bytes; send it in several requests"),
     415: ("unsupported-media-type", "Content-Type must be application/json, got text/plain"),
     422: ("invalid-input", "y must be 0 or 1, got 2 at index 3"),
+    429: (
+        "too-many-requests",
+        "key:nightly-refits asks more often than access.requests_per_second allows; ask less often",
+    ),
     500: ("internal", "the service failed to answer; its log says why, under incident 0f9c2b6a41de"),
     503: ("source-unavailable", "the broker does not answer; try again"),
 }

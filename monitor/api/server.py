@@ -10,6 +10,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from monitor.api.protocol import bounded_protocol
 from monitor.errors import SettingsError
 
 _START_SECONDS: Final = 30.0
@@ -28,17 +29,32 @@ class ApiServer:
         Where to listen; port 0 takes a free one, which :attr:`port` names after ``start``.
     grace_seconds
         How long ``stop`` lets requests finish that are under way.
+    max_header_bytes, header_seconds
+        How large request line and headers may be together, and how long they may take to come.
     """
 
-    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 8000, *, grace_seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        grace_seconds: float = 5.0,
+        max_header_bytes: int = 32 * 1024,
+        header_seconds: float = 30.0,
+    ) -> None:
         self._host = host
         self._port = port
         self._grace_seconds = grace_seconds
         config = uvicorn.Config(
             app,
+            http=bounded_protocol(max_header_bytes, header_seconds),
+            ws="none",
             lifespan="off",
             # Logging belongs to the process, and a log of every request to whatever stands in front.
             log_config=None,
+            # Whoever sends what is no HTTP shall not fill the log.
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,

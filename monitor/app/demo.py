@@ -53,6 +53,8 @@ def demo_settings(directory: Path, port: int) -> Settings:
         "windows": [{"length": "1h"}, {"length": "6h"}],
         "evaluation": {"interval": "2s"},
         "api": {"port": port},
+        # It listens on this machine alone, and there is nothing in it that anybody would have to be kept from.
+        "access": {"mode": "off"},
     }
     settings = Settings.model_validate(tree)
     (directory / "monitor.yaml").write_text(_HEAD + yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")

@@ -20,7 +20,10 @@ import structlog
 
 from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
+from monitor.api.refusals import Refusals
 from monitor.api.server import ApiServer
+from monitor.api.traffic import Traffic
+from monitor.app.access import make_authenticator, warn_of_no_access
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
 from monitor.app.recalibration import Recalibration, make_known
@@ -30,6 +33,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
 from monitor.evaluation.either import evaluate
 from monitor.exposition.exposition import Exposition
+from monitor.exposition.http import HttpFamilies
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.windows import WindowFamilies
@@ -94,6 +98,7 @@ class Service:
                 ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
                 clock=self._clock,
             )
+            traffic, refusals = Traffic(), Refusals(self._clock)
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
@@ -106,6 +111,7 @@ class Service:
                     RefitFamilies(
                         self.recalibration.live, self.recalibration.measures.values(), make_known(self.pipeline.panes)
                     ),
+                    HttpFamilies(traffic, refusals),
                 ]
             )
             self.server = ApiServer(
@@ -123,12 +129,18 @@ class Service:
                         clock=self._clock,
                         limits=_limits(settings),
                         recalibrations=self.recalibration.recalibrations,
+                        authenticator=make_authenticator(settings, self.store, self._clock),
+                        traffic=traffic,
+                        refusals=refusals,
                     )
                 ),
                 settings.api.host,
                 settings.api.port,
                 grace_seconds=_GRACE_SECONDS,
+                max_header_bytes=settings.api.max_header_bytes,
+                header_seconds=settings.api.body_timeout.total_seconds(),
             )
+            warn_of_no_access(settings, self.store, self._clock)
         except BaseException:
             self.store.close()
             raise
@@ -248,4 +260,7 @@ def _limits(settings: Settings) -> Limits:
         computations=api.computations,
         writes=api.writes,
         wait_seconds=api.turn_timeout.total_seconds(),
+        request_seconds=api.request_timeout.total_seconds(),
+        failures_per_minute=settings.access.failures_per_minute,
+        requests_per_second=settings.access.requests_per_second,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from monitor.errors import UnknownSeries
+from monitor.errors import UnknownModel, UnknownSeries
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, OTHER, SeriesKey
 
@@ -66,7 +66,7 @@ def find_series(
     series = panes.series()
     of_model = [each for each in series if each.model == model]
     if not of_model:
-        raise UnknownSeries(f"no model {model!r}; models are {listed({each.model for each in series})}")
+        raise UnknownModel(f"no model {model!r}; models are {listed({each.model for each in series})}")
     if version is None:
         version = current_version(panes, windows, of_model, model, until_ms)
     segments = {each.segment for each in of_model if each.version == version}

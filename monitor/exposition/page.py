@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from monitor.exposition.catalogue import CANONICAL, map_series, measure_series
+from monitor.exposition.http_series import HTTP
 from monitor.exposition.refit_series import RECALIBRATION
 from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, WINDOWS
@@ -13,9 +14,9 @@ _INTRODUCTION: Final = """\
 # Prometheus series
 
 Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py`, `reliability_series.py`,
-`refit_series.py` and the measures' declarations. A series about a window is absent, and never 0, where there is nothing
-to say. Of the measures, those are exported that windows are measured by: `evaluation.measures` in the settings names
-them. Maps are measured by `brier` and `log_loss` besides.
+`refit_series.py`, `http_series.py` and the measures' declarations. A series about a window is absent, and never 0,
+where there is nothing to say. Of the measures, those are exported that windows are measured by: `evaluation.measures`
+in the settings names them. Maps are measured by `brier` and `log_loss` besides.
 
 What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
 the maximum over replicas, and not the sum.
@@ -37,6 +38,7 @@ def to_markdown(measures: Iterable[Measure]) -> str:
         "Recalibration": RECALIBRATION,
         "Measures of raw and recalibrated scores": tuple(each.series for each in map_series(measures)),
         "Pipeline": PIPELINE,
+        "HTTP": HTTP,
         "Process": PROCESS,
     }
     for title, listed in sections.items():

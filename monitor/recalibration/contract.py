@@ -1,6 +1,6 @@
 """What others need of recalibration: the API, the exposition and the command line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,8 +73,8 @@ class Recalibrations(Protocol):
         """One refit."""
         ...
 
-    def jobs(self, model: str | None, *, before: str | None, limit: int) -> Sequence[Job]:
-        """Refits, the newest first."""
+    def jobs(self, models: str | Collection[str] | None, *, before: str | None, limit: int) -> Sequence[Job]:
+        """Refits of a model, of several, or of all, the newest first."""
         ...
 
     def artifact(self, map_id: str) -> StoredMap:

@@ -139,9 +139,9 @@ class Lifecycle:
         """One refit."""
         return self._store.job(job_id)
 
-    def jobs(self, model: str | None, *, before: str | None, limit: int) -> Sequence[Job]:
-        """Refits, the newest first."""
-        return self._store.jobs(model, before=before, limit=limit)
+    def jobs(self, models: str | Collection[str] | None, *, before: str | None, limit: int) -> Sequence[Job]:
+        """Refits of a model, of several, or of all, the newest first."""
+        return self._store.jobs(models, before=before, limit=limit)
 
     def artifact(self, map_id: str) -> StoredMap:
         """One map."""

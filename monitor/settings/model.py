@@ -308,8 +308,12 @@ class ApiSettings(Section):
     """Size of the largest body of POST /v1/reports."""
     max_event_bytes: Positive = 4 * 1024 * 1024
     """Size of the largest body of POST /v1/events."""
+    max_header_bytes: Annotated[int, Field(ge=4096)] = 32 * 1024
+    """Size of a request line with its headers; a token of an identity provider is a header too."""
     body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
-    """How long a request may take to send its body."""
+    """How long a request may take to send its headers, and how long its body."""
+    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=2)
+    """How long a request may take in all; then it is answered 503."""
     computations: Positive = 2
     """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
     writes: Positive = 8

@@ -1,6 +1,6 @@
 """What is durable of recalibration: refits, maps, who serves, and who did what. And how samples are read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
@@ -240,8 +240,10 @@ class RecalibrationStore(Protocol):
         """One job. Raises UnknownRecalibration."""
         ...
 
-    def jobs(self, model: str | None = None, *, before: str | None = None, limit: int = 100) -> Sequence[Job]:
-        """Jobs, the newest first; those older than ``before``."""
+    def jobs(
+        self, models: str | Collection[str] | None = None, *, before: str | None = None, limit: int = 100
+    ) -> Sequence[Job]:
+        """Jobs of a model, of several, or of all, the newest first; those older than ``before``."""
         ...
 
     def artifact(self, map_id: str) -> StoredMap:

@@ -1,7 +1,7 @@
 """Refits, maps, what serves and the audit trail, in SQLite or PostgreSQL."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -223,10 +223,15 @@ class SqlRecalibrations:
         with self._database.reading() as connection:
             return refits.from_row(refits.find(connection, job_id))
 
-    def jobs(self, model: str | None = None, *, before: str | None = None, limit: int = 100) -> Sequence[Job]:
-        """Jobs, the newest first; those older than ``before``. Raises UnknownRecalibration if that is none."""
+    def jobs(
+        self, models: str | Collection[str] | None = None, *, before: str | None = None, limit: int = 100
+    ) -> Sequence[Job]:
+        """Jobs of a model, of several, or of all, the newest first; those older than ``before``.
+
+        Raises UnknownRecalibration if that is none.
+        """
         with self._database.reading() as connection:
-            return refits.page(connection, model, before, limit)
+            return refits.page(connection, models, before, limit)
 
     def artifact(self, map_id: str) -> StoredMap:
         """One map.

@@ -1,5 +1,6 @@
 """Refits as rows of the database, and back."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -91,11 +92,11 @@ def under_way(connection: sa.Connection, model: str) -> str | None:
     return found
 
 
-def page(connection: sa.Connection, model: str | None, before: str | None, limit: int) -> list[Job]:
-    """Jobs, the newest first."""
+def page(connection: sa.Connection, models: str | Collection[str] | None, before: str | None, limit: int) -> list[Job]:
+    """Jobs of a model, of several, or of all, the newest first."""
     statement = sa.select(REFITS).order_by(REFITS.c.number.desc()).limit(limit)
-    if model is not None:
-        statement = statement.where(REFITS.c.model == model)
+    if models is not None:
+        statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
     if before is not None:
         statement = statement.where(REFITS.c.number < find(connection, before).number)
     return [from_row(row) for row in connection.execute(statement)]

@@ -35,6 +35,7 @@ PATHS = {
     "/v1/recalibrations/{id}/figures/{name}",
     "/v1/recalibrations/{id}/promotion",
     "/v1/reports",
+    "/v1/session",
 }
 
 

@@ -149,7 +149,7 @@ def test_scorers_get_the_map_that_serves_and_are_spared_it_until_it_changes(clie
     sent = client.get(path, headers={"if-none-match": tag})
     assert sent.status_code == 200
     assert sent.headers["content-location"] == f"/v1/recalibrations/{job}/artifact"
-    assert sent.headers["cache-control"] == "no-cache"
+    assert sent.headers["cache-control"] == "private, no-cache"
     assert apply_map(from_bytes(sent.content).map, P).tolist() == apply_map(chosen, P).tolist()
     before = refits.read
     for _ in range(3):

@@ -45,6 +45,7 @@ def settings(folder: Path, **refits: Any) -> Settings:
             "evaluation": {"interval": "1s", "draws": 19},
             "pipeline": {"checkpoint_interval": "100ms"},
             "api": {"port": 0},
+            "access": {"mode": "off"},
         }
     )
 

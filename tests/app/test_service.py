@@ -42,6 +42,7 @@ def settings(folder: Path, **tree: Any) -> Settings:
             "evaluation": {"interval": "1s", "draws": 19},
             "pipeline": {"checkpoint_interval": "100ms"},
             "api": {"port": 0},
+            "access": {"mode": "off"},
             **tree,
         }
     )

@@ -38,6 +38,7 @@ _BASE: Final[dict[str, Any]] = {
     "evaluation": {"interval": "300ms", "draws": 0},
     "pipeline": {"checkpoint_interval": "200ms"},
     "api": {"port": 0},
+    "access": {"mode": "off"},
     "log": {"format": "json"},
 }
 

@@ -30,6 +30,7 @@ SETTINGS: Final[dict[str, Any]] = {
     "pipeline": {"checkpoint_interval": "100ms"},
     "recalibration": {"jobs": 2},
     "api": {"port": 0},
+    "access": {"mode": "off"},
     "log": {"format": "json"},
 }
 

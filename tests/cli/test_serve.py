@@ -26,6 +26,7 @@ models: {{defaults: {{horizon: 10m, allowed_lateness: 5m}}}}
 windows: [{{length: 1h}}]
 evaluation: {{interval: 500ms, draws: 19}}
 api: {{port: {port}}}
+access: {{mode: 'off'}}
 """
 
 

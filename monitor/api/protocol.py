@@ -1,0 +1,110 @@
+"""HTTP as uvicorn speaks it, and a limit to how long, and how large, what stands before the body may be.
+
+uvicorn's parser takes headers of any size for as long as they come, before the app hears of the request.
+"""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+
+def bounded_protocol(max_header_bytes: int, header_seconds: float) -> type[asyncio.Protocol]:
+    """The protocol with these limits, as uvicorn's configuration takes it.
+
+    Parameters
+    ----------
+    max_header_bytes
+        Request line and headers together.
+    header_seconds
+        How long they may take to come. Between requests of one connection uvicorn's own limit holds.
+    """
+
+    class Bounded(_Bounded):
+        _max_header_bytes = max_header_bytes
+        _header_seconds = header_seconds
+
+    return Bounded
+
+
+class _Bounded(HttpToolsProtocol):
+    _max_header_bytes: int
+    _header_seconds: float
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._reading_head = True
+        self._head_bytes = 0
+        """Of the head that is being read: what came in, at least."""
+        self._parsed_bytes = 0
+        """Likewise, what was parsed: a head may come in one piece with its body."""
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection."""
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows it to what asyncio hands over
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let go of a connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        began_in_head = self._reading_head
+        super().data_received(data)
+        if began_in_head and self._reading_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._max_header_bytes:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._reading_head = True
+        self._head_bytes = self._parsed_bytes = 0
+        if self._head_timer is None:
+            self._await_head()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the request line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """End the head."""
+        self._reading_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def _count(self, size: int) -> None:
+        self._parsed_bytes += size
+        if self._parsed_bytes > self._max_header_bytes:
+            # Ends the parser; uvicorn answers 400 and closes.
+            raise httptools.HttpParserError("the headers are too large")
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self._header_seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            # Never into the middle of an answer to the request before.
+            line = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            self.transport.write(line.encode())
+        self.transport.close()
