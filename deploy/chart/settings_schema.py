@@ -41,6 +41,9 @@ def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "anyOf" in node:
         return _optional([_plain(each, definitions) for each in node["anyOf"]])
     kept: dict[str, Any] = {key: node[key] for key in _KEPT if key in node}
+    if "enum" in kept:
+        # The words alone: that `off` is no text to YAML would say less.
+        del kept["type"]
     if node.get("format") == "duration":
         # As monitor.durations reads them: 90s, 1h30m, or seconds.
         return {"type": ["string", "number"], "minLength": 1}
@@ -68,9 +71,7 @@ def _optional(choices: list[dict[str, Any]]) -> dict[str, Any]:
     real = [choice for choice in choices if choice.get("type") != "null"]
     if len(real) != 1:
         return {"anyOf": choices}
-    kinds = real[0].get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    merged = {**real[0], "type": [*kinds, "null"]}
-    if "enum" in merged:
-        merged["enum"] = [*merged["enum"], None]
-    return merged
+    if "enum" in real[0]:
+        return {**real[0], "enum": [*real[0]["enum"], None]}
+    kinds = real[0]["type"]
+    return {**real[0], "type": [*([kinds] if isinstance(kinds, str) else kinds), "null"]}

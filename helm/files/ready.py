@@ -1,4 +1,4 @@
-"""Asks a service whether it is ready, and whether it refuses whom it does not know. Arguments: its address, seconds."""
+"""Asks a service whether it is ready, and whether it refuses whom it does not know. Arguments: its address, seconds."""  # noqa: INP001 - runs by itself
 
 import sys
 import time
@@ -17,11 +17,11 @@ while True:
         break
     if time.monotonic() >= deadline:
         sys.exit(f"{url}/readyz is not ready after {seconds:g} s: {said}")
-    print(f"waiting for {url}/readyz: {said}", flush=True)
-    time.sleep(2)
-print(f"ready: {said}")
+    sys.stderr.write(f"waiting for {url}/readyz: {said}\n")
+    time.sleep(1)
+sys.stderr.write(f"ready: {said}\n")
 
 status = httpx.get(f"{url}/v1/models", timeout=5).status_code
 if status != 401:
     sys.exit(f"{url}/v1/models answered {status} to a request without a key; 401 was expected")
-print("requests without a key are refused")
+sys.stderr.write("requests without a key are refused\n")
