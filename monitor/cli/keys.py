@@ -248,14 +248,14 @@ def _table(found: Iterable[tuple[str, StoredKey]], now_ms: int) -> Table:
         table.add_column(name, no_wrap=name not in {"name", "roles"}, overflow="fold")
     for kept_in, key in found:
         state = _state(key, now_ms)
+        until = "in force" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
         since = {"revoked": key.revoked_ms, "expired": key.expires_ms}.get(state)
-        until = f" until {_day(key.expires_ms)}" if state == "in force" and key.expires_ms is not None else ""
         table.add_row(
             key.key_id,
             Text(plain(key.name)),
             Text(plain(_roles(key))),
             _day(key.created_ms) if kept_in == "store" else "in the file",
-            f"{state}{until}" if since is None else f"{state} {_day(since)}",
+            until if since is None else f"{state} {_day(since)}",
             style="" if state == "in force" else "dim",
         )
     return table

@@ -1,14 +1,19 @@
 """Who may ask the service: the settings of access control."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from monitor.settings.section import Positive, Section, Text
 from monitor.settings.values import Duration, Names
 
 _SECOND = timedelta(seconds=1)
+
+
+def _off(value: Any) -> Any:
+    # To YAML, the word without quotes is false.
+    return "off" if value is False else value
 
 
 class OidcSettings(Section):
@@ -46,7 +51,7 @@ class OidcSettings(Section):
 class AccessSettings(Section):
     """Who may ask. Everything but /healthz and /readyz needs an API key or a token; `monitor keys` makes keys."""
 
-    mode: Literal["required", "off"] = "required"
+    mode: Annotated[Literal["required", "off"], BeforeValidator(_off)] = "required"
     """Whether a key or token is asked for. Off lets everybody on this machine do everything, and needs api.host to be a
     loopback address."""
     keys_file: Text | None = None
