@@ -2,7 +2,6 @@
 
 import ipaddress
 import re
-from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -95,7 +94,7 @@ def check_own_page(request: Request, *, or_no_browser: bool) -> None:
         own = or_no_browser
     if not own:
         raise Problem(
-            HTTPStatus.FORBIDDEN,
+            403,
             "cross-site",
             "a session changes things from the pages of this service alone; send the key as Authorization: Bearer "
             "instead",

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from monitor.exposition.http_series import HTTP
 from monitor.exposition.refit_series import MAP_LABELS, RECALIBRATION
 from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
 from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, REPORT_LABELS, WINDOWS, Series
@@ -118,5 +119,6 @@ def catalogue(measures: Iterable[Measure]) -> tuple[Series, ...]:
         *(each.series for each in map_series(measures)),
         *RECALIBRATION,
         *PIPELINE,
+        *HTTP,
         *PROCESS,
     )

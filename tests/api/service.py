@@ -8,8 +8,11 @@ import anyio
 import httpx
 from fastapi import FastAPI
 
+from monitor.access.base import Authenticator
 from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
+from monitor.api.refusals import Refusals
+from monitor.api.traffic import Traffic
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.evaluation.either import evaluate
@@ -17,6 +20,7 @@ from monitor.evaluation.report import Report, ReportKey, Snapshot
 from monitor.evaluation.windows import Window
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.exposition.exposition import Exposition
+from monitor.exposition.http import HttpFamilies
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
 from monitor.recalibration.contract import Recalibrations
@@ -87,9 +91,22 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     refits: Recalibrations | None = None
     """Those of nobody unless a test brings its own."""
+    authenticator: Authenticator | None = None
+    """Access control is off unless a test brings one."""
+    traffic: Traffic = field(default_factory=Traffic)
+    refusals: Refusals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refusals = Refusals(self.clock)
 
     def app(self, **parts: Any) -> FastAPI:
-        exposition = Exposition([WindowFamilies(self.evaluator, MEASURES), PipelineFamilies(self.pipeline)])
+        exposition = Exposition(
+            [
+                WindowFamilies(self.evaluator, MEASURES),
+                PipelineFamilies(self.pipeline),
+                HttpFamilies(self.traffic, self.refusals),
+            ]
+        )
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
             "pipeline": self.pipeline,
@@ -102,6 +119,9 @@ class Service:
             "clock": self.clock,
             "limits": self.limits,
             "recalibrations": self.refits or nobodys(),
+            "authenticator": self.authenticator,
+            "traffic": self.traffic,
+            "refusals": self.refusals,
         }
         return create_api(Parts(**(given | parts)))
 
@@ -115,12 +135,17 @@ class Service:
 class Client:
     """A client without a socket. An error inside the app is an answer here, as it is over a socket."""
 
-    def __init__(self, app: FastAPI) -> None:
-        self._transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    def __init__(self, app: FastAPI, *, base_url: str = "http://monitor", address: str = "192.0.2.1") -> None:
+        self._transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 4711))
+        self._base_url = base_url
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+        """Ask once; with ``key`` as the bearer, if there is one."""
+        if key is not None:
+            options["headers"] = {"authorization": f"Bearer {key}", **options.get("headers", {})}
+
         async def ask() -> httpx.Response:
-            async with httpx.AsyncClient(transport=self._transport, base_url="http://monitor") as client:
+            async with httpx.AsyncClient(transport=self._transport, base_url=self._base_url) as client:
                 return await client.request(method, path, **options)
 
         return anyio.run(ask)
