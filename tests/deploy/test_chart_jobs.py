@@ -12,12 +12,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import typer
 import yaml
 
 from monitor.cli.recalibrate import REJECTED, app
-from tests.deploy.chart import CHART, every, of_file, only
+from tests.deploy.chart import CHART, MOUNT, container, every, of_file, of_values, only, settings_of
+from tests.real.child import free_ports, start_child, tail
 
 # It stands where the monitor stands, tells what it was called with, and ends as it is told.
 _RECORDER = """#!{python}
@@ -101,15 +103,52 @@ def test_the_chart_test_asks_whether_it_is_ready_and_closed(
     assert _expanded(program, {}) == (CHART / "files" / "ready.py").read_text(encoding="utf-8")
     assert (url, seconds) == ("http://rel-calibration-monitor:8000", "120")
     with _answers({"/readyz": ready, "/v1/models": [models]}) as address:
-        done = subprocess.run(
-            [sys.executable, "-c", program, address, "0" if said.startswith("is not") else "30"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = _ask(program, address, "0" if said.startswith("is not") else "30")
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
+
+
+def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_path: Path) -> None:
+    """The rendered settings, command, environment and test program, and what the notes tell to do next."""
+    (port,) = free_ports(1)
+    objects = of_values({"config": {"api": {"port": port, "host": "127.0.0.1"}}})
+    each = container(objects)
+    volume = each["volumeMounts"][0]["mountPath"]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "monitor.yaml").write_text(
+        settings_of(objects).replace(volume, str(tmp_path / "data")), encoding="utf-8"
+    )
+    env = {variable["name"]: variable["value"].replace(MOUNT, str(tmp_path)) for variable in each["env"]}
+    env |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with (tmp_path / "log").open("wb") as log:
+        program = Path(sys.executable).parent / each["command"][0]
+        service = start_child(
+            ["env", *(f"{key}={value}" for key, value in env.items()), program, "serve"], tmp_path, log
+        )
+        try:
+            done = _ask((CHART / "files" / "ready.py").read_text(encoding="utf-8"), f"http://127.0.0.1:{port}", "120")
+            assert done.returncode == 0, done.stderr + tail(tmp_path / "log")
+            made = subprocess.run(
+                ["monitor", "keys", "create", "admin", "--role", "write", "--role", "promote"],
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=60,
+            )
+            headers = {"authorization": f"Bearer {made.stdout.strip()}"}
+            assert httpx.get(f"http://127.0.0.1:{port}/v1/models", headers=headers, timeout=10).status_code == 200
+        finally:
+            service.terminate()
+            ended = service.wait(timeout=40)
+    assert ended == 0, tail(tmp_path / "log")
+
+
+def _ask(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the test pod's program."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=150
+    )
 
 
 def _container(job: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ def test_the_schema_names_each_key_that_is_wrong(cases: list[tuple[dict[str, Any
         ),
         (
             kafka(sasl_plain_password="hunter2"),
-            "config.source.kafka.sasl_plain_password is a secret, and config goes into a ConfigMap: put it into a Secret,",
+            "config.source.kafka.sasl_plain_password is a secret, and config goes into a ConfigMap: put it into a",
         ),
         (kafka(sasl_plain_password="hunter2"), "and name that as kafka.existingSecret"),
         (kafka(ssl_password="hunter2"), "and name that as kafka.tls.existingSecret with keyPasswordKey"),
