@@ -120,7 +120,7 @@ def board(
     name
         As in UIDS.
     rows
-        Title of each row and its panels, which fill lines of 24 in their order.
+        Title of each row and its panels, in their order.
     notes
         What is marked in all panels.
     span
@@ -154,20 +154,19 @@ def board(
 
 
 def _laid_out(rows: Sequence[tuple[str, Sequence[AnyPanel]]]) -> list[Panel | RowPanel]:
-    """The panels line by line, each with a number and a place."""
+    """The panels, each with a number, in the highest free place below its row's header, the leftmost of these."""
     panels: list[Panel | RowPanel] = []
-    top = 0
+    bottom = 0
     for title, content in rows:
-        panels.append(RowPanel(title=title, id_val=len(panels) + 1, grid_pos=GridPos(x=0, y=top, w=WIDTH, h=1)))
-        left, top, tallest = 0, top + 1, 0
+        panels.append(RowPanel(title=title, id_val=len(panels) + 1, grid_pos=GridPos(x=0, y=bottom, w=WIDTH, h=1)))
+        used = [bottom + 1] * WIDTH
         for builder in content:
             panel = builder.build()
             size = panel.grid_pos or GridPos()
-            if left + size.w > WIDTH:
-                left, top, tallest = 0, top + tallest, 0
+            top, left = min((max(used[left : left + size.w]), left) for left in range(WIDTH - size.w + 1))
+            used[left : left + size.w] = [top + size.h] * size.w
             panel.grid_pos = GridPos(x=left, y=top, w=size.w, h=size.h)
             panel.id_val, panel.plugin_version = len(panels) + 1, GRAFANA
-            left, tallest = left + size.w, max(tallest, size.h)
             panels.append(panel)
-        top += tallest
+        bottom = max(used)
     return panels

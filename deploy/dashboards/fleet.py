@@ -73,7 +73,7 @@ def _now() -> list[stat.Panel]:
     return [
         number(
             "Models",
-            "Models of which anything is held now.",
+            "Models of which predictions are held now, in whatever window.",
             [Query(f"count(count by (model) (calibration_window_predictions{{{_CHOSEN}}}))")],
             unit="none",
         ),

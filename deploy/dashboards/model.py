@@ -137,6 +137,7 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "that excludes 0 is a prior that has shifted; right is 0, the green line.",
         "calibration_offset_logit",
         right=0.0,
+        size=(12, 8),
     )
     yield _with_interval(
         "Slope",
@@ -144,6 +145,7 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "predictions are too sure of themselves, above 1 not sure enough.",
         "calibration_slope",
         right=1.0,
+        size=(8, 8),
     )
     yield reliability_volume(_WINDOW)
     yield lines(
@@ -155,7 +157,6 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
             Query(smallest("calibration_prior_shift_p_value", _WINDOW), "a shifted prior is all"),
         ],
         unit="none",
-        size=(12, 8),
         least=None,
         most=1.0,
         logarithmic=True,
@@ -190,7 +191,9 @@ def _measured(measure: Measure) -> timeseries.Panel:
     )
 
 
-def _with_interval(title: str, description: str, series: str, *, right: float) -> timeseries.Panel:
+def _with_interval(
+    title: str, description: str, series: str, *, right: float, size: tuple[int, int]
+) -> timeseries.Panel:
     return lines(
         title,
         description,
@@ -200,7 +203,7 @@ def _with_interval(title: str, description: str, series: str, *, right: float) -
             Query(weighted(f"{series}_lower", _WINDOW), _LOWER),
         ],
         unit="none",
-        size=(12, 8),
+        size=size,
         least=None,
         colours=((None, "transparent"), (right, GREEN)),
         fields={title.lower(): [coloured(BLUE), ("custom.lineWidth", 2)], **_band()},

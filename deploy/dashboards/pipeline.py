@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from grafana_foundation_sdk.builders import common, stat, statetimeline, timeseries
-from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement, VisibilityMode
+from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.dashboards.board import board, choice, namespaces
@@ -12,19 +11,28 @@ from deploy.dashboards.panels import (
     GREEN,
     ORANGE,
     RED,
+    YELLOW,
     AnyPanel,
     Query,
     coloured,
-    furnish,
     lines,
     number,
 )
+from monitor.stream.status import Phase
 
 _JOB: Final = 'namespace=~"$namespace",job="calibration-monitor"'
 _CHOSEN: Final = f'{_JOB},instance=~"$instance"'
 _RATE: Final = "[$__rate_interval]"
 
 _LAG: Final = f"max by (topic, partition) (calibration_consumer_lag{{{_CHOSEN}}})"
+_PHASES: Final = {
+    Phase.STARTING: YELLOW,
+    Phase.RUNNING: GREEN,
+    Phase.SOURCE_UNAVAILABLE: ORANGE,
+    Phase.STORE_UNAVAILABLE: ORANGE,
+    Phase.STOPPED: RED,
+    Phase.FAILED: RED,
+}
 _MOVED: Final = (
     "Counts go with their partition: one that moves to another replica is a dip and a peak of the same size here."
 )
@@ -111,13 +119,23 @@ def _reading() -> Iterator[AnyPanel]:
         [Query(f"sum by (instance) (rate(calibration_records_read_total{{{_CHOSEN}}}{_RATE}))", "{{instance}}")],
         unit="cps",
     )
-    yield _phases()
+    yield lines(
+        "Replicas by phase",
+        "Where the pipelines of the replicas stand. All should be running; in any other phase nothing is read, and "
+        "/readyz of the replica says why.",
+        [Query(f"sum by (phase) (calibration_pipeline_phase{{{_CHOSEN}}})", "{{phase}}")],
+        unit="none",
+        stacked=True,
+        fields={
+            phase.value: [("displayName", phase.value.replace("_", " ")), coloured(colour)]
+            for phase, colour in _PHASES.items()
+        },
+    )
     yield lines(
         "Events by what became of them",
         f"Events a second by type and fate: joined, late, duplicate and so on. {_MOVED}",
         [Query(_deriv("calibration_events_total", "type, result"), "{{type}} {{result}}")],
         unit="cps",
-        size=(12, 8),
     )
     yield lines(
         "Dead letters by reason",
@@ -125,36 +143,15 @@ def _reading() -> Iterator[AnyPanel]:
         f"deploy. {_MOVED}",
         [Query(_deriv("calibration_dead_letters_total", "reason"), "{{reason}}")],
         unit="cps",
-        size=(12, 8),
         stacked=True,
     )
-
-
-def _phases() -> statetimeline.Panel:
-    panel = furnish(
-        statetimeline.Panel(),
-        "Partitions, and what is wrong",
-        "Partitions that each replica reads, over time: they move when replicas come and go. Where a replica is in "
-        "another phase than running, the phase stands below it.",
-        [
-            Query(f"max by (instance) (calibration_assigned_partitions{{{_CHOSEN}}})", "{{instance}}"),
-            Query(
-                f'max by (instance, phase) (calibration_pipeline_phase{{{_CHOSEN},phase!="running"}}) == 1',
-                "{{instance}}: {{phase}}",
-            ),
-        ],
+    yield lines(
+        "Partitions read",
+        "Partitions that each replica reads. They move when replicas come and go; together they are all there are.",
+        [Query(f"max by (instance) (calibration_assigned_partitions{{{_CHOSEN}}})", "{{instance}}")],
         unit="none",
-        size=(8, 8),
+        stacked=True,
     )
-    panel.show_value(VisibilityMode.AUTO).fill_opacity(60).line_width(0)
-    panel.legend(
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(show_legend=False)
-        .calcs([])
-    )
-    return panel
 
 
 def _joining() -> Iterator[timeseries.Panel]:

@@ -89,7 +89,7 @@ def reliability_volume(selector: str) -> barchart.Panel:
             Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),
         ],
         unit="short",
-        size=(12, 8),
+        size=(8, 8),
         fields={"labelled": [coloured(BLUE)], "positive": [coloured("orange")]},
     )
     panel.transformations(
