@@ -8,6 +8,8 @@ import pytest
 
 from monitor.events.model import DeadLetter, Reason
 from monitor.store.base import Checkpoint
+from monitor.store.recalibrations import AuditEntry
+from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line, written
 
@@ -37,6 +39,11 @@ def folder(tmp_path: Path) -> Path:
 def count(folder: Path) -> int:
     with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
         return sum(store.count_dead_letters().values())
+
+
+def audit(folder: Path) -> list[AuditEntry]:
+    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
+        return list(SqlRecalibrations(store.database).audit())
 
 
 def test_the_list_says_why_and_where(folder: Path) -> None:
@@ -80,6 +87,9 @@ def test_replay_sends_back_what_came_and_removes_it(folder: Path) -> None:
     )
     assert {(record.key, tuple(record.headers)) for _, record in records} == {(b"key", (("h", b"\x00"),))}
     assert inside("dead-letters", "list", cwd=folder).stdout == "no dead letters\n"
+    (entry,) = audit(folder)
+    assert (entry.action, entry.actor) == ("dead_letters_replayed", f"cli:{Path('/proc/self').owner()}")
+    assert entry.detail == {"count": 7, "topics": {"events": 7}, "reason": None}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +100,9 @@ def test_replay_of_some_leaves_the_others(folder: Path, arguments: list[str], se
     done = inside("dead-letters", "replay", *arguments, cwd=folder)
     assert done.stdout.startswith(f"sent back {sent} dead letters")
     assert count(folder) == 7 - sent
+    (entry,) = audit(folder)
+    reason = arguments[1] if "--reason" in arguments else None
+    assert entry.detail == {"count": sent, "topics": {"events": sent}, "reason": reason}
 
 
 def test_a_number_that_is_not_there_is_named_and_the_others_are_sent(folder: Path) -> None:
@@ -117,3 +130,4 @@ def test_what_could_not_be_sent_stays(folder: Path) -> None:
     assert one_error_line(done) == "cannot connect to Kafka at 127.0.0.1:1: Connection refused"
     assert done.stdout == "sent back 0 dead letters\n"
     assert count(folder) == 7
+    assert audit(folder) == []
