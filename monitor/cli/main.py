@@ -61,6 +61,9 @@ COMMANDS: Final = {
     "keys": _Command(
         "monitor.cli.keys", "Make, list and revoke the API keys of the service. They take effect without a restart."
     ),
+    "check": _Command(
+        "monitor.cli.check", "Check the settings and all that they lead to: log, store, clocks, disks, access, port."
+    ),
     "backup": _Command("monitor.cli.backup", "Back up the store to one file, also beside a running service."),
     "restore": _Command(
         "monitor.cli.restore",

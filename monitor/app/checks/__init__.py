@@ -1,0 +1,40 @@
+"""What `monitor check` looks at. One more check is one more function, named here."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from monitor.app.checks.access import check_access
+from monitor.app.checks.base import Check, Finding, Surroundings, Thresholds, Verdict, fail
+from monitor.app.checks.configuration import check_configuration
+from monitor.app.checks.disk import check_disks
+from monitor.app.checks.embedded import check_embedded_log
+from monitor.app.checks.kafka import check_kafka
+from monitor.app.checks.kernels import check_kernels
+from monitor.app.checks.port import check_port
+from monitor.app.checks.store import check_store
+from monitor.errors import MonitorError
+
+__all__ = ["CHECKS", "Finding", "Surroundings", "Thresholds", "Verdict", "run_checks"]
+
+CHECKS: Final[dict[str, Check]] = {
+    "configuration": check_configuration,
+    "log": check_embedded_log,
+    "kafka": check_kafka,
+    "store": check_store,
+    "disk": check_disks,
+    "access": check_access,
+    "port": check_port,
+    "kernels": check_kernels,
+}
+"""Name -> check, in the order in which they are made."""
+
+
+def run_checks(around: Surroundings, names: Sequence[str] = tuple(CHECKS)) -> Iterator[Finding]:
+    """Make these checks, one after the other. One that fails keeps no other from being made."""
+    for name in names:
+        try:
+            yield from CHECKS[name](around)
+        except MonitorError as error:
+            yield fail(name, str(error).removesuffix("; trying again"))
+        except OSError as error:
+            yield fail(name, f"{error.filename or name}: {error.strerror or error}")

@@ -1,0 +1,74 @@
+"""The settings: that they are sound is known by now; whether they are wise, and their secrets kept."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from monitor.app.checks.base import Finding, Surroundings, ok, warn
+from monitor.settings import Settings
+from monitor.settings.environment import PREFIX
+from monitor.settings.values import hide_password, to_ms
+
+
+def check_configuration(around: Surroundings) -> Iterator[Finding]:
+    """Say where the settings come from, and warn of what is allowed and unwise."""
+    settings = around.settings
+    variables = sum(name.startswith(PREFIX) for name in around.environ)
+    told = f", and {variables} environment variables" if variables else ""
+    yield ok("configuration", f"{around.file or 'defaults'}{told}: all settings are sound")
+    for path, what in _secret_files(around):
+        yield from _readable_by_all(path, what)
+    yield from _unwise(settings)
+
+
+def holds_secrets(settings: Settings) -> bool:
+    """Whether there is a secret among the settings."""
+    kafka = settings.source.kafka
+    has_password = hide_password(settings.store.url) != settings.store.url
+    return has_password or kafka.sasl_plain_password is not None or kafka.ssl_password is not None
+
+
+def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
+    if around.file is not None and holds_secrets(around.settings):
+        # The secret may as well come from the environment. Then the file holds none, and may be read by all.
+        text = around.file.read_text(encoding="utf-8", errors="replace")
+        if "password" in text or ("://" in text and "@" in text):
+            yield around.file, "which holds a password"
+    if around.settings.source.kafka.ssl_keyfile is not None:
+        yield Path(around.settings.source.kafka.ssl_keyfile), "the key of source.kafka.ssl_keyfile"
+    for name, value in sorted(around.environ.items()):
+        if name.startswith(PREFIX) and name.upper().endswith("_FILE") and not name.upper().endswith(("KEYS_FILE",)):
+            yield Path(value), f"the secret of {name}"
+
+
+def _readable_by_all(path: Path, what: str) -> Iterator[Finding]:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # Whoever needs it says so.
+    if mode & stat.S_IROTH:
+        yield warn("secrets", f"every user of this machine can read {path}, {what}: run `chmod o-rwx {path}`")
+
+
+def _unwise(settings: Settings) -> Iterator[Finding]:
+    kafka = settings.source.kafka
+    if settings.source.kind == "kafka" and kafka.security_protocol == "SASL_PLAINTEXT":
+        yield warn(
+            "configuration",
+            "source.kafka.security_protocol SASL_PLAINTEXT sends what is read, and with PLAIN the password too, in the"
+            " clear: set SASL_SSL",
+        )
+    if settings.source.kind == "kafka" and not kafka.ssl_check_hostname and kafka.security_protocol.endswith("SSL"):
+        yield warn("configuration", "source.kafka.ssl_check_hostname is false: any host may pose as a broker")
+    if settings.source.when_purged == "earliest":
+        yield warn("configuration", "source.when_purged is earliest: a gap in the log is passed over, and only counted")
+    for name in sorted(settings.models.declared):
+        declared = settings.models.declared[name]
+        horizon = declared.horizon or settings.models.defaults.horizon
+        longest = max(window.reach for window in settings.windows)
+        if to_ms(horizon) > 10 * to_ms(longest):
+            yield warn(
+                "configuration",
+                f"models.declared.{name}.horizon is over ten times the longest window: most predictions have left every"
+                " window that is not mature before their outcome comes",
+            )

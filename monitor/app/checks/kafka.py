@@ -1,0 +1,165 @@
+"""The Kafka cluster, where it is the source: brokers, topics, retention, and the group."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaTopicPartition
+from kafka import errors as kafka_errors
+from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+
+from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.outside import make_connection
+from monitor.app.parts import make_topics
+from monitor.durations import format_duration
+from monitor.errors import SourceMisconfigured, SourceUnavailable
+from monitor.settings import Settings
+from monitor.settings.values import to_ms
+from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
+
+_FOR_EVER: Final = -1
+
+_NO_GROUP: Final = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.GroupIdNotFoundError,
+)
+"""What a broker answers of a group while there was none yet."""
+
+
+def check_kafka(around: Surroundings) -> Iterator[Finding]:
+    """Ask the brokers. Nothing is created, joined or committed."""
+    settings = around.settings
+    if settings.source.kind != "kafka":
+        return
+    connection = make_connection(settings.source.kafka)
+    topics = list(make_topics(settings).kinds)
+    counts = partition_counts(connection, topics)
+    try:
+        with KafkaAdminClient(**connection.options()) as admin:
+            yield _brokers(connection, admin)
+            yield _partitions(counts)
+            present = [topic for topic in topics if counts[topic]]
+            if present:
+                yield from _retention(settings, admin, present)
+            yield _group(settings.source.kafka.group_id, admin)
+            if present:
+                yield from _newest(around, admin, {topic: counts[topic] for topic in present})
+            letters = settings.dead_letters.topic
+            if letters is not None:
+                yield _dead_letters(letters, connection)
+    except kafka_errors.KafkaError as error:
+        raise connection.explain(error) from error
+
+
+def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
+    cluster = admin.describe_cluster()
+    brokers = cluster["brokers"]
+    version = ".".join(map(str, admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version))
+    how = connection.security_protocol + (f", {connection.sasl_mechanism}" if connection.sasl_mechanism else "")
+    return ok("broker", f"{connection.servers} answers ({how}): {len(brokers)} brokers, protocol of Kafka {version}")
+
+
+def _partitions(counts: Mapping[str, int]) -> Finding:
+    shown = ", ".join(f"{topic} {count}" for topic, count in counts.items())
+    try:
+        count = same_partition_count(counts)
+    except SourceUnavailable as error:
+        return fail("topics", str(error).removeprefix("waiting for "))
+    except SourceMisconfigured as error:
+        return fail("topics", str(error))
+    return ok("topics", f"{shown}: {count} partitions, and as many replicas of the service at most")
+
+
+def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -> Iterator[Finding]:
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    try:
+        described = admin.describe_configs(wanted, config_filter="all")["topic"]
+    except kafka_errors.KafkaError as error:
+        yield warn("retention", f"this user may not see it ({error}): grant DESCRIBE_CONFIGS on the topics, or ask")
+        return
+    horizon_ms = _longest_horizon_ms(settings)
+    kept = []
+    for topic in topics:
+        configs = described[topic]
+        policy = str(_value(configs, "cleanup.policy", "delete"))
+        retention_ms = int(_value(configs, "retention.ms", _FOR_EVER))
+        if "compact" in policy:
+            yield fail(
+                "retention",
+                f"{topic} has cleanup.policy {policy}: of messages with one key only the last stays, so that"
+                " predictions and corrections vanish before they are read again; set it to delete",
+            )
+        if retention_ms != _FOR_EVER and "delete" in policy and retention_ms < horizon_ms:
+            yield warn(
+                "retention",
+                f"{topic} keeps {_text(retention_ms)}, less than the longest horizon and lateness, {_text(horizon_ms)}:"
+                " if the store were lost, predictions that still wait for their outcome could not be read again; raise"
+                " retention.ms, and back the store up",
+            )
+        else:
+            kept.append(f"{topic} {_text(retention_ms)}")
+    if kept:
+        yield ok("retention", f"kept: {', '.join(kept)}; longest horizon and lateness {_text(horizon_ms)}")
+
+
+def _longest_horizon_ms(settings: Settings) -> int:
+    usual, declared = settings.models.defaults, settings.models.declared.values()
+    horizons = [usual.horizon, *(model.horizon or usual.horizon for model in declared)]
+    lateness = [usual.allowed_lateness, *(model.allowed_lateness or usual.allowed_lateness for model in declared)]
+    return to_ms(max(horizons)) + to_ms(max(lateness))
+
+
+def _value(configs: Mapping[str, Any], key: str, usual: object) -> Any:
+    value = configs.get(key, {}).get("value")
+    return usual if value is None else value
+
+
+def _text(milliseconds: int) -> str:
+    return "for ever" if milliseconds == _FOR_EVER else format_duration(timedelta(milliseconds=milliseconds))
+
+
+def _group(group: str, admin: KafkaAdminClient) -> Finding:
+    try:
+        described = admin.describe_groups([group])[group]
+    except _NO_GROUP:
+        return ok("group", f"{group}: nobody has joined it yet")
+    except kafka_errors.GroupAuthorizationFailedError:
+        return fail("group", f"{group}: this user may not join it; grant READ and DESCRIBE on the group")
+    state = str(described.get("group_state") or described.get("state") or "unknown")
+    members = described.get("members") or []
+    protocol = described.get("protocol_type") or ""
+    if protocol not in {"", "consumer"}:
+        return fail("group", f"{group} is used by something else ({protocol}): set another source.kafka.group_id")
+    if state in {"Dead", "Empty", "unknown"} and not members:
+        return ok("group", f"{group}: nobody is in it")
+    return ok("group", f"{group}: {state.lower()}, {len(members)} members; the service would join them")
+
+
+def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
+    """A broker tells no time; the newest message does, of its producer or of the broker."""
+    parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    try:
+        found = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.MAX_TIMESTAMP))
+    except kafka_errors.UnsupportedVersionError:
+        return  # Brokers before 3.0 do not say.
+    newest_ms = max((int(each.timestamp) for each in found.values()), default=-1)
+    if newest_ms < 0:
+        return
+    ahead = (newest_ms - around.clock.now_ms()) / 1000
+    if ahead > around.thresholds.skew_seconds:
+        yield warn(
+            "clock",
+            f"the newest message was written {ahead:,.1f} s in this machine's future: its clock, or a producer's, is"
+            " wrong; events too far ahead become dead letters (pipeline.max_ahead)",
+        )
+    else:
+        yield ok("clock", "no message was written in this machine's future")
+
+
+def _dead_letters(topic: str, connection: KafkaConnection) -> Finding:
+    if partition_counts(connection, [topic])[topic]:
+        return ok("topics", f"{topic}, the topic of dead letters, is there")
+    return fail("topics", f"{topic}, which dead_letters.topic names, does not exist: create it, with any partitions")

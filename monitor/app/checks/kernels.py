@@ -1,0 +1,50 @@
+"""The numerical kernels: whether they can be compiled, and where they are kept."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numba
+
+from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+
+
+def check_kernels(around: Surroundings) -> Iterator[Finding]:
+    """Compile something small, and look whether what is compiled can be kept for the next start."""
+    del around
+    try:
+        from monitor.kernels import hash_index  # noqa: PLC0415 - its import may fail, which is what is checked
+
+        compiled = numba.njit(cache=False)(_plus_one)(1)
+    except Exception as error:  # noqa: BLE001 - whatever stops the compiler would stop the service
+        yield fail("kernels", f"nothing can be compiled: {error}; set NUMBA_CACHE_DIR to a folder that can be written")
+        return
+    if compiled != 2:
+        yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
+        return
+    folder = _cache_of(hash_index)
+    if folder is None:
+        yield warn("kernels", "they compile, and are not kept: each start takes half a minute")
+        return
+    kept = len(list(folder.glob("*.nbc"))) if folder.is_dir() else 0
+    told = f"they compile; {kept:,} compiled ones are kept in {folder}"
+    parent = next(each for each in (folder, *folder.parents) if each.is_dir())
+    if not os.access(parent, os.W_OK) and not kept:
+        yield warn("kernels", f"{told}, which cannot be written: each start takes half a minute; set NUMBA_CACHE_DIR")
+    elif not kept:
+        yield ok("kernels", f"{told}: the first start compiles for half a minute")
+    else:
+        yield ok("kernels", told)
+
+
+def _cache_of(module: object) -> Path | None:
+    for value in vars(module).values():
+        cache = getattr(value, "_cache", None)
+        path = getattr(cache, "cache_path", None)
+        if path is not None:
+            return Path(path)
+    return None
+
+
+def _plus_one(number: int) -> int:
+    return number + 1

@@ -1,0 +1,46 @@
+"""The port on which the service is to answer."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import httpx
+
+from monitor.app.checks.base import Finding, Surroundings, fail, ok
+
+_SECONDS: Final = 5.0
+
+
+def check_port(around: Surroundings) -> Iterator[Finding]:
+    """Say whether the port is free, or whether a service answers there already."""
+    host, port = around.settings.api.host, around.settings.api.port
+    if port == 0:
+        yield ok("port", "api.port is 0: a free one is taken")
+        return
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        socket.create_server(address[:2], family=family).close()
+    except socket.gaierror as error:
+        yield fail("port", f"api.host {host!r} is no address of this machine: {error.strerror}")
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            yield _taken(host, port)
+        elif error.errno == errno.EACCES:
+            yield fail("port", f"api.port {port}: this user may not listen there; set a port from 1024 on")
+        else:
+            yield fail("port", f"api.host {host}, api.port {port}: {error.strerror or error}")
+    else:
+        yield ok("port", f"{host}:{port} is free")
+
+
+def _taken(host: str, port: int) -> Finding:
+    where = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - asked, not listened on
+    try:
+        answer = httpx.get(f"http://{where}:{port}/healthz", timeout=_SECONDS, trust_env=False)
+        told = answer.json()
+    except (httpx.HTTPError, ValueError):
+        told = None
+    if isinstance(told, dict) and told.get("status") == "ok" and "version" in told:
+        return ok("port", f"{host}:{port}: a service of version {told['version']} answers there already")
+    return fail("port", f"{host}:{port} is taken by another program: end it, or set another api.port")

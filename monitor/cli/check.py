@@ -1,0 +1,69 @@
+"""`monitor check`: whether a service could run here."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from monitor.app.checks import Finding, Surroundings, Verdict, run_checks
+from monitor.app.checks.base import fail
+from monitor.app.logs import configure_logs
+from monitor.cli.options import USUAL_FILE, ConfigOption
+from monitor.errors import SettingsError
+from monitor.settings import load_settings
+
+app = typer.Typer(add_completion=False)
+
+_STYLES: Final = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+
+
+@app.command(
+    epilog="Examples: `monitor check --config monitor.yaml`; `monitor check --json`; `monitor check --strict` for a CI."
+)
+def check(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every finding.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Check the settings and all that they lead to: log, store, clocks, disks, access, port.
+
+    One line each: ok, warn or fail, and what to do. Nothing is changed, and a service may run meanwhile. The exit
+    status is 0 if nothing fails, and 1 otherwise.
+    """
+    configure_logs("error", "auto")
+    console = Console(soft_wrap=True, highlight=False)
+    found: list[Finding] = []
+    file: Path | None = config or (USUAL_FILE if USUAL_FILE.is_file() else None)
+    try:
+        around = Surroundings(load_settings(file, os.environ), file)
+    except SettingsError as error:
+        findings = iter([fail("configuration", line) for line in str(error).splitlines()])
+    else:
+        findings = run_checks(around)
+    for finding in findings:
+        found.append(finding)
+        if not as_json:
+            console.print(_line(finding))
+    failed = [each for each in found if each.verdict is Verdict.FAIL]
+    warned = [each for each in found if each.verdict is Verdict.WARN]
+    well = not failed and not (strict and warned)
+    if as_json:
+        typer.echo(json.dumps({"ok": well, "findings": [each._asdict() for each in found]}))
+    else:
+        console.print(f"{len(found) - len(failed) - len(warned)} ok, {len(warned)} to look at, {len(failed)} failed")
+    raise typer.Exit(0 if well else 1)
+
+
+def _plain(text: str) -> str:
+    """Whole, as what to do stands at the end; without what a terminal would obey."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _line(finding: Finding) -> Text:
+    text = Text(f"{finding.verdict:<4}", style=_STYLES[finding.verdict])
+    return text.append(f"  {finding.check:<13}  {_plain(finding.detail)}", style="default not bold")

@@ -1,0 +1,364 @@
+"""`monitor check` on parts that are well, and on parts that are not: each is told in words, and nothing is changed."""
+
+import json
+import re
+import socket
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
+from monitor.app.outside import make_log, open_store
+from monitor.clock import ManualClock, SystemClock
+from monitor.settings import Settings, load_settings
+from monitor.sources.base import Message
+from monitor.store.sql import SqlStore
+from tests.cli.command import inside
+from tests.real.child import free_ports
+from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
+from tests.real.postgres import PASSWORD as POSTGRES_PASSWORD
+from tests.real.postgres import PostgresServer
+from tests.store.samples import checkpoint
+
+OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+CLOCK = SystemClock()
+
+
+def settings(folder: Path, tree: Mapping[str, Any] | None = None) -> Settings:
+    """Of a service in a folder, on any port; written to its monitor.yaml."""
+    chosen: dict[str, Any] = {
+        "source": {"embedded": {"directory": str(folder / "log")}},
+        "store": {"url": f"sqlite:///{folder}/state.db"},
+        "api": {"port": 0},
+        "access": {"mode": "off"},
+    }
+    (folder / "monitor.yaml").write_text(yaml.safe_dump(chosen | dict(tree or {})), encoding="utf-8")
+    return load_settings(folder / "monitor.yaml", {})
+
+
+def look(chosen: Settings, *names: str, **around: Any) -> list[Finding]:
+    return list(run_checks(Surroundings(chosen, environ=around.pop("environ", {}), **around), names or tuple(CHECKS)))
+
+
+def worst(found: list[Finding], check: str) -> tuple[Verdict, str]:
+    """The worst finding of a check."""
+    of_check = [each for each in found if each.check == check]
+    assert of_check, found
+    chosen = max(of_check, key=lambda each: list(Verdict).index(each.verdict))
+    return chosen.verdict, chosen.detail
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+# ---------------------------------------------------------------------- the embedded log and SQLite
+
+
+def test_nothing_is_made_where_nothing_is(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    before = files(tmp_path)
+    found = look(chosen)
+    assert {each.verdict for each in found} == {OK}, found
+    assert files(tmp_path) == before
+
+
+def test_nothing_is_changed_beside_a_service_that_runs(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    log = make_log(chosen, CLOCK)
+    log.source.poll(0, 1)
+    log.writer.write([Message("calibration-events", b"{}", b"k")])
+    with open_store(chosen, CLOCK) as store:
+        store.save([checkpoint(store.claim(0), 0, offsets={"calibration-events": 0})])
+        before = {name: data for name, data in files(tmp_path).items() if not name.endswith("-shm")}
+        found = look(chosen)
+        assert {name: data for name, data in files(tmp_path).items() if not name.endswith("-shm")} == before
+        assert store.claim(0) == 2
+    log.source.close()
+    assert {each.verdict for each in found} == {OK}, found
+    assert "1 records" in worst(found, "log")[1]
+    assert "a service reads it" in worst(found, "log")[1]
+    assert "1 partitions" in worst(found, "store")[1]
+    assert worst(found, "offsets") == (OK, "the log holds all that the store has not read: 1 records")
+
+
+def test_the_command_prints_a_line_for_each_and_ends_with_0_or_1(tmp_path: Path) -> None:
+    settings(tmp_path)
+    done = inside("check", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    *lines, last = done.stdout.splitlines()
+    assert all(line.startswith("ok  ") for line in lines)
+    assert last == f"{len(lines)} ok, 0 to look at, 0 failed"
+    settings(tmp_path, {"access": {"mode": "required"}})
+    assert inside("check", cwd=tmp_path).returncode == 0
+    assert inside("check", "--strict", cwd=tmp_path).returncode == 1
+    told = json.loads(inside("check", "--json", cwd=tmp_path).stdout)
+    assert told["ok"] is True
+    assert {each["check"] for each in told["findings"]} >= {"configuration", "store", "disk", "access", "port"}
+
+
+def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text("api: {port: 99999}\nstor: {}\n")
+    done = inside("check", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "fail  configuration" in done.stdout
+    assert "api.port must be at most 65535" in done.stdout
+    assert "stor" in done.stdout
+
+
+def test_a_store_of_a_newer_version_fails_and_an_older_one_is_told(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    SqlStore.open(chosen.store.url).close()
+    for revision, verdict, said in (("9999", FAIL, "this version knows up to"), ("0001", OK, "brings to")):
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+            file.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        found, detail = worst(look(chosen, "store"), "store")
+        assert (found, said in detail) == (verdict, True), detail
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file:
+            assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [(revision,)]
+
+
+def test_a_store_of_another_grid_or_none_at_all_fails(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    SqlStore.open(chosen.store.url).close()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute("UPDATE meta SET value = '77'")
+    assert "grid version 77" in worst(look(chosen, "store"), "store")[1]
+    (tmp_path / "state.db").write_text("p,y\n" * 5000)
+    verdict, detail = worst(look(chosen, "store"), "store")
+    assert verdict is FAIL
+    assert "not a database" in detail
+
+
+def test_a_log_that_is_another_than_the_stores_fails(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    make_log(chosen, CLOCK).source.close()
+    with open_store(chosen, CLOCK) as store:
+        store.save([checkpoint(store.claim(0), 0, offsets={"calibration-events": 7})])
+    verdict, detail = worst(look(chosen, "store"), "offsets")
+    assert verdict is FAIL
+    assert "ends 7 records before the store's offset" in detail
+    follows = settings(
+        tmp_path, {"source": {"embedded": {"directory": str(tmp_path / "log")}, "when_purged": "earliest"}}
+    )
+    assert worst(look(follows, "store"), "offsets")[0] is WARN
+    assert worst(look(follows, "configuration"), "configuration")[0] is WARN
+
+
+def test_a_full_disk_is_said_before_it_is_full(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    plenty, most = 1 << 62, 1 << 63
+    verdict, detail = worst(look(chosen, "disk", thresholds=Thresholds(warn_free_bytes=plenty)), "disk")
+    assert verdict is WARN
+    assert "make room" in detail
+    verdict, detail = worst(look(chosen, "disk", thresholds=Thresholds(plenty, most)), "disk")
+    assert verdict is FAIL
+    assert "will soon be refused" in detail
+    assert [each.verdict for each in look(chosen, "disk", thresholds=Thresholds(0, 0))] == [OK] * 3
+
+
+def test_a_secret_that_everybody_can_read_is_warned_of(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"store": {"url": "postgresql://monitor:canary@db/calibration"}})
+    file = tmp_path / "monitor.yaml"
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    environ = {"MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD_FILE": str(secret)}
+    for mode, expected in ((0o644, 2), (0o640, 0)):
+        file.chmod(mode)
+        secret.chmod(mode)
+        found = look(chosen, "configuration", file=file, environ=environ)
+        assert sum(each.check == "secrets" for each in found) == expected
+        assert "canary" not in repr(found)
+
+
+def test_a_port_is_free_ours_or_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        chosen = settings(tmp_path, {"api": {"port": port}})
+        taken.close()
+        assert "is free" in worst(look(chosen, "port"), "port")[1]
+    for body, verdict, said in (
+        (b'{"status":"ok","version":"1.2.3"}', OK, "version 1.2.3 answers there already"),
+        (b"<html>", FAIL, "taken by another program"),
+    ):
+        with answering({"/healthz": body}) as port:
+            found = worst(look(settings(tmp_path, {"api": {"port": port}}), "port"), "port")
+            assert found[0] is verdict
+            assert said in found[1]
+    nowhere = settings(tmp_path, {"api": {"host": "192.0.2.1", "port": 1}, "access": {"mode": "required"}})
+    assert worst(look(nowhere, "port"), "port")[0] is FAIL
+
+
+class answering:  # noqa: N801 - used as a function
+    """An HTTP server that has these bodies, by path. Its port."""
+
+    def __init__(self, bodies: Mapping[str, bytes]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = bodies.get(self.path)
+                self.send_response(404 if body is None else 200)
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *arguments: object) -> None:
+                """Say nothing."""
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> int:
+        self._thread.start()
+        return self._server.server_port
+
+    def __exit__(self, *exception: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def test_access_without_a_key_is_warned_of_with_the_command(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"access": {"mode": "required"}})
+    verdict, detail = worst(look(chosen, "access"), "access")
+    assert verdict is WARN
+    assert "monitor keys create" in detail
+    assert inside("keys", "create", "ada", "--role", "read", cwd=tmp_path).returncode == 0
+    assert worst(look(chosen, "access"), "access") == (OK, "1 API keys in force in the store")
+    assert inside("keys", "revoke", "ada", cwd=tmp_path).returncode == 0
+    assert worst(look(chosen, "access"), "access")[0] is WARN
+    missing = settings(tmp_path, {"access": {"mode": "required", "keys_file": str(tmp_path / "none.yaml")}})
+    verdict, detail = worst(look(missing, "access"), "access")
+    assert verdict is FAIL
+    assert "none.yaml" in detail
+
+
+def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
+    bodies: dict[str, bytes] = {"/jwks": b'{"keys": [{"kty": "RSA"}]}'}
+    with answering(bodies) as port:
+        issuer = f"http://127.0.0.1:{port}"
+
+        def told(**oidc: str) -> tuple[Verdict, str]:
+            tree = {"access": {"mode": "required", "oidc": {"issuer": issuer, "audience": "monitor", **oidc}}}
+            return worst(look(settings(tmp_path, tree), "access"), "access")
+
+        assert told()[0] is FAIL  # There is no discovery document.
+        discovery = {"issuer": f"{issuer}/", "jwks_uri": f"{issuer}/jwks"}
+        bodies["/.well-known/openid-configuration"] = json.dumps(discovery).encode()
+        assert "must be equal, to the last slash" in told()[1]
+        bodies["/.well-known/openid-configuration"] = json.dumps(discovery | {"issuer": issuer}).encode()
+        assert told()[0] is OK
+        assert told(jwks_url=f"{issuer}/jwks")[0] is OK
+        bodies["/jwks"] = b'{"keys": []}'
+        assert "holds no keys" in told()[1]
+
+
+# ---------------------------------------------------------------------- Kafka
+
+
+def on_kafka(folder: Path, broker: KafkaBroker, predictions: str, outcomes: str, **kafka: Any) -> Settings:
+    servers = {"bootstrap_servers": [broker.bootstrap], "connect_timeout": "2s", **kafka}
+    topics = {"predictions": predictions, "outcomes": outcomes}
+    return settings(folder, {"source": {"kind": "kafka", "kafka": servers, "topics": topics}})
+
+
+@pytest.mark.kafka
+def test_a_sound_cluster_is_told(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    for topic in ("check-p", "check-o"):
+        kafka_broker.create_topic(topic, 2, retention_ms="-1")
+    kafka_broker.produce("check-p", [b"x"], partition=0)
+    chosen = on_kafka(tmp_path, kafka_broker, "check-p", "check-o", group_id="check-nobody")
+    found = look(chosen, "kafka")
+    assert {each.verdict for each in found} == {OK}, found
+    assert {each.check for each in found} == {"broker", "topics", "retention", "group", "clock"}
+    assert "2 partitions" in worst(found, "topics")[1]
+    assert re.search("check-nobody: nobody (has joined|is in) it", worst(found, "group")[1])
+    behind = ManualClock(CLOCK.now_ms() - 60_000)
+    verdict, detail = worst(look(chosen, "kafka", clock=behind), "clock")
+    assert verdict is WARN
+    assert "in this machine's future" in detail
+
+
+@pytest.mark.kafka
+def test_topics_that_do_not_fit_are_told(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    kafka_broker.create_topic("check-three", 3, retention_ms="60000")
+    kafka_broker.create_topic("check-four", 4, cleanup_policy="compact")
+    chosen = on_kafka(tmp_path, kafka_broker, "check-three", "check-four")
+    found = look(chosen, "kafka")
+    assert worst(found, "topics")[0] is FAIL
+    assert "check-three: 3, check-four: 4" in worst(found, "topics")[1]
+    assert worst(found, "retention")[0] is FAIL
+    assert "cleanup.policy compact" in worst(found, "retention")[1]
+    assert any("keeps 1m, less than the longest horizon" in each.detail for each in found if each.verdict is WARN)
+    verdict, detail = worst(look(on_kafka(tmp_path, kafka_broker, "check-three", "check-none"), "kafka"), "topics")
+    assert verdict is FAIL
+    assert "topics that do not exist yet: check-none" in detail
+
+
+@pytest.mark.kafka
+def test_a_refused_log_in_is_told_without_the_password(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    sasl = {
+        "bootstrap_servers": [kafka_broker.address("SASL_PLAINTEXT")],
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": USERNAME,
+    }
+    wrong = on_kafka(tmp_path, kafka_broker, "a", "b", **sasl, sasl_plain_password="canary")
+    found = look(wrong, "kafka", "configuration")
+    assert worst(found, "kafka")[0] is FAIL
+    assert "refuses the log-in by PLAIN" in worst(found, "kafka")[1]
+    assert "canary" not in repr(found)
+    assert "in the clear" in worst(found, "configuration")[1]
+    right = on_kafka(tmp_path, kafka_broker, "a", "b", **sasl, sasl_plain_password=PASSWORD)
+    assert worst(look(right, "kafka"), "broker")[0] is OK
+    down = on_kafka(tmp_path, kafka_broker, "a", "b", bootstrap_servers=[f"127.0.0.1:{free_ports(1)[0]}"])
+    verdict, detail = worst(look(down, "kafka"), "kafka")
+    assert verdict is FAIL
+    assert "cannot connect to Kafka" in detail
+    assert "trying again" not in detail
+
+
+# ---------------------------------------------------------------------- PostgreSQL
+
+
+@pytest.fixture
+def database(postgres_server: PostgresServer) -> str:
+    return postgres_server.url(postgres_server.new_database())
+
+
+@pytest.mark.postgres
+def test_a_database_is_told_with_its_clock(tmp_path: Path, database: str) -> None:
+    chosen = settings(tmp_path, {"store": {"url": database}})
+    assert "is empty; the first start makes the tables" in worst(look(chosen, "store"), "store")[1]
+    SqlStore.open(database).close()
+    found = look(chosen, "store")
+    assert worst(found, "store")[0] is OK
+    assert "PostgreSQL" in worst(found, "store")[1]
+    assert worst(found, "clock")[0] is OK
+    for seconds, said in ((-3600, "ahead of"), (3600, "behind")):
+        verdict, detail = worst(look(chosen, "store", clock=ManualClock(CLOCK.now_ms() + seconds * 1000)), "clock")
+        assert verdict is WARN
+        assert f"s {said} this machine's" in detail
+    assert POSTGRES_PASSWORD not in repr(found)
+
+
+@pytest.mark.postgres
+def test_a_database_that_cannot_be_used_is_told(tmp_path: Path, postgres_server: PostgresServer, database: str) -> None:
+    wrong = settings(tmp_path, {"store": {"url": f"postgresql://postgres:canary@127.0.0.1:{postgres_server.port}/x"}})
+    verdict, detail = worst(look(wrong, "store"), "store")
+    assert verdict is FAIL
+    assert "password authentication failed" in detail
+    assert "canary" not in detail
+    down = settings(tmp_path, {"store": {"url": postgres_server.url("x", port=free_ports(1)[0])}})
+    verdict, detail = worst(look(down, "store"), "store")
+    assert verdict is FAIL
+    assert "does not answer" in detail
+    only_reads = settings(tmp_path, {"store": {"url": f"{database}?options=-c%20default_transaction_read_only%3Don"}})
+    verdict, detail = worst(look(only_reads, "store"), "store")
+    assert verdict is FAIL
+    assert "default_transaction_read_only" in detail
