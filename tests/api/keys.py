@@ -1,6 +1,7 @@
 """Keys by the roles that they have, and the authenticator that the service itself uses."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from monitor.access.base import StoredKey
 from monitor.access.keys import KeyAuthenticator, make_key
@@ -27,6 +28,9 @@ class Keys:
             self._held.append(StoredKey(new.key_id, name, new.digest, parse_grants(roles), created_ms=0))
             self._texts[name] = new.text
         return self._texts[name]
+
+    def revoke(self, *roles: str) -> None:
+        self._held = [replace(key, revoked_ms=1) if key.name == " ".join(roles) else key for key in self._held]
 
     def keys(self) -> Sequence[StoredKey]:
         self.reads += 1
