@@ -227,6 +227,9 @@ class KafkaSource:
     def _make_client(self, **options: Any) -> KafkaNetClient:
         """Make the consumer's client, and keep hold of it: it knows which brokers are connected."""
         self._client = KafkaNetClient(**options)
+        # The consumer's own option of that name never gets there (kafka-python 3.0.12): a broker that makes topics
+        # would make a missing one of ours, with partitions of its choice.
+        self._client.cluster.config["allow_auto_create_topics"] = self._options["allow_auto_create_topics"]
         know_topics(self._client, self._topics)
         return self._client
 

@@ -231,6 +231,15 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(kafka: KafkaUnderTest) ->
     assert run_all(source) == {0, 1, 2}
 
 
+def test_no_topic_is_made_by_asking_for_it(kafka: KafkaUnderTest) -> None:
+    source = kafka.source(kafka.topic(1))
+    assert run_all(source) == {0}
+    assert source._client is not None
+    asked = source._client.cluster.metadata_request()
+    assert asked.topics
+    assert not asked.allow_auto_topic_creation
+
+
 def test_partitions_that_are_added_to_one_topic_only_are_noticed(kafka: KafkaUnderTest) -> None:
     predictions, outcomes = kafka.topic(2), kafka.topic(2)
     source = kafka.source(predictions, outcomes)
