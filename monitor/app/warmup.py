@@ -21,6 +21,7 @@ from monitor.kernels.kafka_batch import SPANS, locate_records
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.samples import LabelledEvents
 from monitor.sources.log_format import LogRecord
+from monitor.sources.partitioner import partitions_of
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
@@ -57,6 +58,8 @@ def warm_up(seed: int = 0) -> None:
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
+    # As whatever is written is placed: events that are posted, and dead letters.
+    partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
     messages = _messages(np.random.default_rng(seed))

@@ -37,6 +37,7 @@ from monitor.events.model import RecordBatch
 from monitor.samples.merged import merge
 from monitor.settings import Settings
 from monitor.sources.log_format import LogRecord
+from monitor.sources.partitioner import partitions_of
 from monitor.stream.partition import Partition
 
 HOUR_MS = 3_600_000
@@ -70,6 +71,9 @@ sent = [
     evaluate([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]] * 40, [0, 1, 2] * 40),
     evaluate([[0.75, 0.25], [0.5, 0.5]] * 3000, [0, 1] * 3000, draws=19),
 ]
+# What POST /v1/events is sent is written by its key.
+placed = partitions_of([b"7f3a", b"7f3b"], 4)
+
 # And a batch to recalibrate by a map that needs features.
 generator = np.random.default_rng(1)
 events = LabelledEvents.of(
