@@ -1,16 +1,56 @@
-"""What the service writes about itself."""
+"""What the service writes about itself: one event a line, for people or as JSON.
 
+Each JSON line begins with ``timestamp``, ``level``, ``logger``, ``event`` and ``instance``; what follows is of the
+event (topic, partition, offset, model) or of the request that is being answered (request_id, principal).
+"""
+
+import json
 import logging
+import math
+import re
+import socket
 import sys
-from typing import Final, Literal, TextIO
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, TextIO
+from urllib.parse import quote, quote_plus
 
+import sqlalchemy as sa
 import structlog
+from pydantic import SecretStr
 
-_QUIETER: Final = ("alembic", "asyncio", "kafka", "numba", "uvicorn")
+from monitor.settings import Settings
+from monitor.settings.fields import leaves
+
+_QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
 """Libraries that tell more than an operator wants to know: theirs begins at warnings."""
 
+_FIRST: Final = ("timestamp", "level", "logger", "event", "instance")
 
-def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stream: TextIO | None = None) -> None:
+_HIDDEN: Final = "***"
+_SHORTEST_SECRET: Final = 4
+"""Of a shorter one, hiding every place where it happens to stand would hide the log."""
+
+_CREDENTIALS: Final = re.compile(
+    r"cmk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"  # an API key
+    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"  # a token
+)
+
+_processors: Final[list[structlog.typing.Processor]] = []
+"""One list for good: loggers that were used before keep the list that they were made with."""
+
+_log = structlog.get_logger(__name__)
+
+
+def configure_logs(
+    level: str,
+    form: Literal["auto", "console", "json"],
+    *,
+    stream: TextIO | None = None,
+    instance: str | None = None,
+    secrets: Iterable[str] = (),
+) -> None:
     """Write the service's own events and those of its libraries in one form.
 
     Parameters
@@ -21,6 +61,10 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stre
         ``console`` for people, ``json`` for one object a line; ``auto`` is the former on a terminal.
     stream
         Where to; standard error by default.
+    instance
+        Name of this replica, in JSON; that of the machine by default.
+    secrets
+        What is never written, wherever it comes from. API keys and tokens are not either.
     """
     stream = sys.stderr if stream is None else stream
     for_people = form == "console" or (form == "auto" and stream.isatty())
@@ -37,16 +81,22 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stre
     else:
         # Without local variables: they would be pages, and may hold what is not to be shown.
         traceback = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-        last = [structlog.processors.ExceptionRenderer(traceback), structlog.processors.JSONRenderer()]
+        last = [
+            structlog.processors.ExceptionRenderer(traceback),
+            _Ordered(instance or socket.gethostname()),
+            structlog.processors.JSONRenderer(serializer=_serialise),
+        ]
+    _processors[:] = [*common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
     structlog.configure(
-        processors=[*common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=_processors,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        _Redacted(
+            secrets,
             foreign_pre_chain=common,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
@@ -57,3 +107,85 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"], *, stre
     root.setLevel(level.upper())
     for name in _QUIETER:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def log_what_nobody_caught() -> None:
+    """Let errors that end a thread, or the process, be events too, in place of tracebacks of many lines."""
+
+    def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+            return
+        _log.error("the process ends of an error that nobody caught", exc_info=(kind, error, trace))
+
+    def thread_ended(told: threading.ExceptHookArgs) -> None:
+        name = told.thread.name if told.thread is not None else "unknown"
+        error = told.exc_value or told.exc_type()
+        _log.error("a thread ended of an error", thread=name, exc_info=(told.exc_type, error, told.exc_traceback))
+
+    sys.excepthook = ended
+    threading.excepthook = thread_ended
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """Every secret among the settings, in each form in which it might be written."""
+    found: list[str] = []
+    for leaf in leaves():
+        value: Any = settings
+        for part in leaf.path:
+            value = getattr(value, part)
+        if isinstance(value, SecretStr):
+            found.append(value.get_secret_value())
+    url = sa.make_url(settings.store.url)
+    found += [str(each) for each in (url.password, url.query.get("password"), url.query.get("sslpassword")) if each]
+    return sorted({form for secret in found for form in (secret, quote(secret, safe=""), quote_plus(secret))})
+
+
+class _Ordered:
+    """Puts the fields that every line has in front."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+
+    def __call__(self, logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        """Add the instance, and sort."""
+        del logger, name
+        event.setdefault("instance", self._instance)
+        return {**{key: event[key] for key in _FIRST if key in event}, **event}
+
+
+class _Redacted(structlog.stdlib.ProcessorFormatter):
+    """Hides secrets in the finished line: the last thing that is done to it."""
+
+    def __init__(self, secrets: Iterable[str], **options: Any) -> None:
+        super().__init__(**options)
+        shown = {form for secret in secrets for form in (secret, repr(secret)[1:-1])}
+        forms = {form for each in shown for form in (each, json.dumps(each)[1:-1])}
+        # The longest first, as one may be a part of another.
+        self._secrets: Sequence[str] = sorted((f for f in forms if len(f) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = super().format(record)
+        for secret in self._secrets:
+            line = line.replace(secret, _HIDDEN)
+        return _CREDENTIALS.sub(_HIDDEN, line)
+
+
+def _serialise(event: Mapping[str, Any], **options: Any) -> str:
+    """One line of JSON as every parser takes it."""
+    try:
+        return json.dumps(event, allow_nan=False, **options)
+    except (ValueError, TypeError):
+        return json.dumps(_plain(event), default=repr, skipkeys=True)
+
+
+def _plain(value: Any) -> Any:
+    """Without what JSON has no word for: numbers that are none, keys that are no text, circles."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -37,6 +37,7 @@ from monitor.exposition.http import HttpFamilies
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.windows import WindowFamilies
+from monitor.outages import Outage
 from monitor.settings import Settings
 from monitor.settings.values import hide_password
 from monitor.store.sql import SqlStore
@@ -241,14 +242,18 @@ class Service:
 def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:
     """Open the store; wait a while for a database that is only just starting."""
     deadline = clock.monotonic() + _STORE_PATIENCE_SECONDS
+    outage = Outage(_log, "waiting for the store", "the store answers", clock)
     while True:
         try:
-            return open_store(settings, clock)
+            store = open_store(settings, clock)
         except StoreUnavailable as error:
             if clock.monotonic() >= deadline:
                 raise
-            _log.warning("waiting for the store", detail=str(error))
+            outage.failed(error)
             clock.sleep(_STORE_RETRY_SECONDS)
+        else:
+            outage.over()
+            return store
 
 
 def _limits(settings: Settings) -> Limits:

@@ -2,7 +2,7 @@
 
 import typer
 
-from monitor.app.logs import configure_logs
+from monitor.app.logs import configure_logs, log_what_nobody_caught, secrets_of
 from monitor.app.service import Service
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.running import leave, run_service
@@ -20,5 +20,8 @@ def serve(*, config: ConfigOption = None) -> None:
     SIGTERM and Ctrl-C end it in order: the batch is finished and saved, the group is left, the exit status is 0.
     """
     settings = read_settings(config)
-    configure_logs(settings.log.level, settings.log.format)
+    configure_logs(
+        settings.log.level, settings.log.format, instance=settings.log.instance, secrets=secrets_of(settings)
+    )
+    log_what_nobody_caught()
     leave(run_service(Service(settings)))

@@ -36,6 +36,7 @@ from monitor.errors import (
     UnknownRecalibration,
 )
 from monitor.maps.artifact import from_bytes
+from monitor.outages import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
 from monitor.recalibration.folders import Claim, own_folder, remove_abandoned
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
@@ -158,20 +159,17 @@ class Runner:
     def _run(self, is_first: bool) -> None:
         if is_first:
             self._release_abandoned()
-        is_waiting = False
+        outage = Outage(_log, "refits wait for the store", "refits go on: the store answers", self._clock)
         while not self._stopping.is_set():
             owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
             try:
                 job = self._store.claim_job(owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS)
-                is_waiting = False
+                outage.over()
                 if job is not None:
                     self._work(job, owner)
                     continue
             except StoreUnavailable as error:
-                if not is_waiting:
-                    # Once, and not every two seconds.
-                    _log.warning("refits wait for the store", detail=str(error))
-                is_waiting = True
+                outage.failed(error)
             except Exception:  # noqa: BLE001 - the next refit shall have its turn; the log says what happened
                 _log.exception("a refit could not be brought to its end")
             self._queued.wait(_LOOK_SECONDS)

@@ -142,6 +142,8 @@ class Serving:
                 is_away = False
                 try:
                     known = {(each.model, each.version): each for each in self._store.champions()}
+                    if self._is_away:
+                        _log.info("what serves can be read again")
                 except StoreUnavailable as error:
                     if known is None:
                         raise

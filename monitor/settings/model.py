@@ -148,7 +148,7 @@ class SourceSettings(Section):
 class StoreSettings(Section):
     """Where the state is kept: pending predictions, panes, offsets and dead letters."""
 
-    url: Address = "sqlite:///monitor-data/state.db"
+    url: Annotated[Address, Field(repr=False)] = "sqlite:///monitor-data/state.db"
     """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
 
 
@@ -362,6 +362,8 @@ class LogSettings(Section):
     """The least that is written."""
     format: Literal["auto", "console", "json"] = "auto"
     """For people, or one JSON object a line; auto is console on a terminal and json elsewhere."""
+    instance: Text | None = None
+    """Name of this replica, in the JSON lines; null: that of the machine, which in Kubernetes is the pod's."""
 
 
 class Settings(Section):

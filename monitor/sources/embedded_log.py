@@ -217,7 +217,13 @@ class EmbeddedLog:
             torn = os.fstat(file).st_size - known.position
             if torn:
                 _log.warning(
-                    "dropped the torn end of a segment", path=str(newest.path), position=known.position, bytes=torn
+                    "dropped the torn end of a segment",
+                    topic=part.topic,
+                    partition=part.partition,
+                    offset=known.next_offset,
+                    path=str(newest.path),
+                    position=known.position,
+                    bytes=torn,
                 )
                 os.ftruncate(file, known.position)
                 os.fsync(file)

@@ -11,10 +11,12 @@ import structlog
 from monitor.clock import Clock
 from monitor.errors import FencedOut, MonitorError, SourceUnavailable, StoreUnavailable, TooManyDeadLetters
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
+from monitor.outages import Outage
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
 from monitor.stream.alignment import Alignment
 from monitor.stream.caught_up import CaughtUp
+from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
 from monitor.stream.reader import PaneView
 from monitor.stream.status import Phase, PipelineStatus
@@ -116,6 +118,12 @@ class Pipeline:
         self._paused: frozenset[TopicPartition] = frozenset()
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._retry_at = 0.0
+        self._source_outage = Outage(_log, "the source does not answer", "the source answers again", clock)
+        self._store_outage = Outage(_log, "the store does not answer", "the store answers again", clock)
+        self._checkpoint_outage = Outage(
+            _log, "the checkpoint could not be saved and is tried again", "checkpoints are saved again", clock
+        )
+        self._dead_letters_told = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
         self._block = Counter[str]()
         self._lost = ""
@@ -156,8 +164,9 @@ class Pipeline:
         except SourceUnavailable as error:
             self._publish(Phase.SOURCE_UNAVAILABLE, str(error))
             self._checkpoint_when_due()
-            self._back_off("the source does not answer", error)
+            self._back_off(self._source_outage, error)
             return
+        self._source_outage.over()
         if polled.revoked:
             self._hand_over(polled.revoked)
         for number in sorted(polled.assigned):
@@ -205,11 +214,12 @@ class Pipeline:
         except StoreUnavailable as error:
             # The partition stays unstarted; restarting the whole assignment is the source's business, so wait here.
             self._publish(Phase.STORE_UNAVAILABLE, str(error))
-            self._back_off("the store does not answer", error)
+            self._back_off(self._store_outage, error, partition=number)
             if not self._stopping.is_set():
                 self._take_over(number)
             return
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+        self._store_outage.over()
         self._partitions[number] = partition
         self._caught_up[number] = CaughtUp()
         self._lost = ""
@@ -281,8 +291,11 @@ class Pipeline:
             self._retry_at = self._clock.monotonic() + self._backoff_seconds
             self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
             self._publish(Phase.STORE_UNAVAILABLE, str(error))
-            _log.warning("the checkpoint could not be saved and is tried again", detail=str(error))
+            waiting = [checkpoint.partition for checkpoint in self._unsaved]
+            self._checkpoint_outage.failed(error, partitions=waiting)
             return
+        self._checkpoint_outage.over()
+        self._dead_letters_told.note(letter for checkpoint in self._unsaved for letter in checkpoint.dead_letters)
         self._unsaved = []
         self._source.commit(
             {
@@ -350,8 +363,8 @@ class Pipeline:
     def _why_not_running(self) -> str:
         return "" if self._partitions else self._lost or "no partition is assigned yet"
 
-    def _back_off(self, what: str, error: MonitorError) -> None:
-        _log.warning(what, detail=str(error), retry_seconds=self._backoff_seconds)
+    def _back_off(self, outage: Outage, error: MonitorError, **context: object) -> None:
+        outage.failed(error, retry_seconds=self._backoff_seconds, **context)
         self._stopping.wait(self._backoff_seconds)
         self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
 

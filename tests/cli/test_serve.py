@@ -105,8 +105,9 @@ def test_events_become_reports_and_sigterm_keeps_them(tmp_path: Path, serve: Cal
     report = first.get(path)[1]
     status = first.end()
     assert status == 0, first.output.read_text()
-    assert first.log()[-1] | {"timestamp": ""} == {
+    assert first.log()[-1] | {"timestamp": "", "instance": ""} == {
         "event": "stopped",
+        "instance": "",
         "level": "info",
         "logger": "monitor.app.service",
         "records_read": len(values),
