@@ -12,13 +12,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import typer
 import yaml
 
 from monitor.cli.recalibrate import REJECTED, app
-from tests.deploy.chart import CHART, MOUNT, container, every, of_file, of_values, only, settings_of
+from tests.deploy.chart import CHART, MOUNT, ROOT, container, every, of_file, of_values, only, settings_of
 from tests.real.child import free_ports, start_child, tail
 
 # It stands where the monitor stands, tells what it was called with, and ends as it is told.
@@ -111,7 +110,9 @@ def test_the_chart_test_asks_whether_it_is_ready_and_closed(
 def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_path: Path) -> None:
     """The rendered settings, command, environment and test program, and what the notes tell to do next."""
     (port,) = free_ports(1)
-    objects = of_values({"config": {"api": {"port": port, "host": "127.0.0.1"}}})
+    # As deploy/kind.sh installs it.
+    quick = {"evaluation": {"interval": "1s"}, "models": {"defaults": {"horizon": "1m"}}}
+    objects = of_values({"config": {"api": {"port": port, "host": "127.0.0.1"}, **quick}})
     each = container(objects)
     volume = each["volumeMounts"][0]["mountPath"]
     (tmp_path / "data").mkdir()
@@ -136,8 +137,16 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
                 check=True,
                 timeout=60,
             )
-            headers = {"authorization": f"Bearer {made.stdout.strip()}"}
-            assert httpx.get(f"http://127.0.0.1:{port}/v1/models", headers=headers, timeout=10).status_code == 200
+            key = {"MONITOR_API_KEY": made.stdout.strip()}
+            sent = subprocess.run(
+                [sys.executable, ROOT / "deploy" / "kind_events.py", "send", "500", str(port)],
+                env={**env, **key},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=150,
+            )
+            assert sent.returncode == 0, sent.stderr + tail(tmp_path / "log")
         finally:
             service.terminate()
             ended = service.wait(timeout=40)
