@@ -1,0 +1,230 @@
+"""Every query of every dashboard, asked of a real Prometheus that scrapes the running service as two replicas."""
+
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+import pytest
+import yaml
+
+from deploy.dashboards.every import DASHBOARDS
+from tests.deploy.boards import AskedQuery, queries, variables
+from tests.deploy.conftest import CHART, Demo
+from tests.real.prometheus import JOB, Prometheus, wait_until
+
+MODEL: Final = "overconfident"
+METHOD: Final = "temperature"
+"""What repairs it, and is quick."""
+REPLICAS: Final = ("replica-0:8000", "replica-1:8000")
+INTERVALS: Final = {"__rate_interval": "1m", "__range": "5m", "__interval": "5s"}
+
+
+class Watched(NamedTuple):
+    """A Prometheus with everything that dashboards show.
+
+    Attributes
+    ----------
+    repaired
+        What the service said of the refit that serves.
+    """
+
+    prometheus: Prometheus
+    repaired: Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def watched(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Two replicas, which are the demonstration twice; one of its models repaired; the chart's alerts without delay."""
+    directory = tmp_path_factory.mktemp("watching")
+    settings = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(path) for path in _hasty(directory)],
+        "scrape_configs": [
+            {
+                "job_name": JOB,
+                "static_configs": [
+                    {"targets": [demo.address], "labels": {"instance": replica, "namespace": "ml (eu)"}}
+                    for replica in REPLICAS
+                ],
+            }
+        ],
+    }
+    with Prometheus(directory / "prometheus", settings=settings) as running:
+        of_hour = f'model="{MODEL}",window="1h"'
+        # Half of the hour is of the time since it changed.
+        running.wait_for(f"calibration_slope{{{of_hour}}} < 0.7 and calibration_window_labelled{{{of_hour}}} > 5000")
+        repaired = _repaired(demo)
+        running.wait_for(f'calibration_map_events{{model="{MODEL}",map="champion"}} > 0')
+        running.wait_for('ALERTS{alertstate="firing",model!=""}')
+        yield Watched(running, repaired)
+
+
+def _hasty(directory: Path) -> Iterator[Path]:
+    """The chart's rules, as fast as a test: an alert fires at the first evaluation that finds it."""
+    for path in sorted((CHART / "rules").glob("*.yaml")):
+        groups = yaml.safe_load(path.read_text())
+        for group in groups["groups"]:
+            for rule in group["rules"]:
+                rule.pop("for", None)
+        (directory / path.name).write_text(yaml.safe_dump(groups))
+        yield directory / path.name
+
+
+def _repaired(demo: Demo) -> Mapping[str, Any]:
+    """Refit a model, and promote the map."""
+    with httpx.Client(base_url=f"{demo.url}/v1", timeout=30) as service:
+        started = service.post(f"/models/{MODEL}/recalibrations", json={"method": METHOD})
+        assert started.status_code == 202, started.text
+        address = f"/recalibrations/{started.json()['id']}"
+
+        def ended() -> Mapping[str, Any] | None:
+            found: dict[str, Any] = service.get(address).raise_for_status().json()
+            return None if found["state"] in {"queued", "running"} else found
+
+        found = wait_until(ended, "the refit to end")
+        assert found["state"] == "candidate", found
+        service.post(f"{address}/promotion", json={}).raise_for_status()
+        final: dict[str, Any] = service.get(address).raise_for_status().json()
+        return final
+
+
+def chosen(name: str, running: Prometheus, **wanted: str) -> dict[str, str]:
+    """A value of each of a dashboard's variables: what Grafana would offer first, or what is wanted."""
+    values: dict[str, str] = {}
+    for variable in variables(name):
+        asked = variable["query"]["query"]
+        match = re.fullmatch(r"label_values\((.+), (\w+)\)", asked)
+        assert match, asked
+        found = running.label_values(match[2], filled(match[1], values))
+        assert found, f"{variable['name']} has no value: {asked}"
+        value = wanted.get(variable["name"], variable.get("current", {}).get("value", found[0]))
+        if value == "$__all":
+            values[variable["name"]] = variable["allValue"]
+            continue
+        assert value in found, (variable["name"], value, found)
+        values[variable["name"]] = value
+    return values
+
+
+def filled(expression: str, values: Mapping[str, str]) -> str:
+    """With the values of its variables, as Grafana fills them in."""
+    values = {**values, **INTERVALS}
+    return re.sub(r"\$\{?(\w+)\}?", lambda used: values[used[1]], expression)
+
+
+def results(running: Prometheus, query: AskedQuery, values: Mapping[str, str]) -> list[tuple[Mapping[str, str], float]]:
+    """The labels and the last value of each result that has a number."""
+    expression = filled(query.expr, values)
+    if query.instant:
+        found = [(each.labels, each.value) for each in running.query(expression)]
+    else:
+        found = [(each["metric"], float(each["values"][-1][1])) for each in running.query_range(expression, seconds=30)]
+    return [(labels, value) for labels, value in found if not math.isnan(value)]
+
+
+def named(legend: str, labels: Mapping[str, str]) -> str:
+    """What a result is called, as Grafana fills in a legend."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda used: labels.get(used[1], ""), legend)
+
+
+@pytest.mark.parametrize("name", sorted(DASHBOARDS))
+def test_every_query_returns_data(name: str, watched: Watched) -> None:
+    values = chosen(name, watched.prometheus, **({"model": MODEL} if name == "model" else {}))
+    deadline = time.monotonic() + 60
+    waiting = queries(name)
+    # What is told first after a while, such as a rate over a minute, gets its time once for all.
+    while waiting := [query for query in waiting if not results(watched.prometheus, query, values)]:
+        assert time.monotonic() < deadline, [f"{query.title}: {filled(query.expr, values)}" for query in waiting]
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("name", sorted(DASHBOARDS))
+def test_of_several_replicas_no_two_lines_have_one_name(name: str, watched: Watched) -> None:
+    values = chosen(name, watched.prometheus, **({"model": MODEL} if name == "model" else {}))
+    for query in queries(name):
+        found = [labels for labels, _ in results(watched.prometheus, query, values)]
+        names = [
+            re.sub(r"\{\{(\w+)\}\}", lambda used, of=labels: of.get(used[1], ""), query.legend) for labels in found
+        ]
+        if query.legend:
+            assert len(set(names)) == len(names), (query.title, names)
+        elif not query.instant:
+            assert len(found) <= 1, (query.title, found)
+
+
+def test_a_choice_of_several_is_taken_for_each_of_them(watched: Watched) -> None:
+    """Grafana hands over a regular expression, with what has a meaning there escaped."""
+    running = watched.prometheus
+    values = chosen("fleet", running) | {"model": "calibrated|rare-event", "namespace": r"ml \\(eu\\)"}
+    (models,) = [query for query in queries("fleet") if query.title == "Models"]
+    assert [value for _, value in results(running, models, values)] == [2]
+    values["namespace"] = "elsewhere"
+    assert results(running, models, values) == []
+
+
+def test_bins_add_up_to_what_the_windows_say(watched: Watched) -> None:
+    running = watched.prometheus
+    labels = "(model, version, segment, window)"
+    labelled = running.query(
+        f"sum by {labels} (calibration_bin_labelled) / sum by {labels} (calibration_window_labelled)"
+    )
+    assert len(labelled) == 10
+    assert {each.value for each in labelled} == {1.0}
+    mean = f"sum by {labels} (calibration_bin_summed_predictions) / sum by {labels} (calibration_bin_labelled)"
+    off = running.query(f"max(abs({mean} - max by {labels} (calibration_mean_prediction_ratio)))")
+    assert off[0].value < 1e-12
+    prevalence = f"sum by {labels} (calibration_bin_positives) / sum by {labels} (calibration_bin_labelled)"
+    off = running.query(f"max(abs({prevalence} - max by {labels} (calibration_prevalence_ratio)))")
+    assert off[0].value < 1e-12
+
+
+def test_intervals_of_the_reliability_diagram_are_wilsons(watched: Watched) -> None:
+    running = watched.prometheus
+    values = chosen("model", running, model="calibrated")
+    asked = [query for query in queries("model") if query.title == "Reliability diagram"]
+    # One moment for all: two queries in a row may have a scrape between them.
+    whole = " or ".join(
+        f'label_replace({filled(query.expr, values)}, "query", "{at}", "", "")' for at, query in enumerate(asked)
+    )
+    found = {(each.labels["query"], each.labels["bin"]): each.value for each in running.query(whole)}
+    assert len(found) == 6 * 10
+    for at in range(10):
+        said, was, diagonal, lower, upper, n = (found[str(query), f"0.{at}"] for query in range(6))
+        assert said == diagonal
+        middle, z2 = was * n, 1.96**2
+        half = 1.96 * math.sqrt(middle * (n - middle) / n + z2 / 4)
+        assert lower == pytest.approx((middle + z2 / 2 - half) / (n + z2), rel=1e-4)
+        assert upper == pytest.approx((middle + z2 / 2 + half) / (n + z2), rel=1e-4)
+        assert lower < was < upper
+
+
+def test_the_fleet_puts_the_model_that_is_off_before_the_one_that_is_not(watched: Watched) -> None:
+    running = watched.prometheus
+    table = next(query for query in queries("fleet") if query.title.startswith("Versions, the"))
+
+    def worst() -> dict[str, float] | None:
+        found = {labels["model"]: value for labels, value in results(running, table, chosen("fleet", running))}
+        return found if found["overconfident"] > 0 else None
+
+    found = wait_until(worst, "the overconfident model to be found at fault")
+    assert len(found) == 5
+    assert found["overconfident"] > found["calibrated"]
+
+
+def test_marks_stand_at_the_times_of_refits_and_promotions(watched: Watched) -> None:
+    running = watched.prometheus
+    values = chosen("model", running, model=MODEL)
+    refits, serving = queries("model")[-2:]
+    assert (refits.title, serving.title) == ("Refits", "Maps that came to serve")
+    now = time.time() * 1000
+    for query in (refits, serving):
+        ((_, marked),) = results(running, query, values)
+        assert now - 600_000 < marked <= now
+    ((labels, ended),) = results(running, refits, values)
+    assert labels["result"] == "passed"
+    ((_, promoted),) = results(running, serving, values)
+    assert ended <= promoted
