@@ -9,14 +9,25 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
+import yaml
 
+from tests.deploy.chart import CHART, of_values, only
 from tests.real.child import start_child, tail
 from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
 
-CHART: Final = Path(__file__).parents[2] / "helm"
+RULES: Final = {
+    "enabled": True,
+    "runbookBase": "https://git.example.org/calibration-monitor/blob/main/",
+    # In the demonstration, an hour passes in six seconds.
+    "overrides": {"CalibrationDegraded": {"for": "3s"}, "CalibrationRefitFailed": {"disabled": True}},
+}
+"""The chart's values about rules: what a user would set who wants them otherwise."""
 SPEED: Final = 600
 """Simulated seconds a second: the models begin to change three seconds after events begin to flow."""
 SEED: Final = 32
+
+
+__all__ = ["CHART", "RULES", "Demo"]
 
 
 class Demo(NamedTuple):
@@ -48,7 +59,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with said.open("wb") as output:
         process = start_child([sys.executable, "-m", "monitor", *command], Path.cwd(), output)
     try:
-        found = wait_until(lambda: _printed(said, process), "the demonstration to say where it answers")
+        found = wait_until(lambda: _printed(said, process), "the demonstration to say where it answers", seconds=300)
         yield Demo(found.group(1), directory / "kept")
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0, tail(said)
@@ -81,9 +92,9 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> 
 def prometheus(
     tmp_path_factory: pytest.TempPathFactory, demo: Demo, alertmanager: Alertmanager
 ) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes the demonstration each second, with the chart's rules."""
-    rules = sorted((CHART / "rules").glob("*.yaml"))
+    """A Prometheus that scrapes the demonstration each second, with the rules as the chart renders them."""
     directory = tmp_path_factory.mktemp("prometheus")
-    with Prometheus(directory, targets=[demo.address], rules=rules, alertmanager=alertmanager.address) as running:
-        running.wait_for('up{job="calibration-monitor"} == 1')
+    rules = directory / "rules.yaml"
+    rules.write_text(yaml.safe_dump(only(of_values({"rules": RULES}), "PrometheusRule")["spec"]), encoding="utf-8")
+    with Prometheus(directory, targets=[demo.address], rules=[rules], alertmanager=alertmanager.address) as running:
         yield running

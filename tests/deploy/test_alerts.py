@@ -1,0 +1,63 @@
+"""From the demonstration's events to a pager: the service, Prometheus, Alertmanager and a webhook, all real."""
+
+from typing import Any
+
+from tests.deploy.conftest import RULES
+from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
+
+DEGRADED = "CalibrationDegraded"
+
+
+def about(alerts: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
+    return [alert for alert in alerts if alert["labels"].get("model") == model]
+
+
+def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_not(
+    prometheus: Prometheus, alertmanager: Alertmanager, webhook: Webhook
+) -> None:
+    told = wait_until(lambda: about(webhook.alerts(DEGRADED), "overconfident"), "the alert to reach the webhook")
+    (alert,) = told[:1]
+    assert alert["status"] == "firing"
+    labels = alert["labels"]
+    assert labels.items() >= {"version": "1", "segment": "all", "severity": "critical"}.items()
+    assert labels["window"] in {"1h", "6h"}
+    assert "instance" not in labels  # whichever replica says it, it is one alert
+    text = alert["annotations"]["description"]
+    assert text.startswith(f"Model overconfident, version 1, segment all, window {labels['window']}: ")
+    assert "logits are off by" in text
+    assert "smCE is 0.0" in text
+    assert "The slope of its logits is 0." in text
+    assert alert["annotations"]["runbook_url"] == f"{RULES['runbookBase']}docs/runbooks/{DEGRADED}.md"
+    assert {alert["labels"]["alertname"] for alert in alertmanager.alerts()} >= {DEGRADED}
+
+    # Over the same time, the others were measured, and not even pending: they are calibrated, or their prior is off.
+    (measured,) = prometheus.query('count_over_time(calibration_smce{model="calibrated",window="1h"}[5m])')
+    assert measured.value > 5
+    seen = prometheus.query(f'count by (model) (count_over_time(ALERTS{{alertname="{DEGRADED}"}}[5m]))')
+    assert [sample.labels["model"] for sample in seen] == ["overconfident"]
+    assert {alert["labels"]["model"] for alert in webhook.alerts(DEGRADED)} == {"overconfident"}
+
+
+def test_the_models_that_drift_otherwise_are_told_apart(prometheus: Prometheus) -> None:
+    shifted = 'ALERTS{alertname="CalibrationPrevalenceShifted"}'
+    prometheus.wait_for(f'{shifted} and on (model) calibration_verdict{{model="rare-event"}}')
+    found = prometheus.query(f"count by (model) (count_over_time({shifted}[5m]))")
+    assert [sample.labels["model"] for sample in found] == ["rare-event"]
+
+
+def test_nothing_else_is_alerted_of_a_service_that_is_well(prometheus: Prometheus) -> None:
+    prometheus.wait_for('up{job="calibration-monitor"} == 1')
+    # Before the first scrape there is nothing to be scraped: that much may be pending.
+    at_start = 'alertname="CalibrationMonitorDown",alertstate="pending"'
+    seen = prometheus.query(
+        f"count by (alertname) (count_over_time(ALERTS[5m]) unless count_over_time(ALERTS{{{at_start}}}[5m]))"
+    )
+    assert {sample.labels["alertname"] for sample in seen} <= {DEGRADED, "CalibrationPrevalenceShifted"}
+
+
+def test_the_rules_are_the_charts_with_what_its_values_change(prometheus: Prometheus) -> None:
+    rules = {rule["name"]: rule for group in prometheus.rules() for rule in group["rules"]}
+    assert "CalibrationRefitFailed" not in rules
+    assert rules[DEGRADED]["duration"] == 3
+    assert rules["CalibrationPrevalenceShifted"]["duration"] == 15 * 60
+    assert {rule["name"]: rule.get("lastError") for rule in rules.values() if rule["health"] == "err"} == {}
