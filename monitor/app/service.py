@@ -24,6 +24,7 @@ from monitor.api.refusals import Refusals
 from monitor.api.server import ApiServer
 from monitor.api.traffic import Traffic
 from monitor.app.access import make_authenticator, warn_of_no_access
+from monitor.app.housekeeping import Sweeper
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
 from monitor.app.recalibration import Recalibration, make_known
@@ -145,6 +146,7 @@ class Service:
         except BaseException:
             self.store.close()
             raise
+        self._sweeper = Sweeper(settings, self.store.database, self._clock)
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
         self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
 
@@ -175,6 +177,7 @@ class Service:
         self._pipeline_thread.start()
         self._evaluation_thread.start()
         self.recalibration.start()
+        self._sweeper.start()
 
     def end(self) -> None:
         """Let :meth:`wait` return. Any thread, and signal handlers."""
@@ -208,6 +211,7 @@ class Service:
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False
         self._evaluation_thread.join(_GRACE_SECONDS)
+        self._sweeper.stop(_GRACE_SECONDS)
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)

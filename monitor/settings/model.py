@@ -332,6 +332,8 @@ class DeadLetterSettings(Section):
     """Messages in such a block, at least."""
     keep: Annotated[int, Field(ge=0)] = 100_000
     """Dead letters that are kept in the store, newest first."""
+    retention: Annotated[Duration, Field(ge=_SECOND)] | None = timedelta(days=30)
+    """Age beyond which they go; null keeps them until there are too many."""
     topic: Topic | None = None
     """Topic to which they are written as well, with reason, topic, partition and offset as headers; null: none."""
 
