@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 
-.PHONY: help demo test check format bench simulate lore kernels clean
+.PHONY: help demo test check format bench simulate lore image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,9 @@ simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, di
 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
 	$(BIN)/python -m tests.simulations.lore_experiment --write
+
+image-check: $(DEV_STAMP) ## what deploy/Dockerfile says, done without Docker; needs Linux, root and some minutes
+	$(BIN)/python -m tests.deploy.image_check
 
 format: $(DEV_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
