@@ -19,7 +19,7 @@ def generated() -> dict[Path, str]:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     return {
-        CHART / "values.schema.json": json.dumps(values_schema(comments), indent=1) + "\n",
+        CHART / "values.schema.json": json.dumps(values_schema(values, comments), indent=1) + "\n",
         CHART / "README.md": readme(chart, values, comments),
     }
 

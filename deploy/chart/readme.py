@@ -6,19 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-_WHOLE: Final = frozenset(
-    {
-        "config",
-        "resources",
-        "podSecurityContext",
-        "securityContext",
-        "livenessProbe",
-        "readinessProbe",
-        "startupProbe",
-        "updateStrategy",
-    }
-)
-"""Sections that are one value: their keys are those of Kubernetes, or of monitor.yaml."""
+from deploy.chart.schema import WHOLE
 
 _HEAD: Final = """\
 # calibration-monitor {version}
@@ -70,7 +58,7 @@ def readme(chart: Mapping[str, Any], values: Mapping[str, Any], comments: Mappin
 def rows(values: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value that a table has a row for, with its default."""
     for key, value in values.items():
-        if isinstance(value, dict) and value and key not in _WHOLE:
+        if isinstance(value, dict) and value and key not in WHOLE:
             yield from rows(value, (*path, key))
         else:
             yield (*path, key), value

@@ -81,6 +81,9 @@
 {{- if and $values.kafka.tls.existingSecret (not (has (default "" $settings.security_protocol) (list "SSL" "SASL_SSL"))) -}}
 {{- fail "kafka.tls.existingSecret is set, but config.source.kafka.security_protocol is neither SSL nor SASL_SSL" -}}
 {{- end -}}
+{{- if ne (empty $values.kafka.tls.certKey) (empty $values.kafka.tls.keyKey) -}}
+{{- fail "kafka.tls.certKey and kafka.tls.keyKey go together: a certificate is of no use without its key" -}}
+{{- end -}}
 {{- else if or $values.kafka.existingSecret $values.kafka.tls.existingSecret -}}
 {{- fail "kafka.existingSecret and kafka.tls.existingSecret are for Kafka, but config.source.kind is embedded" -}}
 {{- end -}}

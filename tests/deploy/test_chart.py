@@ -1,6 +1,7 @@
 """The chart as a whole: what Helm, Kubernetes and the service itself say of what it renders."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,20 @@ def test_releases_of_one_namespace_do_not_collide() -> None:
             assert SERVICE.fullmatch(each["metadata"]["name"]), each["metadata"]["name"]
         assert len(only(objects, "StatefulSet")["metadata"]["name"]) <= 52
     assert len(names) == len(set(names))
+
+
+def test_a_parent_chart_may_hold_it(tmp_path: Path) -> None:
+    """With global values and a condition, which a strict schema is apt to refuse."""
+    (tmp_path / "Chart.yaml").write_text(
+        "apiVersion: v2\nname: platform\nversion: 0.0.1\ndependencies:\n"
+        "  - {name: calibration-monitor, version: 0.x, condition: calibration-monitor.enabled}\n",
+        encoding="utf-8",
+    )
+    shutil.copytree(CHART, tmp_path / "charts" / "calibration-monitor")
+    shared = {"global": {"region": "eu"}}
+    on = of_values({**shared, "calibration-monitor": {"enabled": True, "service": {"port": 80}}}, chart=tmp_path)
+    assert only(on, "StatefulSet")["metadata"]["name"] == "rel-calibration-monitor"
+    assert of_values({**shared, "calibration-monitor": {"enabled": False}}, chart=tmp_path) == ()
 
 
 def test_hostile_text_does_nothing_but_stand_where_it_was_put() -> None:

@@ -70,18 +70,29 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "podSecurityContext.runAsNonRoot must be one of the following: true",
     ),
     ({"podSecurityContext": {"runAsUser": 0}}, "podSecurityContext.runAsUser: Must be greater than or equal to 1"),
+    (
+        {"podSecurityContext": {"seccompProfile": {"type": "Unconfined"}}},
+        "podSecurityContext.seccompProfile.type must be",
+    ),
+    ({"rules": {"overrides": {"X": {"for": "5 minutes"}}}}, "rules.overrides.X.for: Does not match pattern"),
+    ({"keda": {"maxReplicas": 0}}, "keda.maxReplicas: Must be greater than or equal to 1"),
+    # Null takes a key away.
+    ({"service": {"annotations": None}}, "service: annotations is required"),
+    ({"securityContext": None}, "(root): securityContext is required"),
+    ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "podDisruptionBudget.maxUnavailable: Does not match pattern"),
+]
+
+
+UNSAFE: list[tuple[dict[str, Any], str]] = [
     ({"securityContext": {"privileged": True}}, "securityContext.privileged must be one of the following: false"),
     (
         {"securityContext": {"capabilities": {"drop": ["NET_RAW"]}}},
         "securityContext.capabilities.drop: At least one of",
     ),
-    ({"rules": {"overrides": {"X": {"for": "5 minutes"}}}}, "rules.overrides.X.for: Does not match pattern"),
-    ({"keda": {"maxReplicas": 0}}, "keda.maxReplicas: Must be greater than or equal to 1"),
-    ({"podDisruptionBudget": {"maxUnavailable": "0%"}}, "podDisruptionBudget.maxUnavailable: Does not match pattern"),
 ]
 
 
-@pytest.mark.parametrize("cases", [UNKNOWN, WRONG], ids=["unknown keys", "wrong values"])
+@pytest.mark.parametrize("cases", [UNKNOWN, WRONG, UNSAFE], ids=["unknown keys", "wrong values", "unsafe values"])
 def test_the_schema_names_each_key_that_is_wrong(cases: list[tuple[dict[str, Any], str]]) -> None:
     """All in one go, as Helm tells them."""
     values: dict[str, Any] = {}
@@ -152,6 +163,7 @@ def test_secrets_are_refused_where_anybody_may_read_them(values: dict[str, Any],
         ({"kafka": {"existingSecret": "a"}, **kafka()}, "config.source.kafka.sasl_mechanism is not: say how to log in"),
         ({"kafka": {"tls": {"existingSecret": "a"}}, **kafka()}, "security_protocol is neither SSL nor SASL_SSL"),
         ({"kafka": {"existingSecret": "a"}}, "are for Kafka, but config.source.kind is embedded"),
+        ({"kafka": {"tls": {"certKey": "tls.crt"}}, **kafka()}, "kafka.tls.certKey and kafka.tls.keyKey go together"),
         (kafka(group_instance_id="a"), "config.source.kafka.group_instance_id is made of the pod's name: leave it out"),
         (
             {"terminationGracePeriodSeconds": 20, "preStopSeconds": 10},
