@@ -196,8 +196,12 @@ def _write_key(path: Path, new: NewKey) -> None:
         raise InputError(f"--write-key: {path} is there already: name a new file, or remove that one") from error
     except OSError as error:
         raise InputError(f"--write-key: cannot write {path}: {error.strerror}") from error
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{new.text}\n")
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{new.text}\n")
+    except OSError as error:
+        path.unlink()
+        raise InputError(f"--write-key: cannot write {path}: {error.strerror}") from error
 
 
 def _hand_over(new: NewKey, written: Path | None, *, to_error: bool) -> None:

@@ -16,7 +16,7 @@ from monitor.store.api_keys import ApiKeys
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
-from tests.cli.command import inside, monitor, one_error_line
+from tests.cli.command import inside, one_error_line
 
 SETTINGS = """
 store: {url: "sqlite:///state.db"}
@@ -71,7 +71,7 @@ def test_the_key_alone_goes_to_standard_output_and_is_its_owners(folder: Path) -
 
 def test_a_new_store_is_said_on_standard_error(tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text('store: {url: "sqlite:///new/state.db"}', encoding="utf-8")
-    done = monitor("keys", "create", "prometheus", "--role", "read", cwd=tmp_path)
+    done = inside("keys", "create", "prometheus", "--role", "read", cwd=tmp_path)
     assert KEY.fullmatch(done.stdout.removesuffix("\n"))
     assert "the store's folder is not there, so it is made" in done.stderr
 
