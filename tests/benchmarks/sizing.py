@@ -85,7 +85,7 @@ class Needs(NamedTuple):
     """Processor time of reading, joining and keeping all messages."""
     memory_bytes: int
     restart_seconds: float
-    """Processor time, beyond that of an empty start, to restore the state and to measure every window with its intervals.
+    """Processor time beyond an empty start, to restore the state and to measure every window with its intervals.
 
     Nearly all of it is the windows. Those that do not change are not measured again.
     """
