@@ -137,3 +137,52 @@ def test_broken_http_ends_no_server() -> None:
 def test_ipv6_stands_in_brackets() -> None:
     assert ApiServer(Service().app(), host="::1", port=80).url == "http://[::1]:80"
     assert ApiServer(Service().app(), host="0.0.0.0", port=80).url == "http://localhost:80"
+
+
+def spoken(port: int, *pieces: bytes) -> bytes:
+    """All that the server answers to these pieces, until it closes the connection."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        answer = b""
+        try:
+            for piece in pieces:
+                raw.sendall(piece)
+            while more := raw.recv(65_536):
+                answer += more
+        except ConnectionError:
+            pass  # it was closed while more was sent
+        return answer
+
+
+def test_headers_have_a_limit() -> None:
+    with ApiServer(Service().app(), port=0, max_header_bytes=8192) as server:
+        head = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+        fits = head + b"x-filler: " + b"x" * 7_000 + b"\r\n\r\n"
+        assert spoken(server.port, fits).startswith(b"HTTP/1.1 200")
+        # In one piece, in one header that never ends, in many headers, and in the address.
+        for pieces in (
+            (head + b"x-filler: " + b"x" * 9_000 + b"\r\n\r\n",),
+            (head + b"x-filler: ", *[b"x" * 4_000] * 50),
+            (head, *[b"x-filler: xxxxxxxxxxxxxxxx\r\n" * 100] * 20),
+            (b"GET /healthz?" + b"x" * 9_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n",),
+        ):
+            answer = spoken(server.port, *pieces)
+            assert answer == b"" or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 431")), answer[:80]
+        # Bodies have limits of their own.
+        body = b'{"p": [0.5], "y": [1], "model": "' + b"x" * 20_000 + b'"}'
+        posted = b"POST /v1/reports HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n"
+        answer = spoken(server.port, posted + b"content-length: %d\r\n\r\n" % len(body) + body)
+        assert answer.startswith(b"HTTP/1.1 200"), answer[:200]
+        # And each request of a connection begins anew.
+        kept = head.replace(b"connection: close\r\n", b"x: " + b"x" * 5_000 + b"\r\n") + b"\r\n"
+        assert spoken(server.port, kept, kept, kept, fits).count(b"HTTP/1.1 200") == 4
+
+
+def test_headers_that_do_not_come_are_waited_for_no_longer_than_the_limit() -> None:
+    with ApiServer(Service().app(), port=0, header_seconds=0.1) as server:
+        assert spoken(server.port).startswith(b"HTTP/1.1 408")
+        assert spoken(server.port, b"GET /healthz HTTP/1.1\r\nhost: a\r\n").startswith(b"HTTP/1.1 408")
+        first = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n"
+        both = spoken(server.port, first, b"GET /healthz HTTP/1.1\r\n")
+        assert both.startswith(b"HTTP/1.1 200")
+        assert both.endswith(b"content-length: 0\r\n\r\n")
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
