@@ -5,62 +5,92 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 import pytest
 import yaml
 
 from deploy.dashboards.every import DASHBOARDS
+from monitor.app.demo import demo_settings
+from monitor.app.service import Service
+from monitor.clock import SystemClock
+from monitor.demo import Pace, Simulator
+from monitor.settings import Settings
 from tests.deploy.boards import AskedQuery, queries, variables
-from tests.deploy.conftest import CHART, Demo
+from tests.deploy.chart import CHART
 from tests.real.prometheus import JOB, Prometheus, wait_until
 
 MODEL: Final = "overconfident"
 METHOD: Final = "temperature"
 """What repairs it, and is quick."""
+TOPIC: Final = "calibration-events"
+HOUR_MS, MINUTE_MS = 3_600_000, 60_000
+NAMESPACE: Final = "ml (eu)"
 REPLICAS: Final = ("replica-0:8000", "replica-1:8000")
 INTERVALS: Final = {"__rate_interval": "1m", "__range": "5m", "__interval": "5s"}
 
 
-class Watched(NamedTuple):
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A Prometheus with everything that dashboards show.
 
-    Attributes
-    ----------
-    repaired
-        What the service said of the refit that serves.
+    The service has the demonstration's events, up to some hours after its models changed; one of them was repaired. It
+    is scraped as two replicas; the chart's alerts fire without delay.
     """
+    directory = tmp_path_factory.mktemp("watched")
+    tree = demo_settings(directory, 0).model_dump(exclude_unset=True)
+    # Few resamples and frequent looks: what is measured is tested elsewhere.
+    settings = Settings.model_validate(tree | {"evaluation": {"interval": "500ms", "draws": 19}})
+    clock = SystemClock()
+    service = Service(settings)
+    # Maps are looked at twice a minute.
+    service.recalibration.live._interval_seconds = 0.5
+    pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
+    simulator = Simulator(service.log.writer, TOPIC, clock, pace=pace, seed=32, rate=1.0)
+    service.start()
+    try:
+        scraped = _scraped(service.server.url.removeprefix("http://"), _hasty(directory))
+        with Prometheus(directory / "prometheus", settings=scraped) as running:
+            simulator.write_until(simulator.change_ms + 5 * HOUR_MS // 2)
+            _wait_until_evaluated(service, simulator)
+            _repair(service.server.url)
+            simulator.write_until(simulator.now_ms + HOUR_MS // 4)
+            _wait_until_evaluated(service, simulator)
+            running.wait_for(f'calibration_map_events{{model="{MODEL}",map="champion"}} > 0')
+            running.wait_for('ALERTS{alertstate="firing",model!=""}')
+            yield running
+    finally:
+        ended_well = service.stop()
+    assert ended_well
 
-    prometheus: Prometheus
-    repaired: Mapping[str, Any]
+
+def _wait_until_evaluated(service: Service, simulator: Simulator) -> None:
+    """Until all that was written is read and measured, with its intervals."""
+
+    def evaluated() -> bool:
+        latest = service.evaluator.latest
+        newest = max(latest.watermarks_ms.values(), default=0)
+        behind = sum(lag or 0 for lag in service.status.lag.values())
+        return newest > simulator.now_ms - MINUTE_MS and behind == 0 and service.evaluator.staleness == 0
+
+    wait_until(evaluated, "the service to have read and measured everything")
 
 
-@pytest.fixture(scope="module")
-def watched(demo: Demo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """Two replicas, which are the demonstration twice; one of its models repaired; the chart's alerts without delay."""
-    directory = tmp_path_factory.mktemp("watching")
-    settings = {
+def _scraped(address: str, rules: Iterator[Path]) -> Mapping[str, Any]:
+    return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(path) for path in _hasty(directory)],
+        "rule_files": [str(path) for path in rules],
         "scrape_configs": [
             {
                 "job_name": JOB,
                 "static_configs": [
-                    {"targets": [demo.address], "labels": {"instance": replica, "namespace": "ml (eu)"}}
+                    {"targets": [address], "labels": {"instance": replica, "namespace": NAMESPACE}}
                     for replica in REPLICAS
                 ],
             }
         ],
     }
-    with Prometheus(directory / "prometheus", settings=settings) as running:
-        of_hour = f'model="{MODEL}",window="1h"'
-        # Half of the hour is of the time since it changed.
-        running.wait_for(f"calibration_slope{{{of_hour}}} < 0.7 and calibration_window_labelled{{{of_hour}}} > 5000")
-        repaired = _repaired(demo)
-        running.wait_for(f'calibration_map_events{{model="{MODEL}",map="champion"}} > 0')
-        running.wait_for('ALERTS{alertstate="firing",model!=""}')
-        yield Watched(running, repaired)
 
 
 def _hasty(directory: Path) -> Iterator[Path]:
@@ -74,9 +104,9 @@ def _hasty(directory: Path) -> Iterator[Path]:
         yield directory / path.name
 
 
-def _repaired(demo: Demo) -> Mapping[str, Any]:
+def _repair(url: str) -> None:
     """Refit a model, and promote the map."""
-    with httpx.Client(base_url=f"{demo.url}/v1", timeout=30) as service:
+    with httpx.Client(base_url=f"{url}/v1", timeout=30) as service:
         started = service.post(f"/models/{MODEL}/recalibrations", json={"method": METHOD})
         assert started.status_code == 202, started.text
         address = f"/recalibrations/{started.json()['id']}"
@@ -88,8 +118,6 @@ def _repaired(demo: Demo) -> Mapping[str, Any]:
         found = wait_until(ended, "the refit to end")
         assert found["state"] == "candidate", found
         service.post(f"{address}/promotion", json={}).raise_for_status()
-        final: dict[str, Any] = service.get(address).raise_for_status().json()
-        return final
 
 
 def chosen(name: str, running: Prometheus, **wanted: str) -> dict[str, str]:
@@ -132,21 +160,21 @@ def named(legend: str, labels: Mapping[str, str]) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(DASHBOARDS))
-def test_every_query_returns_data(name: str, watched: Watched) -> None:
-    values = chosen(name, watched.prometheus, **({"model": MODEL} if name == "model" else {}))
+def test_every_query_returns_data(name: str, watched: Prometheus) -> None:
+    values = chosen(name, watched, **({"model": MODEL} if name == "model" else {}))
     deadline = time.monotonic() + 60
     waiting = queries(name)
     # What is told first after a while, such as a rate over a minute, gets its time once for all.
-    while waiting := [query for query in waiting if not results(watched.prometheus, query, values)]:
+    while waiting := [query for query in waiting if not results(watched, query, values)]:
         assert time.monotonic() < deadline, [f"{query.title}: {filled(query.expr, values)}" for query in waiting]
         time.sleep(0.5)
 
 
 @pytest.mark.parametrize("name", sorted(DASHBOARDS))
-def test_of_several_replicas_no_two_lines_have_one_name(name: str, watched: Watched) -> None:
-    values = chosen(name, watched.prometheus, **({"model": MODEL} if name == "model" else {}))
+def test_of_several_replicas_no_two_lines_have_one_name(name: str, watched: Prometheus) -> None:
+    values = chosen(name, watched, **({"model": MODEL} if name == "model" else {}))
     for query in queries(name):
-        found = [labels for labels, _ in results(watched.prometheus, query, values)]
+        found = [labels for labels, _ in results(watched, query, values)]
         names = [
             re.sub(r"\{\{(\w+)\}\}", lambda used, of=labels: of.get(used[1], ""), query.legend) for labels in found
         ]
@@ -156,9 +184,9 @@ def test_of_several_replicas_no_two_lines_have_one_name(name: str, watched: Watc
             assert len(found) <= 1, (query.title, found)
 
 
-def test_a_choice_of_several_is_taken_for_each_of_them(watched: Watched) -> None:
+def test_a_choice_of_several_is_taken_for_each_of_them(watched: Prometheus) -> None:
     """Grafana hands over a regular expression, with what has a meaning there escaped."""
-    running = watched.prometheus
+    running = watched
     values = chosen("fleet", running) | {"model": "calibrated|rare-event", "namespace": r"ml \\(eu\\)"}
     (models,) = [query for query in queries("fleet") if query.title == "Models"]
     assert [value for _, value in results(running, models, values)] == [2]
@@ -166,8 +194,8 @@ def test_a_choice_of_several_is_taken_for_each_of_them(watched: Watched) -> None
     assert results(running, models, values) == []
 
 
-def test_bins_add_up_to_what_the_windows_say(watched: Watched) -> None:
-    running = watched.prometheus
+def test_bins_add_up_to_what_the_windows_say(watched: Prometheus) -> None:
+    running = watched
     labels = "(model, version, segment, window)"
     labelled = running.query(
         f"sum by {labels} (calibration_bin_labelled) / sum by {labels} (calibration_window_labelled)"
@@ -182,8 +210,8 @@ def test_bins_add_up_to_what_the_windows_say(watched: Watched) -> None:
     assert off[0].value < 1e-12
 
 
-def test_intervals_of_the_reliability_diagram_are_wilsons(watched: Watched) -> None:
-    running = watched.prometheus
+def test_intervals_of_the_reliability_diagram_are_wilsons(watched: Prometheus) -> None:
+    running = watched
     values = chosen("model", running, model="calibrated")
     asked = [query for query in queries("model") if query.title == "Reliability diagram"]
     # One moment for all: two queries in a row may have a scrape between them.
@@ -202,8 +230,8 @@ def test_intervals_of_the_reliability_diagram_are_wilsons(watched: Watched) -> N
         assert lower < was < upper
 
 
-def test_the_fleet_puts_the_model_that_is_off_before_the_one_that_is_not(watched: Watched) -> None:
-    running = watched.prometheus
+def test_the_fleet_puts_the_model_that_is_off_before_the_one_that_is_not(watched: Prometheus) -> None:
+    running = watched
     table = next(query for query in queries("fleet") if query.title.startswith("Versions, the"))
 
     def worst() -> dict[str, float] | None:
@@ -215,8 +243,8 @@ def test_the_fleet_puts_the_model_that_is_off_before_the_one_that_is_not(watched
     assert found["overconfident"] > found["calibrated"]
 
 
-def test_marks_stand_at_the_times_of_refits_and_promotions(watched: Watched) -> None:
-    running = watched.prometheus
+def test_marks_stand_at_the_times_of_refits_and_promotions(watched: Prometheus) -> None:
+    running = watched
     values = chosen("model", running, model=MODEL)
     refits, serving = queries("model")[-2:]
     assert (refits.title, serving.title) == ("Refits", "Maps that came to serve")
