@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
+from monitor.access.base import StoredKey
+from monitor.access.keys import make_key
+from monitor.access.model import parse_grants
 from monitor.app.offline import report_log
 from monitor.app.outside import make_embedded_log, make_writer, open_store
 from monitor.app.parts import make_topics
@@ -25,6 +29,7 @@ from monitor.events.strata import Strata
 from monitor.settings import Settings
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
+from monitor.store.api_keys import ApiKeys
 from monitor.stream.partition import DecodedBatch
 from monitor.stream.status import Phase
 
@@ -241,3 +246,29 @@ def test_a_second_service_waits_for_the_log(tmp_path: Path, run: Running) -> Non
     assert "another process reads" in get(second, "/readyz")[1]["detail"]
     assert first.stop()
     eventually(lambda: second.status.ready)
+
+
+def test_nobody_may_ask_until_there_is_a_key(tmp_path: Path, run: Running) -> None:
+    with structlog.testing.capture_logs() as logged:
+        service = run(settings(tmp_path, access={}))
+    assert [line for line in logged if "monitor keys create" in line["event"]]
+    assert get(service, "/healthz")[0] == 200
+    for path in ("/v1/models", "/metrics", "/v1/audit"):
+        status, problem = get(service, path)
+        assert (status, problem["type"].rsplit(":")[-1]) == (401, "unauthenticated")
+    # As `monitor keys create` does it, beside the running service.
+    new = make_key()
+    key = StoredKey(new.key_id, "prometheus", new.digest, parse_grants(["read"]), created_ms=0)
+    ApiKeys(service.store.database).add_key(key, actor="cli:tests")
+    asked = urllib.request.Request(f"{service.server.url}/metrics", headers={"authorization": f"Bearer {new.text}"})
+    with urllib.request.urlopen(asked, timeout=10) as answer:
+        text = answer.read().decode()
+    assert 'calibration_access_refusals_total{reason="missing"} 3.0' in text
+    assert 'calibration_http_requests_total{method="GET",route="/v1/audit",status="401"} 1.0' in text
+
+
+def test_access_control_is_off_on_this_machine_alone(tmp_path: Path) -> None:
+    loopback = settings(tmp_path, access={}, api={"host": "0.0.0.0", "port": 0})
+    assert loopback.access.mode == "required"
+    with pytest.raises(ValueError, match=r"access\.mode must be required where api\.host is 0\.0\.0\.0"):
+        settings(tmp_path, api={"host": "0.0.0.0", "port": 0})
