@@ -180,7 +180,7 @@ def _table() -> table.Panel:
 
 def _alerts() -> table.Panel:
     return rows(
-        "Alerts firing",
+        "Alerts",
         "What Alertmanager has been told of. The name of each alert is that of its runbook.",
         [Query(f"max by (alertname, severity, model, version, segment, window) ({_FIRING})", kind="table")],
         unit="none",

@@ -175,9 +175,7 @@ def test_of_several_replicas_no_two_lines_have_one_name(name: str, watched: Prom
     values = chosen(name, watched, **({"model": MODEL} if name == "model" else {}))
     for query in queries(name):
         found = [labels for labels, _ in results(watched, query, values)]
-        names = [
-            re.sub(r"\{\{(\w+)\}\}", lambda used, of=labels: of.get(used[1], ""), query.legend) for labels in found
-        ]
+        names = [named(query.legend, labels) for labels in found]
         if query.legend:
             assert len(set(names)) == len(names), (query.title, names)
         elif not query.instant:
