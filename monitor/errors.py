@@ -12,6 +12,7 @@
     │   └── NoLongerKept         the events of that time are gone; names what is kept
     ├── Unauthenticated          nobody known asks: no credential, or one that is unknown, revoked, expired or forged
     ├── Forbidden                who asks is known, and may not
+    ├── ProviderUnavailable      the provider of tokens does not answer; retried, and its last keys go on for a while
     ├── NotEnoughData            fewer events than a measure needs
     ├── CorruptMap               a recalibration map cannot be read; its bytes are damaged or of another format
     ├── BrokenHandover           what a refit's worker was given, or left, is not all there; it is done again
@@ -53,6 +54,10 @@ class Unauthenticated(MonitorError):  # noqa: N818 - the field's own word
 
 class Forbidden(MonitorError):  # noqa: N818 - the field's own word
     """Who asks may not do this. The message names the role that it takes."""
+
+
+class ProviderUnavailable(MonitorError):  # noqa: N818
+    """The provider of tokens does not answer, or not as it should. Recoverable: it is asked again."""
 
 
 class UnknownSeries(InputError):  # noqa: N818 - the field's own words read better than a suffix

@@ -1,7 +1,7 @@
 """Who may do what: roles, grants, and those who hold them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Self
 
@@ -68,10 +68,13 @@ class Principal:
         Under which the audit trail keeps what they do: ``key:nightly-refits``, ``oidc:alice@example.org``.
     grants
         What they may do.
+    note
+        Where they hold nothing: where somebody looked for it, such as ``the token has no claim roles``.
     """
 
     name: str
     grants: tuple[Grant, ...]
+    note: str = field(default="", compare=False)
 
     def may(self, role: Role, model: str | None = None) -> bool:
         """Whether they hold ``role`` for ``model``; without one, for all models."""

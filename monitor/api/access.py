@@ -58,6 +58,9 @@ class Needs:
         request.state.principal = principal
         note_principal(principal.name)
         gate.check_rate(request, principal)
+        if not principal.grants:
+            # Known, and allowed nothing at all: no model could be found for them, and none is hidden.
+            gate.forbid(request, self.role, None)
         match self.of:
             case Of.MODEL:
                 require(request, self.role, request.path_params["model"])

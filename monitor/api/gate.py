@@ -168,7 +168,8 @@ class Gate:
         self._refusals.note(Reason.FORBIDDEN, address_of(request))
         held = ", ".join(map(str, principal.grants)) or "nothing"
         needed = f"role {role.value} for " + ("all models" if model is None else f"model {model!r}")
-        raise Forbidden(f"this needs the {needed}, and {principal.name} holds {held}")
+        why = f": {principal.note}" if principal.note else ""
+        raise Forbidden(f"this needs the {needed}, and {principal.name} holds {held}{why}")
 
     async def model_of(self, refit: str) -> str:
         """The model of a refit. Raises UnknownRecalibration."""

@@ -40,6 +40,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.EvaluationFailed, 503, "evaluation-failed"),
     (errors.SourceUnavailable, 503, "source-unavailable"),
     (errors.StoreUnavailable, 503, "store-unavailable"),
+    (errors.ProviderUnavailable, 503, "provider-unavailable"),
 )
 """Errors whose message is for the caller. Any other one is ours to mend."""
 

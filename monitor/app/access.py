@@ -7,7 +7,9 @@ import structlog
 from monitor.access.base import Authenticator
 from monitor.access.keys import PREFIX, KeyAuthenticator, KeySource, in_force
 from monitor.access.keys_file import KeysFile
-from monitor.access.model import Principal
+from monitor.access.model import Principal, parse_grants
+from monitor.access.provider import Provider, ProviderKeys
+from monitor.access.tokens import TokenAuthenticator, TokenRules
 from monitor.clock import Clock
 from monitor.errors import StoreError, Unauthenticated
 from monitor.settings import Settings
@@ -33,7 +35,7 @@ class Credentials:
         self._tokens = tokens
 
     def authenticate(self, credential: str) -> Principal:
-        """Say who it is. Raises Unauthenticated, and StoreUnavailable as keys do."""
+        """Say who it is. Raises Unauthenticated; StoreUnavailable as keys do, and ProviderUnavailable as tokens."""
         if credential.startswith(PREFIX):
             return self._keys.authenticate(credential)
         if self._tokens is not None:
@@ -52,11 +54,42 @@ def make_authenticator(settings: Settings, store: SqlStore, clock: Clock) -> Aut
     Raises
     ------
     SettingsError
-        access.keys_file cannot be read, or is broken.
+        access.keys_file cannot be read, or is broken; or access.oidc.cafile.
     """
     if settings.access.mode == "off":
         return None
-    return Credentials(KeyAuthenticator(key_sources(settings, store), clock))
+    return Credentials(KeyAuthenticator(key_sources(settings, store), clock), make_tokens(settings, clock))
+
+
+def make_tokens(settings: Settings, clock: Clock) -> TokenAuthenticator | None:
+    """Says who asks, by token; None where no provider is named. The provider is asked when the first token comes.
+
+    Raises
+    ------
+    SettingsError
+        access.oidc.cafile cannot be read.
+    """
+    provider = make_provider(settings)
+    if provider is None:
+        return None
+    provider.trust()
+    oidc = settings.access.oidc
+    rules = TokenRules(
+        issuer=provider.issuer,
+        audience=oidc.audience or "",
+        algorithms=oidc.algorithms,
+        roles_claim=oidc.roles_claim,
+        roles={value: parse_grants(roles) for value, roles in oidc.roles.items()},
+        name_claim=oidc.name_claim,
+        leeway_seconds=oidc.leeway.total_seconds(),
+    )
+    return TokenAuthenticator(rules, ProviderKeys(provider.read, oidc.refresh.total_seconds(), clock), clock)
+
+
+def make_provider(settings: Settings) -> Provider | None:
+    """The provider of tokens, if the settings name one."""
+    oidc = settings.access.oidc
+    return None if oidc.issuer is None else Provider(oidc.issuer, oidc.jwks_url, oidc.cafile)
 
 
 def key_sources(settings: Settings, store: SqlStore) -> list[KeySource]:

@@ -1,12 +1,12 @@
 """Kinds of value that YAML has no word for: durations, lists in one line of text, addresses with a password."""
 
-import ipaddress
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
+from monitor.access.oidc import is_loopback
 from monitor.durations import format_duration, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import MAX_CLASSES, wrong_name
@@ -32,14 +32,6 @@ _PASSWORD_OPTION: Final = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 def hide_password(address: str) -> str:
     """An address without its password: ``postgresql://monitor:***@db/calibration``."""
     return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can ask at this address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _split(value: Any) -> Any:

@@ -1,0 +1,54 @@
+"""What holds for providers of tokens, whoever asks: which signatures there are, and which addresses may be trusted."""
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from monitor.errors import InputError
+
+ALGORITHMS: Final = {
+    "RS256": "RSA",
+    "RS384": "RSA",
+    "RS512": "RSA",
+    "PS256": "RSA",
+    "PS384": "RSA",
+    "PS512": "RSA",
+    "ES256": "P-256",
+    "ES384": "P-384",
+    "ES512": "P-521",
+    "EdDSA": "Ed25519",
+}
+"""Signatures that may be accepted -> the kind of key, or its curve. All are of public keys: whoever can check one
+cannot make one. Each is of one kind of key: a name that stands for two is how forged tokens come about."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can ask at this address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def check_url(url: str) -> None:
+    """Refuse addresses from which keys could not be trusted: whoever can change an answer decides who gets in.
+
+    Raises
+    ------
+    InputError
+        It is not https, and not of this machine; or it is no URL, or holds a password or a fragment. Does not show it.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise InputError(f"must be a URL such as https://login.example.org/realms/ml ({error})") from error
+    if not host or not url.isprintable() or " " in url or parts.scheme not in {"http", "https"}:
+        raise InputError("must be a URL such as https://login.example.org/realms/ml")
+    if parts.scheme == "http" and not is_loopback(host):
+        raise InputError("must begin with https://: over http, anybody on the way could let in whom they like")
+    if parts.username is not None or parts.password is not None:
+        raise InputError("must hold no user or password: what it names is public")
+    if parts.fragment:
+        raise InputError("must have no fragment (#...)")
