@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from monitor.api.refusals import Refusals
+from monitor.api.traffic import Traffic
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.exposition.catalogue import STATISTICS, catalogue, measure_series
 from monitor.exposition.exposition import Exposition, Families
+from monitor.exposition.http import HttpFamilies
 from monitor.exposition.page import to_markdown
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
@@ -32,10 +35,13 @@ def whole_report() -> Report:
 def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     """All that is exported besides the build and the process."""
     maps = Maps(state(MEASURES.values()))
+    traffic = Traffic()
+    traffic.note("GET", "/metrics", 200, 0.25)
     return [
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
         PipelineFamilies(Pipeline(status)),
+        HttpFamilies(traffic, Refusals()),
     ]
 
 
