@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import stat
+import threading
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,7 @@ from monitor.store.address import connect
 from monitor.store.backup import back_up
 from monitor.store.backup_file import MANIFEST, STORE, Manifest, sha256_of, write_backup
 from monitor.store.backup_rows import our_tables
-from monitor.store.base import Bucket
+from monitor.store.base import JOURNAL_ROW, Bucket
 from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
 from monitor.store.recalibrations import JobState
 from monitor.store.restore import check_backup, restore, store_name
@@ -173,6 +174,56 @@ def test_a_service_that_still_runs_on_what_was_replaced_saves_nothing_more(
         with pytest.raises(FencedOut):
             running.save([checkpoint(epoch, 60)])
         assert load(running).offsets == {"predictions": 17}
+
+
+def test_a_backup_beside_a_busy_service_is_of_one_moment(store_url: str, clock: ManualClock, tmp_path: Path) -> None:
+    """Offsets, counters and journal were saved together, and are together in every backup."""
+    saved = threading.Event()
+    done = threading.Event()
+
+    def serve() -> None:
+        with SqlStore.open(store_url) as store:
+            epochs = {partition: store.claim(partition) for partition in (0, 1)}
+            offset = 0
+            while not done.is_set():
+                offset += 1
+                bucket = Bucket("churn", HOUR_MS)
+                counters = {("prediction", "accepted"): offset}
+                store.save(
+                    [
+                        checkpoint(
+                            epoch,
+                            offset,
+                            partition=partition,
+                            counters=counters,
+                            journal=[batch(bucket, 1, seed=offset)],
+                            dead_letters=[letter(offset, partition=partition)],
+                        )
+                        for partition, epoch in epochs.items()
+                    ]
+                )
+                saved.set()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        assert saved.wait(60)
+        manifests = [back_up(store_url, tmp_path / f"{number}.zip", clock) for number in range(2)]
+    finally:
+        done.set()
+        thread.join()
+    assert manifests[-1].offsets[0].offset > manifests[0].offsets[0].offset
+    for number, manifest in enumerate(manifests):
+        url = f"sqlite:///{tmp_path}/restored-{number}.db"
+        restore(tmp_path / f"{number}.zip", url, clock, actor="cli:ada")
+        with SqlStore.open(url) as store:
+            for partition in (0, 1):
+                state = load(store, partition)
+                offset = state.offsets["predictions"]
+                assert offset == manifest.offsets[0].offset
+                assert state.counters == {("prediction", "accepted"): offset}
+                assert sum(map(len, state.rows().values())) == offset * JOURNAL_ROW.itemsize
+            assert store.count_dead_letters() == {"not_json": 2 * offset}
 
 
 def test_an_earlier_schema_is_brought_forward(store_url: str, clock: ManualClock, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Access control: whether anybody could ask."""
 
+import ssl
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
@@ -68,7 +69,8 @@ def _count(source: KeySource, now_ms: int) -> int:
 def _provider(oidc: OidcSettings) -> Finding:
     url = oidc.jwks_url
     try:
-        with httpx.Client(timeout=_PATIENCE_SECONDS, follow_redirects=False) as http:
+        trusted = True if oidc.cafile is None else ssl.create_default_context(cafile=oidc.cafile)
+        with httpx.Client(timeout=_PATIENCE_SECONDS, follow_redirects=False, verify=trusted) as http:
             if url is None:
                 discovery = f"{(oidc.issuer or '').rstrip('/')}/.well-known/openid-configuration"
                 document = _json(http, discovery)
@@ -80,7 +82,7 @@ def _provider(oidc: OidcSettings) -> Finding:
                     )
                 url = str(document.get("jwks_uri"))
             keys = _json(http, url).get("keys")
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         return fail("access", f"the provider's keys cannot be read from {url or oidc.issuer}: {error}")
     if not isinstance(keys, list) or not keys:
         return fail("access", f"{url} holds no keys: access.oidc.jwks_url must be that of a JSON Web Key Set")
