@@ -153,14 +153,19 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "p-values, on a logarithmic scale: that the model is calibrated, and that a shifted prior is all there is. "
         "They are of one window, and no guard against many looks: alerts want size as well.",
         [
-            Query(smallest("calibration_p_value", _WINDOW), "calibrated"),
-            Query(smallest("calibration_prior_shift_p_value", _WINDOW), "a shifted prior is all"),
+            Query(_at_least(smallest("calibration_p_value", _WINDOW)), "calibrated"),
+            Query(_at_least(smallest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
         ],
         unit="none",
         least=None,
         most=1.0,
         logarithmic=True,
     )
+
+
+def _at_least(p_value: str) -> str:
+    """A p-value that a logarithmic axis can show: one that rounds to 0 is none there."""
+    return f"clamp_min({p_value}, 1e-16)"
 
 
 def _measures() -> Iterator[timeseries.Panel]:

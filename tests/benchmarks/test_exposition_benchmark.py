@@ -57,3 +57,18 @@ def test_rendering_a_thousand_windows_beats_a_registry_of_gauges() -> None:
         f"({same_collector / ours:.1f} times)"
     )
     assert theirs > 3 * ours
+
+
+@pytest.mark.benchmark
+def test_bins_cost_no_more_than_their_share_of_the_samples() -> None:
+    """The peer: the same windows without their reliability diagrams."""
+    for occupied in (5, 10):
+        evaluations = Evaluations()
+        evaluations.show(snapshot(many_reports(900, MEASURES, occupied)))
+        without = Exposition([WindowFamilies(evaluations, MEASURES, bins=False)])
+        with_bins = Exposition([WindowFamilies(evaluations, MEASURES)])
+        longer = len(with_bins.render()[0]) / len(without.render()[0])
+        slower = best(with_bins.render, 5) / best(without.render, 5)
+        print(f"\n{occupied} bins of each of 900 windows: {longer:.2f} times as long, {slower:.2f} times the time")
+        assert longer < 1.6
+        assert slower < 3
