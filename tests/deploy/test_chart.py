@@ -1,5 +1,6 @@
 """The chart as a whole: what Helm, Kubernetes and the service itself say of what it renders."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 from pydantic import SecretStr
 
 from deploy.chart.__main__ import generated
@@ -204,6 +206,16 @@ def test_the_chart_is_of_this_version_of_the_service() -> None:
 def test_generated_files_are_up_to_date() -> None:
     for file, text in generated().items():
         assert file.read_text(encoding="utf-8") == text, f"{file.name}: run `python -m deploy.chart`"
+
+
+def test_the_schema_is_one_that_others_than_helm_understand() -> None:
+    """Editors, and later versions of Helm, which check schemas with another library."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    Draft7Validator.check_schema(schema)
+    assert [error.message for error in Draft7Validator(schema).iter_errors(values)] == []
+    misspelt = {**values, "image": {**values["image"], "tagg": "1"}}
+    assert [error.json_path for error in Draft7Validator(schema).iter_errors(misspelt)] == ["$.image"]
 
 
 def test_every_value_is_explained() -> None:
