@@ -2,13 +2,14 @@
 
 ::
 
-    with RecalibrationClient("http://monitor:8000", "churn") as recalibration:
+    with RecalibrationClient("http://monitor:8000", "churn", api_key=key) as recalibration:
         better = recalibration.apply(p, features=x)
 """
 
 import logging
+import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, Literal, NamedTuple, Self
 from urllib.parse import quote
 
@@ -20,9 +21,11 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import (
     Conflict,
     CorruptMap,
+    Forbidden,
     InputError,
     MonitorError,
     ServiceUnavailable,
+    Unauthenticated,
     UnknownRecalibration,
     UnknownSeries,
 )
@@ -37,7 +40,15 @@ _ARROW: Final = "application/vnd.apache.arrow.file"
 _RETRY_SECONDS: Final = 5.0
 """How long nobody is asked again where nothing could be had yet, unless maps are refreshed more often."""
 
-_KINDS: Final = {
+API_KEY: Final = "MONITOR_API_KEY"
+"""The environment variable that holds the API key, where none is given otherwise."""
+
+ApiKey = str | Callable[[], str]
+"""An API key or token; or what gives the one that holds now, where it changes while the process runs."""
+
+_KINDS: Final[Mapping[str, type[MonitorError]]] = {
+    "unauthenticated": Unauthenticated,
+    "forbidden": Forbidden,
     "unknown-series": UnknownSeries,
     "unknown-recalibration": UnknownRecalibration,
     "conflict": Conflict,
@@ -78,8 +89,12 @@ class RecalibrationClient:
     without_map
         What :meth:`apply` does as long as no answer was ever had: ``raise`` the error, or leave predictions
         ``unchanged`` and log a warning.
+    api_key
+        An API key of the service, or a token, that allows to read the model; or a function that gives the one that
+        holds now, which is called before each request. Without it, the environment variable ``MONITOR_API_KEY`` as it
+        is when the client is made; where that is not set, the service is asked without one.
     headers
-        Sent with each request, such as ``{"authorization": "Bearer ..."}``.
+        Sent with each request.
     transport
         Of httpx, where the usual one does not do.
     clock
@@ -100,6 +115,7 @@ class RecalibrationClient:
         refresh_seconds: float = 60.0,
         timeout_seconds: float = 5.0,
         without_map: Literal["raise", "unchanged"] = "raise",
+        api_key: ApiKey | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
@@ -115,7 +131,13 @@ class RecalibrationClient:
         self._refresh_seconds = refresh_seconds
         self._without_map = without_map
         self._clock = clock or SystemClock()
-        self._http = connect(base_url, timeout_seconds=timeout_seconds, headers=headers, transport=transport)
+        self._http = connect(
+            base_url,
+            timeout_seconds=timeout_seconds,
+            api_key=api_key or os.environ.get(API_KEY),
+            headers=headers,
+            transport=transport,
+        )
         self._served: _Served | None = None
         self._confirmed_at = -np.inf
         self._asked_at = -np.inf
@@ -152,7 +174,7 @@ class RecalibrationClient:
         ------
         InputError
             A value is out of its range, or the map that serves needs other features or segments. Names the map.
-        ServiceUnavailable, UnknownSeries, CorruptMap
+        ServiceUnavailable, UnknownSeries, CorruptMap, Unauthenticated, Forbidden
             Only while no map was ever had, and unless ``without_map`` is ``unchanged``.
         """
         served = self._current()
@@ -184,7 +206,7 @@ class RecalibrationClient:
 
         Raises
         ------
-        ServiceUnavailable, UnknownSeries, CorruptMap
+        ServiceUnavailable, UnknownSeries, CorruptMap, Unauthenticated, Forbidden
             It could not be had. What served before goes on.
         """
         with self._fetching:
@@ -298,25 +320,59 @@ def connect(
     base_url: str,
     *,
     timeout_seconds: float,
+    api_key: ApiKey | None = None,
     headers: Mapping[str, str] | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
-    """A client of the service at this address.
+    """A client of the service at this address; ``localhost:8000`` is ``http://localhost:8000``.
 
     Raises
     ------
     InputError
-        It is no address of HTTP.
+        It is no address of HTTP, or the key is none.
     """
     try:
-        url = httpx.URL(base_url)
+        url = httpx.URL(base_url if "://" in base_url else f"http://{base_url}")
     except httpx.InvalidURL as error:
         raise InputError(f"the service's address {base_url!r} is no URL: {error}") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise InputError(f"the service's address must be like http://localhost:8000, got {base_url!r}")
     return httpx.Client(
-        base_url=url, timeout=timeout_seconds, headers=dict(headers or {}), transport=transport, follow_redirects=True
+        base_url=url,
+        timeout=timeout_seconds,
+        # Redirected to another host, httpx leaves the key behind.
+        auth=None if api_key is None else _Bearer(api_key),
+        headers=dict(headers or {}),
+        transport=transport,
+        follow_redirects=True,
     )
+
+
+class _Bearer(httpx.Auth):
+    """Shows an API key, or a token, with each request."""
+
+    def __init__(self, api_key: ApiKey) -> None:
+        if isinstance(api_key, str):
+            _check_key(api_key)
+        self._api_key = api_key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the header."""
+        key = self._api_key if isinstance(self._api_key, str) else _check_key(self._api_key())
+        request.headers["authorization"] = f"Bearer {key}"
+        yield request
+
+
+def _check_key(key: str) -> str:
+    """The key. Raises InputError where it can be none, without repeating it."""
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise InputError(
+            f"the API key must be one word of ASCII letters, as `monitor keys create` prints it, got {len(key)} "
+            "characters of which some are others"
+            if key
+            else "the API key is empty; `monitor keys create` makes one"
+        )
+    return key
 
 
 def ask(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
@@ -324,7 +380,7 @@ def ask(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Res
 
     Raises
     ------
-    UnknownSeries, UnknownRecalibration, Conflict, InputError
+    UnknownSeries, UnknownRecalibration, Conflict, InputError, Unauthenticated, Forbidden
         The service says so. Its own words.
     ServiceUnavailable
         It does not answer, or cannot.
@@ -338,7 +394,7 @@ def ask(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Res
     if answer.status_code < 400:
         return answer
     kind, detail = _problem(answer)
-    if answer.status_code >= 500:
+    if answer.status_code >= 500 or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
         raise ServiceUnavailable(f"the service at {http.base_url} cannot answer: {detail}")
     raise _KINDS.get(kind, InputError)(detail)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.real.kafka import KafkaBroker
@@ -11,6 +12,14 @@ from tests.real.postgres import PostgresServer
 # The same examples in every run, and no deadline: the first call of a compiled loop loads or compiles it.
 settings.register_profile("reproducible", deadline=None, derandomize=True)
 settings.load_profile("reproducible")
+
+# A service within a test's own process must not write into what the test reads from a command's standard output: its
+# lines become records, which pytest shows where a test fails.
+structlog.configure(
+    processors=[structlog.stdlib.add_log_level, structlog.processors.KeyValueRenderer(key_order=["event"])],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+)
 
 
 @pytest.fixture(scope="session")

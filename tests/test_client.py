@@ -9,14 +9,25 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 from monitor.api.server import ApiServer
-from monitor.client import RecalibrationClient, ask, connect
+from monitor.client import API_KEY, RecalibrationClient, ask, connect
 from monitor.clock import ManualClock
-from monitor.errors import Conflict, CorruptMap, InputError, ServiceUnavailable, UnknownRecalibration, UnknownSeries
+from monitor.errors import (
+    Conflict,
+    CorruptMap,
+    Forbidden,
+    InputError,
+    ServiceUnavailable,
+    Unauthenticated,
+    UnknownRecalibration,
+    UnknownSeries,
+)
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import to_bytes
 from monitor.store.recalibrations import Champion
+from tests.api.keys import Keys
 from tests.api.refits import Refits
 from tests.api.service import Service
 from tests.maps_of_refits import fitted, of_classes
@@ -27,12 +38,16 @@ P = [0.1, 0.5, 0.9]
 class World:
     """A service that can be ended and started again, and what serves there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keys: Keys | None = None) -> None:
         self.refits = Refits(folder)
         self.clock = ManualClock()
-        self.server = ApiServer(Service(refits=self.refits).app(), port=0)
+        self.authenticator = None if keys is None else keys.authenticator()
+        self.server = ApiServer(self.app(), port=0)
         self.server.start()
         self.clients: list[RecalibrationClient] = []
+
+    def app(self) -> FastAPI:
+        return Service(refits=self.refits, authenticator=self.authenticator).app()
 
     def client(self, model: str = "churn", version: str | None = None, **options: object) -> RecalibrationClient:
         made = RecalibrationClient(self.server.url, model, version, clock=self.clock, **options)  # type: ignore[arg-type]
@@ -50,7 +65,7 @@ class World:
         self.server.stop()
 
     def start_again(self) -> None:
-        self.server = ApiServer(Service(refits=self.refits).app(), port=self.server.port)
+        self.server = ApiServer(self.app(), port=self.server.port)
         self.server.start()
 
     def close(self) -> None:
@@ -391,7 +406,9 @@ def test_a_closed_client_asks_no_more(world: World) -> None:
 @pytest.mark.parametrize(
     ("url", "options", "said"),
     [
-        ("localhost:8000", {}, "must be like http://localhost:8000, got 'localhost:8000'"),
+        ("ftp://localhost:8000", {}, "must be like http://localhost:8000, got 'ftp://localhost:8000'"),
+        ("http://a", {"api_key": "cmk_ä"}, "one word of ASCII letters, .*, got 5 characters of which some are others"),
+        ("http://a", {"api_key": "two words"}, "one word of ASCII letters"),
         ("http://", {}, "must be like"),
         ("http://a:b", {}, "is no URL"),
         ("http://a", {"model": ""}, "model must not be empty"),
@@ -445,3 +462,82 @@ def test_the_example_of_the_documentation_runs(world: World, capsys: pytest.Capt
     exec(example.replace("http://localhost:8000", world.server.url), {})
     expected = apply_map(chosen, [0.12, 0.55, 0.93], segments={"region": ["eu", "us", "apac"]})
     assert f"{job} {expected.round(3)} 0.0 s" in capsys.readouterr().out
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[tuple[World, Keys]]:
+    """A service that asks for a key."""
+    keys = Keys()
+    # A key that is made later is not known at once.
+    for role in ("read", "read:churn"):
+        keys(role)
+    world = World(tmp_path, keys)
+    yield world, keys
+    world.close()
+
+
+def test_a_key_opens_what_it_is_for(locked: tuple[World, Keys], monkeypatch: pytest.MonkeyPatch) -> None:
+    world, keys = locked
+    monkeypatch.delenv(API_KEY, raising=False)
+    with pytest.raises(Unauthenticated):
+        world.client().apply(P)
+    assert world.client(api_key=keys("read")).apply(P).tolist() == P
+    monkeypatch.setenv(API_KEY, keys("read:churn"))
+    assert world.client().apply(P).tolist() == P
+    with pytest.raises(UnknownSeries):
+        world.client("fraud").apply(P)
+    with pytest.raises(Unauthenticated):
+        world.client(api_key="cmk_no_key").apply(P)
+
+
+def test_a_key_that_changes_is_asked_for_each_time(locked: tuple[World, Keys]) -> None:
+    world, keys = locked
+    held = [keys("read:churn")]
+    client = world.client(api_key=lambda: held[-1])
+    client.refresh()
+    keys.revoke("read:churn")
+    world.authenticator = keys.authenticator()
+    world.end()
+    world.start_again()
+    with pytest.raises(Unauthenticated):
+        client.refresh()
+    held.append(keys("read"))
+    client.refresh()
+    held.append("two words")
+    with pytest.raises(InputError, match="one word of ASCII letters"):
+        client.refresh()
+
+
+def test_what_a_key_does_not_allow_is_said(locked: tuple[World, Keys]) -> None:
+    world, keys = locked
+    with (
+        connect(world.server.url, timeout_seconds=5.0, api_key=keys("read")) as http,
+        pytest.raises(Forbidden, match=r"needs the role promote for model 'churn', and .* holds read"),
+    ):
+        ask(http, "POST", "v1/models/churn/rollback", json={})
+
+
+def test_a_key_is_not_shown_to_another_host() -> None:
+    seen: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append((request.url.host, request.headers.get("authorization")))
+        if request.url.host == "monitor.example.org":
+            return httpx.Response(307, headers={"location": "https://elsewhere.example.org/"}, request=request)
+        return httpx.Response(200, json={}, request=request)
+
+    transport = httpx.MockTransport(answer)
+    with connect("https://monitor.example.org", timeout_seconds=1.0, api_key="secret", transport=transport) as http:
+        ask(http, "GET", "v1/models")
+    assert seen == [("monitor.example.org", "Bearer secret"), ("elsewhere.example.org", None)]
+
+
+def test_a_service_that_is_asked_too_often_is_asked_again_later() -> None:
+    body = {"type": "urn:calibration-monitor:problem:too-many-requests", "detail": "500 a second"}
+    with answering(429, body) as http, pytest.raises(ServiceUnavailable, match="500 a second"):
+        ask(http, "GET", "v1/models")
+
+
+def test_an_address_may_lack_its_scheme(world: World) -> None:
+    world.clients.append(client := RecalibrationClient(world.server.url.removeprefix("http://"), "churn"))
+    assert client.apply(P).tolist() == P

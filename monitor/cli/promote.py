@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli.plain import plain
-from monitor.cli.service import USUAL_URL, JsonOption, NoteOption, UrlOption, service_at
+from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.client import ask
 
 app = typer.Typer(add_completion=False)
@@ -20,12 +20,13 @@ def promote(
     note: NoteOption = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
+    key_file: KeyFileOption = None,
 ) -> None:
     """Let the map of a refit serve.
 
     It must be a candidate, and what it was compared with must still serve: else it is refused, with exit status 2.
     """
-    with service_at(url) as http:
+    with service_at(url, key_file) as http:
         champion = ask(http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}).json()
     if as_json:
         typer.echo(json.dumps(champion))

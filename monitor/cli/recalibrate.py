@@ -14,7 +14,7 @@ from monitor.cli.plain import plain
 from monitor.cli.progress import job_progress
 from monitor.cli.refit_text import print_refit
 from monitor.cli.report_text import report_console
-from monitor.cli.service import USUAL_URL, JsonOption, UrlOption, service_at
+from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, UrlOption, service_at
 from monitor.client import ask
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable
@@ -62,6 +62,7 @@ def recalibrate(
     ] = None,
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
+    key_file: KeyFileOption = None,
 ) -> None:
     """Fit a recalibration map in a running service, and see whether it is better.
 
@@ -78,7 +79,7 @@ def recalibrate(
     seconds = None if timeout is None else _seconds(timeout)
     if seconds is not None and not wait:
         raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
-    with service_at(url) as http:
+    with service_at(url, key_file) as http:
         body = {key: value for key, value in asked.items() if value is not None}
         job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli.plain import plain
-from monitor.cli.service import USUAL_URL, JsonOption, NoteOption, UrlOption, service_at
+from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.client import ask
 
 app = typer.Typer(add_completion=False)
@@ -24,13 +24,14 @@ def rollback(
     note: NoteOption = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
+    key_file: KeyFileOption = None,
 ) -> None:
     """Take back the map that serves a model: the one before it serves again, or none.
 
     Where none serves it is refused, with exit status 2.
     """
     body = {"note": note} | ({} if model_version is None else {"version": model_version})
-    with service_at(url) as http:
+    with service_at(url, key_file) as http:
         champion = ask(http, "POST", f"v1/models/{quote(model)}/rollback", json=body).json()
     if as_json:
         typer.echo(json.dumps(champion))

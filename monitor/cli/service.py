@@ -1,18 +1,26 @@
 """What commands that ask a running service have in common."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Final
 
 import httpx
 import typer
 
-from monitor.client import connect
+from monitor.client import API_KEY, connect
+from monitor.errors import Forbidden, InputError, Unauthenticated
 
 _SECONDS: Final = 30.0
 
 UrlOption = Annotated[
     str, typer.Option("--url", envvar="MONITOR_URL", metavar="URL", help="Where the service answers.")
+]
+
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help=f"File with the API key; without it, the environment variable {API_KEY}."),
 ]
 
 USUAL_URL: Final = "http://localhost:8000"
@@ -23,7 +31,42 @@ NoteOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the 
 
 
 @contextmanager
-def service_at(url: str) -> Iterator[httpx.Client]:
-    """A client of the service at this address. Raises InputError where it is none."""
-    with connect(url if "://" in url else f"http://{url}", timeout_seconds=_SECONDS) as http:
-        yield http
+def service_at(url: str, key_file: Path | None = None) -> Iterator[httpx.Client]:
+    """A client of the service at this address, with the user's API key.
+
+    Raises
+    ------
+    InputError
+        It is no address, the key cannot be read, or the service refuses it. It says where the key came from, and never
+        the key.
+    """
+    key, origin = _key(key_file)
+    with connect(url, timeout_seconds=_SECONDS, api_key=key) as http:
+        try:
+            yield http
+        except Unauthenticated as error:
+            if key is None:
+                raise InputError(
+                    f"the service at {url} asks for an API key: put one into {API_KEY}, or into a file for --key-file; "
+                    "`monitor keys create` makes one"
+                ) from error
+            raise InputError(f"the service at {url} refuses the API key of {origin}: {error}") from error
+        except Forbidden as error:
+            raise InputError(f"the API key of {origin} does not do: {error}") from error
+
+
+def _key(key_file: Path | None) -> tuple[str | None, str]:
+    """The key, and where it came from."""
+    if key_file is None:
+        return os.environ.get(API_KEY) or None, API_KEY
+    try:
+        key = key_file.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(f"--key-file: cannot read {key_file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"--key-file: {key_file} holds no API key, which is one line of text") from error
+    if not key:
+        raise InputError(
+            f"--key-file: {key_file} is empty; `monitor keys create NAME --role ROLE --write-key FILE` fills it"
+        )
+    return key, str(key_file)

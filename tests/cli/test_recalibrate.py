@@ -18,6 +18,7 @@ from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.cli.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
+from tests.api.keys import Keys
 from tests.api.refits import Refits
 from tests.api.service import Service
 from tests.cli.command import inside, one_error_line
@@ -28,10 +29,11 @@ COMPARISON: dict[str, Any] = EXAMPLES["RefitBody"]["comparison"]
 class World:
     """A service, and a worker that ends what is asked for as a test says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keys: Keys | None = None) -> None:
         self.folder = folder
         self.refits = Refits(folder)
-        self.server = ApiServer(Service(refits=self.refits).app(), port=0)
+        authenticator = None if keys is None else keys.authenticator()
+        self.server = ApiServer(Service(refits=self.refits, authenticator=authenticator).app(), port=0)
         self.server.start()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -240,6 +242,39 @@ def test_a_service_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
     done = inside("promote", "rc_1", "--url", "ftp://there", cwd=tmp_path)
     assert done.returncode == 2
     assert "must be like http://localhost:8000" in one_error_line(done)
+
+
+def test_keys_are_shown_and_what_they_do_not_open_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys()
+    world = World(tmp_path, keys)
+    (tmp_path / "writer.key").write_text(keys("write:churn") + "\n")
+    (tmp_path / "wrong.key").write_text(keys("write:churn")[:-1] + "-")
+    (tmp_path / "empty.key").touch()
+    (tmp_path / "picture.key").write_bytes(b"\xff\xd8")
+    monkeypatch.delenv("MONITOR_API_KEY", raising=False)
+    try:
+        said = {
+            (): f"the service at {world.server.url} asks for an API key: put one into MONITOR_API_KEY, or into a file",
+            ("--key-file", "wrong.key"): f"the service at {world.server.url} refuses the API key of wrong.key: ",
+            ("--key-file", "gone.key"): "--key-file: cannot read gone.key: No such file or directory",
+            ("--key-file", "empty.key"): "--key-file: empty.key is empty; `monitor keys create",
+            ("--key-file", "picture.key"): "--key-file: picture.key holds no API key",
+            ("--promote", "--key-file", "writer.key"): (
+                "the API key of writer.key does not do: this needs the role promote for model 'churn'"
+            ),
+        }
+        for arguments, line in said.items():
+            done = world.run("recalibrate", "churn", *arguments)
+            assert done.returncode == 2, arguments
+            assert one_error_line(done).startswith(line)
+            assert "cmk_" not in done.stderr
+        assert world.jobs() == []
+        assert world.run("recalibrate", "churn", "--key-file", "writer.key").returncode == 0
+        monkeypatch.setenv("MONITOR_API_KEY", keys("write:churn"))
+        # The first refit is under way still.
+        assert "is under way" in one_error_line(world.run("recalibrate", "churn"))
+    finally:
+        world.close()
 
 
 def test_values_of_options_are_those_of_json() -> None:
