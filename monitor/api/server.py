@@ -11,6 +11,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from monitor.api.protocol import bounded_protocol
+from monitor.api.tls import Certificate
 from monitor.errors import SettingsError
 
 _START_SECONDS: Final = 30.0
@@ -31,6 +32,8 @@ class ApiServer:
         How long ``stop`` lets requests finish that are under way.
     max_header_bytes, header_seconds
         How large request line and headers may be together, and how long they may take to come.
+    certificate
+        Shown to whoever connects, over https alone; None: http.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ApiServer:
         grace_seconds: float = 5.0,
         max_header_bytes: int = 32 * 1024,
         header_seconds: float = 30.0,
+        certificate: Certificate | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -59,7 +63,13 @@ class ApiServer:
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=max(1, round(grace_seconds)),
+            **({} if certificate is None else certificate.options),
         )
+        # Here, so that it is known in which context certificates are renewed.
+        config.load()
+        self._certificate = certificate
+        self._context = config.ssl
+        self._ended = threading.Event()
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -72,13 +82,14 @@ class ApiServer:
     @property
     def url(self) -> str:
         """Where a browser on this machine finds the page."""
+        scheme = "http" if self._certificate is None else "https"
         try:
             address = ipaddress.ip_address(self._host)
         except ValueError:
-            return f"http://{self._host}:{self._port}"
+            return f"{scheme}://{self._host}:{self._port}"
         if address.is_unspecified:
-            return f"http://localhost:{self._port}"
-        return f"http://[{address}]:{self._port}" if address.version == 6 else f"http://{address}:{self._port}"
+            return f"{scheme}://localhost:{self._port}"
+        return f"{scheme}://[{address}]:{self._port}" if address.version == 6 else f"{scheme}://{address}:{self._port}"
 
     def start(self) -> None:
         """Listen, and return once requests are answered.
@@ -95,12 +106,18 @@ class ApiServer:
         if not self._answers():
             self.stop()
             raise RuntimeError(f"the HTTP server did not start: {self._failure or 'no sign of life'}")
+        if self._certificate is not None and self._context is not None:
+            renewing = (self._context, self._ended)
+            threading.Thread(
+                target=self._certificate.keep_renewed, args=renewing, name="certificate", daemon=True
+            ).start()
         _log.info("listening", url=self.url)
 
     def stop(self) -> None:
         """Take no more requests, let those under way finish, and return when the thread has ended."""
         if self._thread is None:
             return
+        self._ended.set()
         self._server.should_exit = True
         # uvicorn's own grace, and as much again for what does not heed it.
         self._thread.join(2 * self._grace_seconds + 1)

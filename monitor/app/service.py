@@ -22,6 +22,7 @@ from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
 from monitor.api.refusals import Refusals
 from monitor.api.server import ApiServer
+from monitor.api.tls import Certificate
 from monitor.api.traffic import Traffic
 from monitor.app.access import make_authenticator, warn_of_no_access
 from monitor.app.housekeeping import Sweeper
@@ -141,6 +142,7 @@ class Service:
                 grace_seconds=_GRACE_SECONDS,
                 max_header_bytes=settings.api.max_header_bytes,
                 header_seconds=settings.api.body_timeout.total_seconds(),
+                certificate=_certificate(settings),
             )
             warn_of_no_access(settings, self.store, self._clock)
         except BaseException:
@@ -258,6 +260,13 @@ def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:
         else:
             outage.over()
             return store
+
+
+def _certificate(settings: Settings) -> Certificate | None:
+    api = settings.api
+    if api.tls_certfile is None or api.tls_keyfile is None:
+        return None
+    return Certificate(api.tls_certfile, api.tls_keyfile)
 
 
 def _limits(settings: Settings) -> Limits:

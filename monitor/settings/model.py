@@ -304,6 +304,11 @@ class ApiSettings(Section):
     """Address to listen on; 0.0.0.0 listens on all."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which is logged."""
+    tls_certfile: Text | None = None
+    """File with the certificate to show, and those between it and one that is trusted, PEM: the server then speaks
+    https alone. Read again when it changes. Null speaks http, for a proxy in front that ends TLS."""
+    tls_keyfile: Text | None = None
+    """File with the certificate's key, PEM, without a password."""
     max_report_bytes: Positive = 32 * 1024 * 1024
     """Size of the largest body of POST /v1/reports."""
     max_event_bytes: Positive = 4 * 1024 * 1024
@@ -320,6 +325,12 @@ class ApiSettings(Section):
     """Requests of POST /v1/events that are written at one time."""
     turn_timeout: Duration = timedelta(seconds=10)
     """How long a request waits for its turn to be computed or written."""
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> "ApiSettings":
+        if (self.tls_certfile is None) != (self.tls_keyfile is None):
+            raise ValueError("tls_certfile and tls_keyfile must be set together: a certificate and its key")
+        return self
 
 
 class DeadLetterSettings(Section):
