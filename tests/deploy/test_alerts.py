@@ -1,9 +1,11 @@
 """From the demonstration's events to a pager: the service, Prometheus, Alertmanager and a webhook, all real."""
 
+import urllib.request
 from typing import Any
 
-from tests.deploy.conftest import RULES
+from tests.deploy.conftest import RULES, Demo
 from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
+from tests.real.promtool import check_metrics
 
 DEGRADED = "CalibrationDegraded"
 
@@ -61,3 +63,16 @@ def test_the_rules_are_the_charts_with_what_its_values_change(prometheus: Promet
     assert rules[DEGRADED]["duration"] == 3
     assert rules["CalibrationPrevalenceShifted"]["duration"] == 15 * 60
     assert {rule["name"]: rule.get("lastError") for rule in rules.values() if rule["health"] == "err"} == {}
+
+
+def test_promtool_finds_nothing_to_say_about_what_the_running_service_exports(
+    demo: Demo, prometheus: Prometheus
+) -> None:
+    prometheus.wait_for("calibration_bin_labelled and on () calibration_http_requests_total")
+    with urllib.request.urlopen(f"{demo.url}/metrics", timeout=30) as answer:
+        exposition = answer.read()
+    done = check_metrics(exposition)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    # Also of what only a service that runs has.
+    for series in ("calibration_bin_labelled", "calibration_cohort_labelled", "calibration_http_requests_total"):
+        assert f"\n{series}{{".encode() in exposition
