@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+AUDIT := .cache/audit
 
-.PHONY: help demo test check format bench simulate lore image-check kernels clean
+.PHONY: help demo test check audit format bench simulate lore image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +31,14 @@ check: $(DEV_STAMP) ## format, lint, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# In an environment of its own, so that its own dependencies are not among those that are looked at.
+$(AUDIT)/bin/pip-audit:
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet 'pip-audit>=2.9,<3'
+
+audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is installed; asks the advisory database of PyPI
+	PIPAPI_PYTHON_LOCATION=$(abspath $(BIN)/python) $(AUDIT)/bin/pip-audit --skip-editable --progress-spinner off $(AUDIT_FLAGS)
 
 # What only computes is tested by two processes at a time, of one thread each. All else is tested alone: servers, processes
 # and time-outs are to be disturbed by nobody. A new folder is among these until it is named here.
