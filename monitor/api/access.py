@@ -79,7 +79,7 @@ class Needs:
         refit = request.path_params["id"]
         model = await gate.model_of(refit)
         if not principal.may(Role.READ, model):
-            gate.hide(request)
+            gate.note_forbidden(request)
             # As the store says it of one that there is not.
             raise UnknownRecalibration(f"no refit is called {refit!r}")
         require(request, self.role, model)
@@ -129,7 +129,7 @@ def require(request: Request, role: Role, model: str | None) -> None:
         return
     gate = gate_of(request)
     if model is not None and not principal.may(Role.READ, model):
-        gate.hide(request)
+        gate.note_forbidden(request)
         raise UnknownSeries(unknown_model(model))
     gate.forbid(request, role, model)
 

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.api.access import Of, may, needs
+from monitor.api.access import Of, gate_of, may, needs
 from monitor.api.answers import MEDIA_TYPE, encode_json
 from monitor.api.examples import OUTCOME, PREDICTION
 from monitor.api.parts import Parts
@@ -133,7 +133,11 @@ def events_router(parts: Parts, writes: Computations) -> APIRouter:
         media = check_json(request, _ALLOWED)
         body = await read_body(request, parts.limits.event_bytes, parts.limits.body_seconds)
         may_write = may(request, Role.WRITE)
-        accepted, errors = await writes.run(lambda: take(body, media, request.headers, may_write))
+        try:
+            accepted, errors = await writes.run(lambda: take(body, media, request.headers, may_write))
+        except Forbidden:
+            gate_of(request).note_forbidden(request)
+            raise
         answer = {"accepted": accepted, "rejected": len(errors), "errors": errors[:_SHOWN_ERRORS]}
         return Response(encode_json(answer), 202, media_type=MEDIA_TYPE)
 

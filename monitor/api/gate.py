@@ -158,14 +158,14 @@ class Gate:
             self._requests.wait_seconds(principal.name) or 1,
         )
 
-    def hide(self, request: Request) -> None:
-        """Note that somebody asked for a model that they may not read."""
+    def note_forbidden(self, request: Request) -> None:
+        """Count that somebody asked for what they may not have. Any thread."""
         self._refusals.note(Reason.FORBIDDEN, address_of(request))
 
     def forbid(self, request: Request, role: Role, model: str | None) -> NoReturn:
-        """Raise Forbidden: somebody does not hold this role."""
+        """Raise Forbidden: somebody does not hold this role. Any thread."""
         principal: Principal = request.state.principal
-        self._refusals.note(Reason.FORBIDDEN, address_of(request))
+        self.note_forbidden(request)
         held = ", ".join(map(str, principal.grants)) or "nothing"
         needed = f"role {role.value} for " + ("all models" if model is None else f"model {model!r}")
         why = f": {principal.note}" if principal.note else ""

@@ -1,5 +1,6 @@
 """Who was refused, counted; in the log a line a minute for each reason, however many there are."""
 
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -39,7 +40,7 @@ class _Told:
 
 
 class Refusals:
-    """Counts refusals and tells the log of them. Belongs to the event loop's thread.
+    """Counts refusals and tells the log of them. Any thread.
 
     Parameters
     ----------
@@ -49,25 +50,28 @@ class Refusals:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
         self._told: dict[Reason, _Told] = {}
         self.counts: dict[str, int] = dict.fromkeys(Reason, 0)
-        """Reason -> refusals since the start. Others may read it from any thread."""
+        """Reason -> refusals since the start."""
 
     def note(self, reason: Reason, address: str) -> None:
         """Count one. Of what was refused nothing is told but where it came from."""
-        self.counts[reason] += 1
         now = self._clock.monotonic()
-        told = self._told.setdefault(reason, _Told(now - _MINUTE))
-        told.since += 1
-        told.address = address
-        self._tell(reason, told, now)
+        with self._lock:
+            self.counts[reason] += 1
+            told = self._told.setdefault(reason, _Told(now - _MINUTE))
+            told.since += 1
+            told.address = address
+            self._tell(reason, told, now)
 
     def tell(self) -> None:
         """Tell of those that waited for the end of their minute."""
         now = self._clock.monotonic()
-        for reason, told in self._told.items():
-            if told.since:
-                self._tell(reason, told, now)
+        with self._lock:
+            for reason, told in self._told.items():
+                if told.since:
+                    self._tell(reason, told, now)
 
     def _tell(self, reason: Reason, told: _Told, now: float) -> None:
         if now - told.at < _MINUTE:
