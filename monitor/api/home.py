@@ -4,6 +4,7 @@ import base64
 import hashlib
 import re
 from importlib.resources import files
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -11,11 +12,14 @@ from starlette.responses import Response
 from monitor.api.access import public
 from monitor.api.schemas import problems, text
 
+_INCLUDE: Final = re.compile(r"(?:/\*|<!--) @include ([a-z.]+) (?:\*/|-->)")
+"""Stands in a page for a file that pages share."""
+
 
 def home_router() -> APIRouter:
     """The route."""
     router = APIRouter(tags=["pages"])
-    page = (files("monitor.api") / "home.html").read_text(encoding="utf-8")
+    page = read_page("home.html")
     headers = page_headers(page)
 
     @router.get(
@@ -29,6 +33,13 @@ def home_router() -> APIRouter:
         return Response(page, headers=headers, media_type="text/html")
 
     return router
+
+
+def read_page(name: str) -> str:
+    """A page of this package, with what it shares with others: their looks, and how people log in."""
+    folder = files("monitor.api")
+    page = (folder / name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: (folder / found[1]).read_text(encoding="utf-8").rstrip("\n"), page)
 
 
 def page_headers(page: str) -> dict[str, str]:

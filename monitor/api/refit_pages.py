@@ -1,13 +1,12 @@
 """GET /recalibrations and /recalibrations/{id}: refits for people. The page fills itself from the API."""
 
-from importlib.resources import files
 from typing import Final
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from monitor.api.access import public
-from monitor.api.home import page_headers
+from monitor.api.home import page_headers, read_page
 from monitor.api.requests import no_parameters
 from monitor.api.schemas import problems, text
 
@@ -18,7 +17,7 @@ _ROOT: Final = "ROOT/"
 def refit_pages_router() -> APIRouter:
     """The routes."""
     router = APIRouter(tags=["pages"])
-    page = (files("monitor.api") / "refits.html").read_text(encoding="utf-8")
+    page = read_page("refits.html")
     listing, single = page.replace(_ROOT, "./"), page.replace(_ROOT, "../")
     headers = page_headers(page)
     html = text("text/html", "HTML", "<!doctype html>...") | problems(422)

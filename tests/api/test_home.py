@@ -29,3 +29,13 @@ def test_its_verdicts_are_in_the_one_set_of_words() -> None:
     page = Service().client().get("/").text
     said = dict(re.findall(r"^  ([a-z_]+): \[\"([a-z ]+)\", \"[a-z]+\"\],$", page, re.MULTILINE))
     assert said == {verdict.value: verdict.words for verdict in Verdict}
+
+
+def test_pages_are_put_together_from_what_they_share() -> None:
+    client = Service().client()
+    for path in ("/", "/recalibrations", "/recalibrations/rc_1"):
+        page = client.get(path).text
+        assert "@include" not in page
+        assert len(re.findall(r"<form id=\"login\"", page)) == 1
+        # A script that failed must not leave a form that sends the key as part of an address.
+        assert re.search(r"<form id=\"login\"[^>]* method=\"post\"[^>]* hidden>", page)
