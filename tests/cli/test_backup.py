@@ -21,7 +21,7 @@ from tests.cli.command import inside, one_error_line
 from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, MixedLog
 from tests.real.postgres import PostgresServer
 
-EVENTS = 6_000
+EVENTS = 4_000
 CLOCK = SystemClock()
 
 
