@@ -250,13 +250,19 @@ class WindowSettings(Section):
     """Makes it a window of the newest predictions with an outcome, at least this many of them."""
     mature: bool = True
     """Whether it ends one horizon before the newest event, so that each prediction in it had its time to be answered.
-    One that does not is biased towards outcomes that come early, and its name should say so."""
+    One that does not is biased towards outcomes that come early; a name of its own must have the word immature in it,
+    by which alerts and readers know."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "WindowSettings":
         if self.length is None and self.last is None:
             raise ValueError(
                 "must have a length, such as {length: 24h}, or a number of predictions, such as {last: 10000}"
+            )
+        if self.name and not self.mature and "immature" not in self.name:
+            raise ValueError(
+                f"name must have the word immature in it where mature is false, such as {self.name}-immature: "
+                "alerts pass over windows that are called so"
             )
         return self
 

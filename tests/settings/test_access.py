@@ -80,9 +80,7 @@ def test_what_a_claim_allows_are_roles(tmp_path: Path) -> None:
     file.write_text(
         f"access:\n  oidc:\n    issuer: {ISSUER}\n    audience: a\n    roles: {{ml: [read, admin]}}\n", encoding="utf-8"
     )
-    with pytest.raises(
-        SettingsError, match=r"monitor\.yaml:5: access\.oidc\.roles must list roles for 'ml': a role"
-    ):
+    with pytest.raises(SettingsError, match=r"monitor\.yaml:5: access\.oidc\.roles must list roles for 'ml': a role"):
         load_settings(file, {})
     assert "must list roles for 'ml': at least one" in refused(roles={"ml": []})
     assert "leeway" in refused(leeway="11m")

@@ -73,6 +73,10 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
         ("source: 5", "monitor.yaml:1: source must be a section of `key: value` lines, got 5"),
         ("windows: 1h", "monitor.yaml:1: windows must be a list, got '1h'"),
         (
+            "windows:\n  - {length: 1h, name: quick, mature: false}",
+            "monitor.yaml:2: windows[0].name must have the word immature in it where mature is false, such as quick-immature",
+        ),
+        (
             "windows:\n  - length: 1h\n  - mature: false",
             (
                 "monitor.yaml:3: windows[1] must have a length, such as {length: 24h}, or a number of predictions, "
