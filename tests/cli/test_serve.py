@@ -15,6 +15,7 @@ import pytest
 
 from monitor.demo import Traffic
 from tests.cli.command import inside, monitor, one_error_line, start
+from tests.real.child import free_ports
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -34,8 +35,7 @@ class Served:
     """A running `monitor serve`."""
 
     def __init__(self, folder: Path, **environ: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         self.folder = folder
         (folder / "monitor.yaml").write_text(SETTINGS.format(port=self.port), encoding="utf-8")
         self.output = folder / "output.txt"

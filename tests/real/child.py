@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+_WORKERS = 16
+"""More than a test run has processes."""
+
 # Run between fork and exec of the server, in an interpreter of its own: `preexec_fn` is unsafe once threads run. The
 # kernel's death signal (1 is PR_SET_PDEATHSIG, 9 SIGKILL) survives the exec, but no change of user: that comes first.
 # Where there is none, stop() has to do.
@@ -48,12 +51,13 @@ def free_ports(count: int) -> list[int]:
     """Distinct loopback ports that nobody listens on.
 
     They lie below the range from which systems number outgoing connections, so that a stopped server finds its port
-    still free when it is started again.
+    still free when it is started again. Each process of a test run draws from numbers of its own: a server that takes
+    seconds to start would find its port taken by that of the other process.
     """
     ports: list[int] = []
     numbers = random.SystemRandom()
     while len(ports) < count:
-        port = numbers.randrange(20_000, 32_000)
+        port = numbers.randrange(20_000 + _worker() % _WORKERS, 32_000, _WORKERS)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
@@ -63,6 +67,11 @@ def free_ports(count: int) -> list[int]:
         if port not in ports:
             ports.append(port)
     return ports
+
+
+def _worker() -> int:
+    """The number of this process among those of a test run, as pytest-xdist numbers them from ``gw0``."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
 def tail(path: Path, lines: int = 40) -> str:
