@@ -10,7 +10,7 @@ from fastapi import Request
 from monitor.api.problems import SESSION_COOKIE, Problem
 from monitor.api.requests import check_json
 
-_MOST_CHARACTERS: Final = 8192
+_MOST_CHARACTERS: Final = 16 * 1024
 
 _CREDENTIAL: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What may follow Bearer (RFC 6750, section 2.1). Keys and tokens are made of less."""
