@@ -134,7 +134,7 @@ class RecalibrationClient:
         self._http = connect(
             base_url,
             timeout_seconds=timeout_seconds,
-            api_key=api_key or os.environ.get(API_KEY),
+            api_key=api_key or key_of_environment(),
             headers=headers,
             transport=transport,
         )
@@ -314,6 +314,11 @@ class RecalibrationClient:
                     f"the service at {self._http.base_url} answers with the map {map_id} of {key} {about[key]!r}, and "
                     f"that of {key} {value!r} was asked for"
                 )
+
+
+def key_of_environment() -> str | None:
+    """The API key of the environment, or None. A file of which it was made may have ended in a newline."""
+    return os.environ.get(API_KEY, "").strip() or None
 
 
 def connect(

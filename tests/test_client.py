@@ -482,7 +482,7 @@ def test_a_key_opens_what_it_is_for(locked: tuple[World, Keys], monkeypatch: pyt
     with pytest.raises(Unauthenticated):
         world.client().apply(P)
     assert world.client(api_key=keys("read")).apply(P).tolist() == P
-    monkeypatch.setenv(API_KEY, keys("read:churn"))
+    monkeypatch.setenv(API_KEY, keys("read:churn") + "\n")
     assert world.client().apply(P).tolist() == P
     with pytest.raises(UnknownSeries):
         world.client("fraud").apply(P)

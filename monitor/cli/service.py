@@ -1,6 +1,5 @@
 """What commands that ask a running service have in common."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from monitor.client import API_KEY, connect
+from monitor.client import API_KEY, connect, key_of_environment
 from monitor.errors import Forbidden, InputError, Unauthenticated
 
 _SECONDS: Final = 30.0
@@ -58,7 +57,7 @@ def service_at(url: str, key_file: Path | None = None) -> Iterator[httpx.Client]
 def _key(key_file: Path | None) -> tuple[str | None, str]:
     """The key, and where it came from."""
     if key_file is None:
-        return os.environ.get(API_KEY) or None, API_KEY
+        return key_of_environment(), API_KEY
     try:
         key = key_file.read_text(encoding="utf-8").strip()
     except OSError as error:
