@@ -6,12 +6,14 @@ import socket
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 
 from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
@@ -20,6 +22,7 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.settings import Settings, load_settings
 from monitor.sources.base import Message
 from monitor.store.sql import SqlStore
+from tests.access.provider import ec_pair
 from tests.cli.command import inside
 from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
@@ -239,23 +242,54 @@ def test_access_without_a_key_is_warned_of_with_the_command(tmp_path: Path) -> N
 
 
 def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
-    bodies: dict[str, bytes] = {"/jwks": b'{"keys": [{"kty": "RSA"}]}'}
+    pair = ec_pair()
+    bodies: dict[str, bytes] = {"/jwks": json.dumps({"keys": [pair.jwk()]}).encode()}
     with answering(bodies) as port:
         issuer = f"http://127.0.0.1:{port}"
 
         def told(**oidc: str) -> tuple[Verdict, str]:
             tree = {"access": {"mode": "required", "oidc": {"issuer": issuer, "audience": "monitor", **oidc}}}
-            return worst(look(settings(tmp_path, tree), "access"), "access")
+            keys, provider = look(settings(tmp_path, tree), "access")
+            assert keys == ("access", OK, "0 API keys in force in the store")
+            return provider.verdict, provider.detail
 
         assert told()[0] is FAIL  # There is no discovery document.
         discovery = {"issuer": f"{issuer}/", "jwks_uri": f"{issuer}/jwks"}
         bodies["/.well-known/openid-configuration"] = json.dumps(discovery).encode()
         assert "must be equal, to the last slash" in told()[1]
         bodies["/.well-known/openid-configuration"] = json.dumps(discovery | {"issuer": issuer}).encode()
-        assert told()[0] is OK
+        assert told() == (OK, f"tokens of {issuer}: 1 keys for signatures")
         assert told(jwks_url=f"{issuer}/jwks")[0] is OK
+        secret = {"kty": "oct", "k": "c2VjcmV0"}
+        bodies["/jwks"] = json.dumps({"keys": [pair.jwk(), secret]}).encode()
+        assert told()[0] is WARN
+        assert "keys[1] is secret and was published: replace it" in told()[1]
         bodies["/jwks"] = b'{"keys": []}'
         assert "holds no keys" in told()[1]
+
+
+def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:
+    ends = datetime(2027, 1, 31, tzinfo=UTC)
+    issued = trustme.CA().issue_cert(
+        "calibration.example.org", not_before=datetime(2026, 1, 1, tzinfo=UTC), not_after=ends
+    )
+    files = {"tls_certfile": tmp_path / "tls.crt", "tls_keyfile": tmp_path / "tls.key"}
+    files["tls_certfile"].write_bytes(issued.cert_chain_pems[0].bytes())
+    files["tls_keyfile"].write_bytes(issued.private_key_pem.bytes())
+    chosen = settings(tmp_path, {"api": {"port": 0, **{name: str(file) for name, file in files.items()}}})
+
+    def on(day: datetime) -> tuple[Verdict, str]:
+        return worst(look(chosen, "certificate", clock=ManualClock(int(day.timestamp() * 1000))), "certificate")
+
+    assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} holds until 2027-01-31 00:00 UTC")
+    assert on(ends - timedelta(days=13))[0] is WARN
+    assert on(ends)[0] is FAIL
+    assert on(datetime(2025, 12, 31, tzinfo=UTC))[0] is FAIL
+    files["tls_keyfile"].write_text("no key", encoding="utf-8")
+    verdict, detail = on(ends - timedelta(days=14))
+    assert verdict is FAIL
+    assert "must be a certificate and its key" in detail
+    assert look(settings(tmp_path), "certificate") == []
 
 
 # ---------------------------------------------------------------------- Kafka

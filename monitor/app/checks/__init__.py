@@ -5,6 +5,7 @@ from typing import Final
 
 from monitor.app.checks.access import check_access
 from monitor.app.checks.base import Check, Finding, Surroundings, Thresholds, Verdict, fail
+from monitor.app.checks.certificate import check_certificate
 from monitor.app.checks.configuration import check_configuration
 from monitor.app.checks.disk import check_disks
 from monitor.app.checks.embedded import check_embedded_log
@@ -24,6 +25,7 @@ CHECKS: Final[dict[str, Check]] = {
     "disk": check_disks,
     "access": check_access,
     "port": check_port,
+    "certificate": check_certificate,
     "kernels": check_kernels,
 }
 """Name -> check, in the order in which they are made."""

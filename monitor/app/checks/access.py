@@ -1,17 +1,14 @@
 """Access control: whether anybody could ask."""
 
-import ssl
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final
-
-import httpx
+from typing import Final
 
 from monitor.access.keys import KeySource, in_force
-from monitor.app.access import open_keys_file
+from monitor.access.provider import Provider
+from monitor.app.access import make_provider, open_keys_file
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
-from monitor.errors import NoStore, StoreError
-from monitor.settings.access import OidcSettings
+from monitor.errors import NoStore, ProviderUnavailable, StoreError
 from monitor.store.address import connect_existing
 from monitor.store.api_keys import ApiKeys
 from monitor.store.migrate import newest_revision, revision_of
@@ -40,8 +37,9 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
         yield warn("access", f"no API key is in force, so every request is refused: {_MAKE_ONE}")
     else:
         yield ok("access", "; ".join(told))
-    if access.oidc.issuer is not None:
-        yield _provider(access.oidc)
+    provider = make_provider(around.settings)
+    if provider is not None:
+        yield _provider(provider)
 
 
 def _in_store(around: Surroundings, now_ms: int) -> int | None:
@@ -66,33 +64,14 @@ def _count(source: KeySource, now_ms: int) -> int:
     return sum(in_force(key, now_ms) for key in known)
 
 
-def _provider(oidc: OidcSettings) -> Finding:
-    url = oidc.jwks_url
+def _provider(provider: Provider) -> Finding:
+    """As the service asks: what it would refuse is refused here."""
     try:
-        trusted = True if oidc.cafile is None else ssl.create_default_context(cafile=oidc.cafile)
-        with httpx.Client(timeout=_PATIENCE_SECONDS, follow_redirects=False, verify=trusted) as http:
-            if url is None:
-                discovery = f"{(oidc.issuer or '').rstrip('/')}/.well-known/openid-configuration"
-                document = _json(http, discovery)
-                if document.get("issuer") != oidc.issuer:
-                    return fail(
-                        "access",
-                        f"{discovery} says that its issuer is {document.get('issuer')!r}, and access.oidc.issuer is"
-                        f" {oidc.issuer!r}: they must be equal, to the last slash",
-                    )
-                url = str(document.get("jwks_uri"))
-            keys = _json(http, url).get("keys")
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        return fail("access", f"the provider's keys cannot be read from {url or oidc.issuer}: {error}")
-    if not isinstance(keys, list) or not keys:
-        return fail("access", f"{url} holds no keys: access.oidc.jwks_url must be that of a JSON Web Key Set")
-    return ok("access", f"tokens of {oidc.issuer}: {len(keys)} keys at {url}")
-
-
-def _json(http: httpx.Client, url: str) -> dict[str, Any]:
-    answer = http.get(url)
-    answer.raise_for_status()
-    found = answer.json()
-    if not isinstance(found, dict):
-        raise ValueError(f"{url} answers {type(found).__name__}, no object")  # noqa: TRY004 - what is wrong is what came
-    return found
+        found = provider.read()
+    except ProviderUnavailable as error:
+        return fail("access", f"the keys of the provider of tokens cannot be read: {error}")
+    told = f"tokens of {provider.issuer}: {len(found.keys)} keys for signatures"
+    secret = [each for each in found.unusable if "secret" in each]
+    if secret:
+        return warn("access", f"{told}; {'; '.join(secret)}")
+    return ok("access", told)

@@ -25,7 +25,7 @@ def check_port(around: Surroundings) -> Iterator[Finding]:
         yield fail("port", f"api.host {host!r} is no address of this machine: {error.strerror}")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            yield _taken(host, port)
+            yield _taken(host, port, tls=around.settings.api.tls_certfile is not None)
         elif error.errno == errno.EACCES:
             yield fail("port", f"api.port {port}: this user may not listen there; set a port from 1024 on")
         else:
@@ -34,10 +34,12 @@ def check_port(around: Surroundings) -> Iterator[Finding]:
         yield ok("port", f"{host}:{port} is free")
 
 
-def _taken(host: str, port: int) -> Finding:
+def _taken(host: str, port: int, *, tls: bool) -> Finding:
     where = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - asked, not listened on
     try:
-        answer = httpx.get(f"http://{where}:{port}/healthz", timeout=_SECONDS, trust_env=False)
+        # Its certificate need not be for this address, and nothing is told to whoever answers.
+        address = f"{'https' if tls else 'http'}://{where}:{port}/healthz"
+        answer = httpx.get(address, timeout=_SECONDS, trust_env=False, verify=not tls)
         told = answer.json()
     except (httpx.HTTPError, ValueError):
         told = None
