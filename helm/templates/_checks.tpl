@@ -95,6 +95,11 @@
 {{- fail "persistence.enabled must be true where several replicas keep an SQLite file each" -}}
 {{- end -}}
 
+{{- /* Probes, scrapes and jobs of this chart speak http. */ -}}
+{{- if or $values.config.api.tls_certfile $values.config.api.tls_keyfile -}}
+{{- fail "config.api.tls_certfile and tls_keyfile are not for this chart, whose probes, scrapes and jobs speak http: let the Ingress, or a mesh, end TLS (ingress.tls)" -}}
+{{- end -}}
+
 {{- /* Objects that need a key. */ -}}
 {{- if and $values.serviceMonitor.enabled (not $values.serviceMonitor.existingSecret) -}}
 {{- fail "serviceMonitor.existingSecret must name a Secret with an API key of the role read: /metrics asks for one" -}}

@@ -124,6 +124,10 @@ def test_the_schema_names_each_key_that_is_wrong(cases: list[tuple[dict[str, Any
             "config.access.oidc.jwks_url holds a password",
         ),
         (
+            {"config": {"api": {"tls_certfile": "/tls.crt", "tls_keyfile": "/tls.key"}}},
+            "config.api.tls_certfile and tls_keyfile are not for this chart, whose probes, scrapes and jobs speak http",
+        ),
+        (
             {"extraEnv": [{"name": "MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD", "value": "hunter2"}]},
             "MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD in plain text: give it by valueFrom.secretKeyRef",
         ),
