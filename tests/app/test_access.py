@@ -16,6 +16,7 @@ from monitor.errors import SettingsError, Unauthenticated
 from monitor.settings import Settings
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
+from tests.access.provider import AUDIENCE, ec_pair, running
 
 NOW_MS = 1_790_000_000_000
 
@@ -104,6 +105,32 @@ def test_without_an_issuer_a_token_is_refused_and_not_shown(store: SqlStore, clo
         with pytest.raises(Unauthenticated, match="no API key, which begins with cmk_") as refused:
             access.authenticate(credential)
         assert "secret" not in str(refused.value)
+
+
+def test_with_an_issuer_its_tokens_are_accepted_beside_keys(store: SqlStore, clock: ManualClock) -> None:
+    pair, stored = ec_pair(), make_key()
+    keep(store, stored)
+    with running(pair) as provider:
+        access = make_authenticator(
+            settings(oidc={"issuer": provider.issuer, "audience": AUDIENCE, "roles": {"ml": ["read:churn"]}}),
+            store,
+            clock,
+        )
+        assert access is not None
+        now = NOW_MS // 1000
+        claims = {"iss": provider.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 60, "roles": ["ml"]}
+        assert access.authenticate(pair.sign(claims)) == Principal("oidc:ada", (Grant(Role.READ, "churn"),))
+        assert access.authenticate(stored.text).name == "key:ada"
+        with pytest.raises(Unauthenticated, match="for another service"):
+            access.authenticate(pair.sign(claims | {"aud": "billing"}))
+
+
+def test_an_authority_of_ones_own_that_cannot_be_read_stops_the_start(store: SqlStore, clock: ManualClock) -> None:
+    oidc = {"issuer": "https://login.example.org", "audience": AUDIENCE, "cafile": "/no/such/file"}
+    with pytest.raises(
+        SettingsError, match=r"access\.oidc\.cafile: cannot read certificates \(PEM\) from /no/such/file: No"
+    ):
+        make_authenticator(settings(oidc=oidc), store, clock)
 
 
 def warnings(settings: Settings, store: SqlStore, clock: ManualClock) -> list[str]:
