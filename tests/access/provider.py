@@ -1,6 +1,7 @@
 """A small OpenID Connect provider on this machine, and the tokens that it signs, or somebody in its name."""
 
 import json
+import ssl
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
@@ -68,6 +69,7 @@ class Running:
     """A provider that answers, and counts what it is asked."""
 
     port: int
+    scheme: str
     keys: list[Any]
     """What its key set holds."""
     asked: list[str] = field(default_factory=list)
@@ -80,7 +82,7 @@ class Running:
 
     @property
     def issuer(self) -> str:
-        return f"http://127.0.0.1:{self.port}/realms/ml"
+        return f"{self.scheme}://127.0.0.1:{self.port}/realms/ml"
 
     @property
     def jwks_url(self) -> str:
@@ -98,8 +100,8 @@ class Running:
 
 
 @contextmanager
-def running(*pairs: Pair) -> Iterator[Running]:
-    """A provider with these keys, until the end of the block."""
+def running(*pairs: Pair, tls: ssl.SSLContext | None = None) -> Iterator[Running]:
+    """A provider with these keys, until the end of the block; over https if it has a certificate."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -125,7 +127,10 @@ def running(*pairs: Pair) -> Iterator[Running]:
 
     ended = threading.Event()
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        provider = Running(server.server_address[1], [each.jwk() for each in pairs])
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        scheme = "http" if tls is None else "https"
+        provider = Running(server.server_address[1], scheme, [each.jwk() for each in pairs])
         provider.open.set()
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

@@ -1,15 +1,20 @@
 """Tokens over REST, from the settings to the audit trail: who gets in, who does not, and what is told of either."""
 
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import structlog
+import trustme
 
+from monitor.access.provider import Provider
 from monitor.app.access import Credentials, make_tokens
 from monitor.clock import SystemClock
+from monitor.errors import ProviderUnavailable
 from monitor.settings import Settings
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, rsa_pair, running
 from tests.access.tokens import MISSING
@@ -182,3 +187,17 @@ def test_a_provider_that_is_away_is_no_fault_of_the_token() -> None:
         # Whoever is not to blame is not counted among those who try.
         assert service.refusals.counts["wrong"] == 0
         assert provider.issuer not in problem["detail"]
+
+
+def test_a_provider_over_https_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    for file, issuer in (("own.pem", authority), ("other.pem", trustme.CA())):
+        issuer.cert_pem.write_to_path(str(tmp_path / file))
+    with running(EC, tls=tls) as provider:
+        assert provider.issuer.startswith("https://")
+        assert [each.kid for each in Provider(provider.issuer, cafile=str(tmp_path / "own.pem")).read().keys] == ["ec"]
+        for cafile in (str(tmp_path / "other.pem"), None):
+            with pytest.raises(ProviderUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+                Provider(provider.issuer, cafile=cafile).read()
