@@ -95,6 +95,7 @@ def test_somebody_logs_in_sees_models_and_logs_out(browser: Browser, site: Site)
     browser.sees("fraud")
     assert "key:write promote:churn may write, promote (churn)" in " ".join(browser.text().split())
     assert "Log in" not in browser.text()
+    assert "Metrics" in browser.text(), "to write for all is to read all"
     (cookie,) = browser.cookies()
     assert (cookie["name"], cookie["httpOnly"], cookie["sameSite"], cookie["session"]) == (
         SESSION_COOKIE,
@@ -114,6 +115,22 @@ def test_somebody_logs_in_sees_models_and_logs_out(browser: Browser, site: Site)
     assert browser.cookies() == []
     browser.open(f"{site.url}/")
     browser.sees("show who you are")
+
+
+OVERTAKEN = """(async () => {
+  const load = page.load;
+  page.load = async () => { const draw = await load(); await logOut(); return draw; };
+  await refresh();
+})()"""
+
+
+@pytest.mark.parametrize("path", ["/", "/recalibrations"])
+def test_an_answer_that_comes_after_the_log_out_is_not_shown(browser: Browser, site: Site, path: str) -> None:
+    log_in(browser, site.url + path, site.keys("read:churn"))
+    browser.sees("churn")
+    browser.evaluate(OVERTAKEN)
+    browser.sees("You are logged out.")
+    assert "churn" not in browser.evaluate("document.querySelector('#data').textContent")
 
 
 def test_a_wrong_key_is_said_to_be_wrong_and_may_be_mended(browser: Browser, site: Site) -> None:
