@@ -12,7 +12,8 @@ import pytest
 from fastapi import FastAPI
 
 from monitor.api.server import ApiServer
-from monitor.client import API_KEY, RecalibrationClient, ask, connect
+from monitor.asking import API_KEY, ask, connect
+from monitor.client import RecalibrationClient
 from monitor.clock import ManualClock
 from monitor.errors import (
     Conflict,
@@ -457,7 +458,7 @@ def test_the_example_of_the_documentation_runs(world: World, capsys: pytest.Capt
     chosen = fitted("group_wise_platt", segment="region")
     job = world.serve(chosen)
     page = (Path(__file__).parents[1] / "docs" / "recalibration.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    example = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
     assert "http://localhost:8000" in example
     exec(example.replace("http://localhost:8000", world.server.url), {})
     expected = apply_map(chosen, [0.12, 0.55, 0.93], segments={"region": ["eu", "us", "apac"]})

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from monitor.client import API_KEY, connect, key_of_environment
+from monitor.asking import API_KEY, connect, key_of_environment
 from monitor.errors import Forbidden, InputError, Unauthenticated
 
 _SECONDS: Final = 30.0

@@ -8,6 +8,7 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 from monitor.errors import InputError
 from monitor.events.model import CLASS
 from monitor.settings.access import AccessSettings
+from monitor.settings.api import ApiSettings
 from monitor.settings.exposition import ExpositionSettings
 from monitor.settings.refits import DeclaredRefitSettings, RecalibrationSettings, RefitSettings
 from monitor.settings.section import Positive, Section, Text
@@ -301,42 +302,6 @@ class EvaluationSettings(Section):
     """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
     max_series: Positive = 1000
     """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
-
-
-class ApiSettings(Section):
-    """The HTTP server: REST, pages and /metrics."""
-
-    host: Text = "127.0.0.1"
-    """Address to listen on; 0.0.0.0 listens on all."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000
-    """Port to listen on; 0 takes a free one, which is logged."""
-    tls_certfile: Text | None = None
-    """File with the certificate to show, and those between it and one that is trusted, PEM: the server then speaks
-    https alone. Read again when it changes. Null speaks http, for a proxy in front that ends TLS."""
-    tls_keyfile: Text | None = None
-    """File with the certificate's key, PEM, without a password."""
-    max_report_bytes: Positive = 32 * 1024 * 1024
-    """Size of the largest body of POST /v1/reports."""
-    max_event_bytes: Positive = 4 * 1024 * 1024
-    """Size of the largest body of POST /v1/events."""
-    max_header_bytes: Annotated[int, Field(ge=4096)] = 32 * 1024
-    """Size of a request line with its headers; a token of an identity provider is a header too."""
-    body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
-    """How long a request may take to send its headers, and how long its body."""
-    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=2)
-    """How long a request may take in all; then it is answered 503."""
-    computations: Positive = 2
-    """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
-    writes: Positive = 8
-    """Requests of POST /v1/events that are written at one time."""
-    turn_timeout: Duration = timedelta(seconds=10)
-    """How long a request waits for its turn to be computed or written."""
-
-    @model_validator(mode="after")
-    def _certificate_and_key(self) -> "ApiSettings":
-        if (self.tls_certfile is None) != (self.tls_keyfile is None):
-            raise ValueError("tls_certfile and tls_keyfile must be set together: a certificate and its key")
-        return self
 
 
 class DeadLetterSettings(Section):
