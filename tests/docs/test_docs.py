@@ -160,9 +160,9 @@ def test_every_route_and_problem_is_documented() -> None:
     headings = [heading for heading in _HEADING.findall(page) if heading.startswith(("GET", "POST", "DELETE"))]
     for path, methods in document["paths"].items():
         for method in methods:
-            assert any(
-                {method.upper(), path} <= set(re.split(r"[ ,]+", heading)) for heading in headings
-            ), f"docs/rest.md has no section on {method.upper()} {path}"
+            assert any({method.upper(), path} <= set(re.split(r"[ ,]+", heading)) for heading in headings), (
+                f"docs/rest.md has no section on {method.upper()} {path}"
+            )
             for parameter in methods[method].get("parameters", []):
                 assert f"`{parameter['name']}`" in page or f"{{{parameter['name']}}}" in page, parameter["name"]
     source = "".join(text_of(file) for file in (ROOT / "monitor" / "api").glob("*.py"))
