@@ -36,8 +36,9 @@ def audit_router(known: Recalibrations, lookups: Computations) -> APIRouter:
         "/v1/audit",
         dependencies=[needs(Role.READ, Of.ANY)],
         summary="Who did what",
-        description="Requests, ends of refits, promotions, rollbacks and refusals, the oldest first. Entries never "
-        "change. Without `model` it takes a grant for all models.",
+        description="Requests, ends of refits, promotions, rollbacks and refusals; API keys made and revoked, dead "
+        "letters sent back, restored backups; the oldest first. Entries never change. Without `model` it takes a grant "
+        "for all models.",
         response_class=Response,
         responses=ok(AuditBody, "A page of entries")
         | {304: {"description": "Nothing has changed since the answer with that ETag"}}
