@@ -21,6 +21,13 @@ class Authenticator(Protocol):
         """
         ...
 
+    def recall(self, credential: str) -> Principal | None:
+        """Say who it is where memory alone knows: microseconds, no wait, so that an event loop may call it.
+
+        None says nothing of the credential, not even that it is wrong: ask :meth:`authenticate`.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:

@@ -124,8 +124,9 @@ class KeyAuthenticator:
     A source that does not answer is asked again each ``UNKNOWN_SECONDS``. Its keys hold for ``OUTAGE_SECONDS`` after
     they were last read; what is not among them is answered with StoreUnavailable, as nobody knows whose it is.
 
-    A request may wait here, for ``WAIT_SECONDS`` at most, where its key is not known or nobody asked for a while: call
-    it from a worker's thread, not from an event loop.
+    A request may wait in :meth:`authenticate`, for ``WAIT_SECONDS`` at most, where its key is not known or nobody asked
+    for a while: call it from a worker's thread, not from an event loop. :meth:`recall` never waits, and does for nearly
+    all.
 
     Parameters
     ----------
@@ -173,6 +174,19 @@ class KeyAuthenticator:
             raise Unauthenticated(f"the API key expired{expired}: `monitor keys create` makes another one")
         return principal_of(found)
 
+    def recall(self, credential: str) -> Principal | None:
+        """Say who holds this key, if it is known, in force, and what is held is fresh; else None. Never waits."""
+        try:
+            key_id, secret = parse_key(credential)
+        except Unauthenticated:
+            return None
+        # Each is asked, also behind one that is not: all are to be read anew in time.
+        fresh = [source.is_fresh() for source in self._sources]
+        if not all(fresh):
+            return None
+        found = self._held(key_id, digest_of(secret))
+        return principal_of(found) if found is not None and in_force(found, self._clock.now_ms()) else None
+
     def _held(self, key_id: str, digest: bytes) -> StoredKey | None:
         """The key of that id, if it has that digest."""
         found = next((key for source in self._sources if (key := source.get(key_id)) is not None), None)
@@ -195,6 +209,15 @@ class _Held:
         """The last reading, done or under way."""
         self._failed = False
         """Whether the last reading failed."""
+
+    def is_fresh(self) -> bool:
+        """Whether what is held may be gone by without waiting; where it grows old, begins to read anew."""
+        age = self._age()
+        if age >= STALE_SECONDS:
+            return False
+        if age >= REREAD_SECONDS:
+            self.look_again()
+        return True
 
     @property
     def fails(self) -> bool:

@@ -266,6 +266,16 @@ class ProviderKeys:
         with self._lock:
             return self._version if self._hold() else None
 
+    def current(self) -> int | None:
+        """As :meth:`version`, without waiting; None also where keys are so old that those being read are waited for."""
+        age = self._age()
+        if age >= self._refresh_seconds:
+            return None
+        if age >= _EARLY * self._refresh_seconds:
+            self._look_again()
+        with self._lock:
+            return self._version
+
     def find(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
         """The keys that a token may be signed with; none if the provider has no such key.
 

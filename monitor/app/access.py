@@ -45,6 +45,11 @@ class Credentials:
             " set"
         )
 
+    def recall(self, credential: str) -> Principal | None:
+        """Say who it is, if memory alone knows; else None."""
+        asked = self._keys if credential.startswith(PREFIX) else self._tokens
+        return None if asked is None else asked.recall(credential)
+
 
 def make_authenticator(settings: Settings, store: SqlStore, clock: Clock) -> Authenticator | None:
     """Says who asks, by API key or token; None where access control is off.

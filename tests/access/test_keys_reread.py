@@ -241,3 +241,52 @@ def test_a_fault_of_ours_is_logged_and_no_request_waits_for_it(clock: ManualCloc
     with structlog.testing.capture_logs() as logs, pytest.raises(StoreUnavailable):
         access.authenticate(KEY.text)
     assert [(each["log_level"], each["event"]) for each in logs] == [("error", "API keys cannot be read")]
+
+
+def test_memory_tells_without_a_wait_and_only_while_it_is_fresh(
+    access: KeyAuthenticator, source: CountingSource, clock: ManualClock
+) -> None:
+    # Nothing was read yet, and nothing is waited for.
+    assert access.recall(KEY.text) is None
+    owner = access.authenticate(KEY.text)
+    assert access.recall(KEY.text) == owner
+    for wrong in (wrong_key(), f"{KEY.text[:17]}{wrong_key()[17:]}", "nonsense", ""):
+        assert access.recall(wrong) is None
+    assert source.reads == 1
+    clock.advance(REREAD_SECONDS)
+    # It grows old: it is read anew meanwhile.
+    assert access.recall(KEY.text) == owner
+    settle(access)
+    assert source.reads == 2
+    clock.advance(STALE_SECONDS)
+    assert access.recall(KEY.text) is None
+
+
+def test_memory_does_not_tell_of_a_key_that_is_not_in_force(source: CountingSource, clock: ManualClock) -> None:
+    source.held = [stored(KEY, expires_ms=NOW_MS + 1)]
+    access = KeyAuthenticator([source], clock)
+    access.authenticate(KEY.text)
+    assert access.recall(KEY.text) is not None
+    clock.advance(0.001)
+    assert access.recall(KEY.text) is None
+    source.held = [replace(stored(KEY), revoked_ms=NOW_MS)]
+    clock.advance(STALE_SECONDS)
+    with pytest.raises(Unauthenticated, match="was revoked"):
+        access.authenticate(KEY.text)
+    assert access.recall(KEY.text) is None
+
+
+def test_all_sources_are_read_anew_though_one_does_not_answer(clock: ManualClock) -> None:
+    away, there = CountingSource(), CountingSource(stored(KEY))
+    access = KeyAuthenticator([away, there], clock)
+    access.authenticate(KEY.text)
+    away.fails = True
+    clock.advance(STALE_SECONDS)
+    access.authenticate(KEY.text)
+    settle(access)
+    before = there.reads
+    clock.advance(REREAD_SECONDS)
+    # What the one that is away would say now is not known: whoever may wait is to ask.
+    assert access.recall(KEY.text) is None
+    settle(access)
+    assert there.reads == before + 1

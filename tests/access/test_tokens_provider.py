@@ -18,7 +18,7 @@ from monitor.access.provider import (
     ProviderKeys,
     parse_keys,
 )
-from monitor.access.tokens import TokenAuthenticator, TokenRules
+from monitor.access.tokens import REMEMBERED_SECONDS, TokenAuthenticator, TokenRules
 from monitor.clock import ManualClock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError, Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, ed_pair, rsa_pair, running
@@ -123,6 +123,32 @@ def test_a_key_that_was_withdrawn_holds_no_longer_than_said(provider: Running) -
     assert access.reads == 2
     with pytest.raises(Unauthenticated, match="not signed with a key"):
         access(token)
+
+
+def test_memory_tells_of_a_token_without_a_wait(provider: Running) -> None:
+    access = Access(provider)
+    token = access.token(RSA)
+    assert access.tokens.recall(token) is None
+    assert access(token) == "oidc:ada"
+    assert access.tokens.recall(token) == access.tokens.authenticate(token)
+    assert access.tokens.recall(access.token(EC)) is None
+    assert access.tokens.recall("a" * 20_000) is None
+    assert access.tokens.recall("\u00e9") is None
+    assert access.reads == 1
+    # Its owner asks all the time: the provider's keys are renewed beside it, and what they do not sign is forgotten.
+    provider.keys = [EC.jwk()]
+    access.clock.advance(0.8 * REFRESH - REMEMBERED_SECONDS / 2)
+    assert access(token) == "oidc:ada"
+    access.clock.advance(REMEMBERED_SECONDS / 2)
+    assert access.tokens.recall(token) is not None
+    access.settle()
+    assert access.reads == 2
+    assert access.tokens.recall(token) is None
+    # Those that are too old are waited for, and that is not for this one to do.
+    other = access.token(EC)
+    assert access(other) == "oidc:ada"
+    access.clock.advance(REFRESH)
+    assert access.tokens.recall(other) is None
 
 
 def test_where_nobody_asked_for_long_the_next_waits_for_the_keys(provider: Running) -> None:

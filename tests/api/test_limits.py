@@ -102,6 +102,17 @@ def test_ten_thousand_wrong_keys_leave_little_behind() -> None:
     assert "cmk_" not in repr(told)
 
 
+def test_a_key_that_memory_knows_comes_in_beside_one_who_guesses() -> None:
+    keys = Keys()
+    early, late = keys("read"), keys("write")
+    client = guarded(keys, failures_per_minute=1).client()
+    assert client.get("/v1/models", key=early).status_code == 200
+    for status in (401, 429):
+        assert client.get("/v1/models", key=make_key().text).status_code == status
+    # It asks for the first time, from an address that is not listened to, as all do behind one proxy.
+    assert client.get("/v1/models", key=late).status_code == 200
+
+
 def test_no_credential_at_all_is_no_guess() -> None:
     keys = Keys()
     good = keys("read")

@@ -258,6 +258,9 @@ class Known:
     def authenticate(self, credential: str) -> Principal:
         return Principal(f"oidc:{credential}", (), "the token has no claim roles")
 
+    def recall(self, credential: str) -> None:
+        return None
+
 
 def test_who_is_known_and_may_do_nothing_hears_why(browser: Browser) -> None:
     with ApiServer(Service(authenticator=Known()).app(), port=0) as server:

@@ -90,12 +90,18 @@ class Everybody:
     def authenticate(self, credential: str) -> Principal:
         return Principal(f"{self.kind}:{credential}", ())
 
+    def recall(self, credential: str) -> Principal | None:
+        return self.authenticate(credential)
+
 
 def test_what_begins_as_a_key_is_one_and_all_else_a_token() -> None:
     both = Credentials(Everybody("key"), Everybody("oidc"))
     assert both.authenticate("cmk_x").name == "key:cmk_x"
     assert both.authenticate("eyJ.a.b").name == "oidc:eyJ.a.b"
     assert both.authenticate("CMK_x").name == "oidc:CMK_x"
+    assert both.recall("cmk_x") == both.authenticate("cmk_x")
+    assert both.recall("eyJ.a.b") == both.authenticate("eyJ.a.b")
+    assert Credentials(Everybody("key")).recall("eyJ.a.b") is None
 
 
 def test_without_an_issuer_a_token_is_refused_and_not_shown(store: SqlStore, clock: ManualClock) -> None:
