@@ -52,6 +52,8 @@ def stream() -> Iterator[io.StringIO]:
     """Where logs are written to. Afterwards they go where they went; structlog stays as it is, as loggers keep it."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
+    # What pytest has put back since, a second capture would not take anew.
+    logging.captureWarnings(capture=False)
     yield io.StringIO()
     root.handlers, root.level = handlers, level
     logging.captureWarnings(capture=False)

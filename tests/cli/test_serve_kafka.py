@@ -29,9 +29,9 @@ def log(kafka_broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> 
 def assert_read_whole(served: Served, log: Log) -> None:
     """Reports and counters are those of the whole log."""
     served.reports_as(log.reports)
-    counted = served.counted()
-    assert sum(counted.values()) == len(log.lines)
-    assert unjoined_as_one(counted) == unjoined_as_one(log.mixed.expected.counters)
+    # Counts are published at the end of the turn in which the reports can be had already.
+    served.eventually(lambda: sum(served.counted().values()) == len(log.lines), shown=served.counted)
+    assert unjoined_as_one(served.counted()) == unjoined_as_one(log.mixed.expected.counters)
 
 
 def assert_series_as_reports(served: Served, log: Log) -> None:
@@ -117,5 +117,6 @@ def test_events_of_a_file_and_of_requests_go_through_kafka(kafka_broker: KafkaBr
         assert (status, body) == (202, b'{"accepted":%d,"rejected":0,"errors":[]}' % (len(events) - half))
         # Placed by their ids, in the partitions where other clients of Kafka would put them.
         served.reports_as(reports_of(tmp_path, events))
-        assert sum(served.counted().values()) == len(events)
+        # Counts are published at the end of the turn in which the reports can be had already.
+        served.eventually(lambda: sum(served.counted().values()) == len(events), shown=served.counted)
         assert ("unknown", "dead_letter") not in served.counted()
