@@ -19,7 +19,9 @@ def bounded_protocol(max_header_bytes: int, header_seconds: float) -> type[async
     max_header_bytes
         Request line and headers together.
     header_seconds
-        How long they may take to come. Between requests of one connection uvicorn's own limit holds.
+        How long they may take to come, and how long after an answer the next request may take to begin. Where nothing
+        comes at all, uvicorn's own limit between requests is shorter; any byte ends it, be it of a body that was
+        answered before it was read.
     """
 
     class Bounded(_Bounded):
@@ -41,6 +43,7 @@ class _Bounded(HttpToolsProtocol):
         self._parsed_bytes = 0
         """Likewise, what was parsed: a head may come in one piece with its body."""
         self._head_timer: asyncio.TimerHandle | None = None
+        self._rest_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
@@ -50,6 +53,7 @@ class _Bounded(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of a connection."""
         self._stop_waiting()
+        self._stop_resting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -64,6 +68,7 @@ class _Bounded(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
+        self._stop_resting()
         self._reading_head = True
         self._head_bytes = self._parsed_bytes = 0
         if self._head_timer is None:
@@ -85,6 +90,15 @@ class _Bounded(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
+    def on_response_complete(self) -> None:
+        """End an answer."""
+        super().on_response_complete()
+        if self._reading_head or not self.cycle.response_complete or self.transport.is_closing():
+            # The next request is here already, and has limits of its own.
+            return
+        self._stop_resting()
+        self._rest_timer = self.loop.call_later(self._header_seconds, self.transport.close)
+
     def _count(self, size: int) -> None:
         self._parsed_bytes += size
         if self._parsed_bytes > self._max_header_bytes:
@@ -98,6 +112,11 @@ class _Bounded(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _stop_resting(self) -> None:
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
 
     def _refuse(self, status: HTTPStatus) -> None:
         self._stop_waiting()

@@ -186,3 +186,31 @@ def test_headers_that_do_not_come_are_waited_for_no_longer_than_the_limit() -> N
         assert both.startswith(b"HTTP/1.1 200")
         assert both.endswith(b"content-length: 0\r\n\r\n")
         assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("more", [b"a", b"a" * 100, b""], ids=["begun body", "whole body", "no body"])
+def test_a_body_that_was_answered_unread_holds_no_connection(more: bytes) -> None:
+    with (
+        ApiServer(Service().app(), port=0, header_seconds=0.2) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=20) as caller,
+    ):
+        # Answered at once: there is no such route.
+        caller.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n")
+        assert caller.recv(65536).startswith(b"HTTP/1.1 404")
+        caller.sendall(more or b"\r\n")
+        while caller.recv(65536):
+            pass
+
+
+def test_requests_one_after_another_are_answered_beyond_the_limit_of_one() -> None:
+    with (
+        ApiServer(Service().app(), port=0, header_seconds=0.4) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=20) as caller,
+    ):
+        for _ in range(8):
+            caller.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += caller.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200")
+            time.sleep(0.1)
