@@ -10,11 +10,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.real.lock import one_at_a_time
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 _INSTALL = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
 _WAYS: list[list[list[str]]] = [[], [_INSTALL], [["apt-get", "update"], _INSTALL]]
 """Commands that are run before looking once more; a fresh container knows no packages yet."""
+
+
+_LOCK = Path(__file__).parents[2] / ".cache" / "chromium.lock"
 
 
 class ChromiumMissingError(Exception):
@@ -33,6 +38,12 @@ class Rendered(NamedTuple):
 @cache
 def chromium() -> Path:
     """Where a browser stands, after fetching it if need be."""
+    # Two that install at the same time hinder each other.
+    with one_at_a_time(_LOCK):
+        return _fetched()
+
+
+def _fetched() -> Path:
     tried = []
     for commands in _WAYS:
         for command in commands:

@@ -5,16 +5,15 @@ unpacked into .cache (needs no root); the same with package lists of its own, si
 from source where Go is installed and the program can be built by it.
 """
 
-import contextlib
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tests.real.lock import one_at_a_time
 
 CACHE = Path(__file__).parents[2] / ".cache" / "debian"
 _MOVED = "-moved"
@@ -78,7 +77,7 @@ def program(wanted: Program) -> Path:
     fetched = CACHE / wanted.package / "usr" / "bin" / (wanted.debian_name + _MOVED * (wanted.data is not None))
     built = CACHE / "go" / wanted.name
     CACHE.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(CACHE / ".lock"):
+    with one_at_a_time(CACHE / ".lock"):
         for path in (fetched, built):
             if path.exists():
                 return path
@@ -180,11 +179,3 @@ def _from_source(wanted: Program, scratch: Path) -> None:
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> None:
     subprocess.run(command, cwd=cwd, env=env, check=True, capture_output=True, text=True, timeout=_SECONDS)
-
-
-@contextlib.contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
-    """Let one test run fetch while others wait: they then find the files."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

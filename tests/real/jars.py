@@ -1,7 +1,5 @@
 """Fetches Apache Kafka from Maven Central, once a checkout, each file checked against its pinned SHA-256."""
 
-import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -11,6 +9,8 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from tests.real.lock import one_at_a_time
 
 REPOSITORY = os.environ.get("MAVEN_REPOSITORY_URL", "https://repo1.maven.org/maven2").rstrip("/")
 """Set the variable to use a mirror."""
@@ -29,7 +29,7 @@ def kafka_jars() -> list[Path]:
     if all(jar.exists() for jar in jars):
         return jars
     _CACHE.mkdir(parents=True, exist_ok=True)
-    with _one_at_a_time(_CACHE / ".lock"), ThreadPoolExecutor(8) as pool:
+    with one_at_a_time(_CACHE / ".lock"), ThreadPoolExecutor(8) as pool:
         # list() brings the first failure to the caller.
         list(pool.map(_fetch, pinned.keys(), pinned.values(), jars))
     return jars
@@ -40,14 +40,6 @@ def _read_pinned() -> Iterator[tuple[str, str]]:
         if line and not line.startswith("#"):
             sha256, path = line.split()
             yield path, sha256
-
-
-@contextlib.contextmanager
-def _one_at_a_time(lock: Path) -> Iterator[None]:
-    """Let one test run fetch while others wait: they then find the files."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _fetch(path: str, sha256: str, jar: Path) -> None:
