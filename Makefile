@@ -40,15 +40,19 @@ $(AUDIT)/bin/pip-audit:
 audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is installed; asks the advisory database of PyPI
 	PIPAPI_PYTHON_LOCATION=$(abspath $(BIN)/python) $(AUDIT)/bin/pip-audit --skip-editable --progress-spinner off $(AUDIT_FLAGS)
 
-# What only computes is tested by two processes at a time, of one thread each. All else is tested alone: servers, processes
-# and time-outs are to be disturbed by nobody. A new folder is among these until it is named here.
-COMPUTING := $(addprefix tests/,classes demo docs evaluation events figures inference kernels laws local maps measures \
-	reference samples scores settings simulations)
+# Two processes at a time, a file of tests each, of one thread each: most tests of servers wait more than they compute. What
+# takes longest comes first, so that both end together. Each process starts a broker and a database of its own. What is
+# named in ALONE is then tested with nothing beside it, and with as many threads as there are. A new folder or file is
+# among the others until it is named here.
+ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/api/test_server.py
+LONGEST := $(addprefix tests/,cli recalibration sources app deploy stream store api)
+OTHERS := $(filter-out $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
 test: $(DEV_STAMP) ## every test, against real parts
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -m "not benchmark" -n 2 --dist loadfile $(COMPUTING)
-	$(BIN)/python -m pytest -m "not benchmark" $(addprefix --ignore=,$(COMPUTING))
+		$(BIN)/python -m pytest -m "not benchmark" -n 2 --dist loadfile --no-loadscope-reorder \
+		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
+	$(BIN)/python -m pytest -m "not benchmark" $(ALONE)
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
