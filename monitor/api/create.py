@@ -14,6 +14,7 @@ from monitor.api.events import events_router
 from monitor.api.everywhere import Everywhere
 from monitor.api.gate import Gate
 from monitor.api.home import home_router
+from monitor.api.local import LocalOnly
 from monitor.api.measures import measures_router
 from monitor.api.metrics import metrics_router
 from monitor.api.models import models_router
@@ -99,6 +100,8 @@ def create_api(parts: Parts) -> FastAPI:
     app.state.gate = Gate(parts.authenticator, limits, known, lookups, parts.refusals)
     add_problem_handlers(app)
     app.add_middleware(TimeLimit, seconds=limits.request_seconds)
+    if parts.local_only:
+        app.add_middleware(LocalOnly)
     app.add_middleware(RequestIds, clock=parts.clock)
     app.add_middleware(Counted, traffic=parts.traffic, clock=parts.clock)
     app.add_middleware(Everywhere)

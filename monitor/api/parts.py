@@ -144,6 +144,8 @@ class Parts:
         Where requests are counted.
     refusals
         Where those refused are counted.
+    local_only
+        Whether only requests are answered whose Host is this machine's own.
     """
 
     evaluator: Evaluator
@@ -161,3 +163,4 @@ class Parts:
     authenticator: Authenticator | None = None
     traffic: Traffic = field(default_factory=Traffic)
     refusals: Refusals = field(default_factory=Refusals)
+    local_only: bool = False

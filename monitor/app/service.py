@@ -133,6 +133,7 @@ class Service:
                         limits=_limits(settings),
                         recalibrations=self.recalibration.recalibrations,
                         authenticator=make_authenticator(settings, self.store, self._clock),
+                        local_only=settings.access.mode == "off",
                         traffic=traffic,
                         refusals=refusals,
                     )
