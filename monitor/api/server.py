@@ -10,6 +10,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from monitor.access.oidc import is_loopback
 from monitor.api.protocol import bounded_protocol
 from monitor.api.tls import Certificate
 from monitor.errors import SettingsError
@@ -139,6 +140,12 @@ class ApiServer:
             family, _, _, _, address = socket.getaddrinfo(
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
+            if is_loopback(self._host) and not is_loopback(str(address[0])):
+                # Without access control, the name is all that keeps others out.
+                raise SettingsError(
+                    f"api.host {self._host} is {address[0]} on this machine, which others may reach: set 127.0.0.1, or"
+                    " mend its entry in /etc/hosts"
+                )
             return socket.create_server(address[:2], family=family, backlog=2048)
         except socket.gaierror as error:
             raise SettingsError(

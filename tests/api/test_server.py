@@ -214,3 +214,10 @@ def test_requests_one_after_another_are_answered_beyond_the_limit_of_one() -> No
                 answer += caller.recv(65536)
             assert answer.startswith(b"HTTP/1.1 200")
             time.sleep(0.1)
+
+
+def test_localhost_that_is_no_loopback_address_is_not_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: elsewhere)
+    with pytest.raises(SettingsError, match=r"api\.host localhost is 192\.0\.2\.1 on this machine"):
+        ApiServer(Service().app(), "localhost", 0).start()
