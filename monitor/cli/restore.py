@@ -56,6 +56,13 @@ def restore_command(
         typer.echo(f"its tables were brought forward to schema {restored.schema_revision}")
     for line in _what_follows(restored.manifest, settings, clock):
         typer.echo(line)
+    keys = restored.manifest.tables.get("api_keys", 0)
+    if keys:
+        # A backup knows nothing of what was revoked after it: a key that had leaked would open the service once more.
+        typer.echo(
+            f"the store's API keys are as they were then ({keys:,}): revoke again those that were revoked since;"
+            " `monitor keys list` shows them"
+        )
 
 
 def _check_stopped(settings: Settings) -> None:

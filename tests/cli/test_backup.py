@@ -183,6 +183,17 @@ def test_a_running_service_is_not_restored_under(tmp_path: Path) -> None:
     assert inside("restore", "backup.zip", cwd=folder.path).returncode == 0
 
 
+def test_a_key_that_was_revoked_since_the_backup_is_told_of(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
+    assert inside("keys", "create", "ada", "--role", "read", cwd=folder.path).returncode == 0
+    assert inside("backup", "backup.zip", cwd=folder.path).returncode == 0
+    assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
+    done = inside("restore", "backup.zip", "--replace", "state.db", cwd=folder.path)
+    assert "API keys are as they were then (1): revoke again those that were revoked since" in done.stdout
+    # It is in force once more, so that it can be revoked.
+    assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
+
+
 def test_a_backup_is_verified_and_its_manifest_printed(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
     assert "no store at" in one_error_line(inside("backup", "backup.zip", cwd=folder.path))
