@@ -249,7 +249,7 @@ def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
 
         def told(**oidc: str) -> tuple[Verdict, str]:
             tree = {"access": {"mode": "required", "oidc": {"issuer": issuer, "audience": "monitor", **oidc}}}
-            keys, provider = look(settings(tmp_path, tree), "access")
+            provider, keys = look(settings(tmp_path, tree), "access")
             assert keys == ("access", OK, "0 API keys in force in the store")
             return provider.verdict, provider.detail
 
@@ -260,6 +260,13 @@ def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
         bodies["/.well-known/openid-configuration"] = json.dumps(discovery | {"issuer": issuer}).encode()
         assert told() == (OK, f"tokens of {issuer}: 1 keys for signatures")
         assert told(jwks_url=f"{issuer}/jwks")[0] is OK
+        # A file of keys that is not there hides nothing of the provider.
+        oidc = {"issuer": issuer, "audience": "monitor"}
+        tree = {"access": {"mode": "required", "oidc": oidc, "keys_file": str(tmp_path / "none.yaml")}}
+        provider, keys = look(settings(tmp_path, tree), "access")
+        assert provider == ("access", OK, f"tokens of {issuer}: 1 keys for signatures")
+        assert keys.verdict is FAIL
+        assert "none.yaml" in keys.detail
         secret = {"kty": "oct", "k": "c2VjcmV0"}
         bodies["/jwks"] = json.dumps({"keys": [pair.jwk(), secret]}).encode()
         assert told()[0] is WARN

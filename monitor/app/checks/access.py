@@ -23,6 +23,10 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
     if access.mode == "off":
         yield ok("access", "access.mode is off: everybody on this machine may do everything")
         return
+    # First, since a file of keys that cannot be read ends this check.
+    provider = make_provider(around.settings)
+    if provider is not None:
+        yield _provider(provider)
     now_ms = around.clock.now_ms()
     file = open_keys_file(around.settings)
     in_file = 0 if file is None else _count(file, now_ms)
@@ -37,9 +41,6 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
         yield warn("access", f"no API key is in force, so every request is refused: {_MAKE_ONE}")
     else:
         yield ok("access", "; ".join(told))
-    provider = make_provider(around.settings)
-    if provider is not None:
-        yield _provider(provider)
 
 
 def _in_store(around: Surroundings, now_ms: int) -> int | None:
