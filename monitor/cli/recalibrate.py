@@ -1,6 +1,8 @@
 """`monitor recalibrate`: a refit, asked for over REST, and followed to its end."""
 
 import json
+import os
+import shlex
 import time
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -95,7 +97,9 @@ def recalibrate(
         told = f"{plain(job['id'])}: {plain(job['method'])} for {plain(job['model'])} {plain(job['version'])} is queued"
         typer.echo(f"{told}; follow it at {page}")
     else:
-        print_refit(report_console(), job)
+        # Where the environment names the service, the next command finds it, too.
+        elsewhere = url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
+        print_refit(report_console(), job, f" --url {shlex.quote(plain(url))}" if elsewhere else "")
         typer.echo(f"pictures and details: {page}")
     if not wait:
         return

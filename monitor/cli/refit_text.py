@@ -26,8 +26,11 @@ STYLES: Final = {
 }
 
 
-def print_refit(console: Console, job: Mapping[str, Any]) -> None:
-    """Say what was decided, and what on: before and after, segment by segment, and what the guard says."""
+def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> None:
+    """Say what was decided, and what on: before and after, segment by segment, and what the guard says.
+
+    The options are those that the commands it names need to reach the same service, with a space before them.
+    """
     told = job["comparison"] or {}
     console.print(Text(f"{_title(job)}: ").append(plain(job["state"]), style=STYLES.get(job["state"], "")))
     for part, words in (("fit", "fitted on"), ("held_out", "compared on")):
@@ -47,18 +50,18 @@ def print_refit(console: Console, job: Mapping[str, Any]) -> None:
             console.print(Text(f"  - {plain_line(reason)}"), soft_wrap=True)
         for note in guard.get("notes", ()):
             console.print(Text(f"note: {plain_line(note)}", style="dim"), soft_wrap=True)
-    console.print(Text(decision(job)), soft_wrap=True)
+    console.print(Text(decision(job, options)), soft_wrap=True)
 
 
-def decision(job: Mapping[str, Any]) -> str:
+def decision(job: Mapping[str, Any], options: str = "") -> str:
     """What the state of a refit means, and what to do."""
     job_id, reason = plain(job["id"]), plain_line(job["reason"] or "")
     match job["state"]:
         case "candidate":
             because = f"{reason} " if reason else ""
-            return f"{because}Let it serve with: monitor promote {job_id}"
+            return f"{because}Let it serve with: monitor promote {job_id}{options}"
         case "champion":
-            return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{_version(job)}"
+            return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{_version(job)}{options}"
         case "rejected":
             told = (job["comparison"] or {}).get("guard") or {"reasons": ()}
             is_said = not reason or any(job["reason"] in each or each in job["reason"] for each in told["reasons"])

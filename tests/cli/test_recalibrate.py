@@ -103,7 +103,7 @@ def test_a_candidate_is_shown_before_and_after(world: World) -> None:
     (row,) = [line.split() for line in lines if line.startswith((" smCE", "smCE"))]
     assert row == ["smCE", "0.0317", "0.0031", "0.0000", "to", "0.0068", "0.0049"]
     assert "The guard passed it:" in lines
-    assert f"Let it serve with: monitor promote {job.id}" in lines
+    assert f"Let it serve with: monitor promote {job.id} --url {world.server.url}" in lines
     assert lines[-1].endswith(f"/recalibrations/{job.id}")
     # No terminal is there: a line a step, on standard error.
     assert "queued" in done.stderr
