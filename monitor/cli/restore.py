@@ -15,7 +15,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
 from monitor.settings import Settings
 from monitor.store.backup_file import Manifest
-from monitor.store.restore import check_backup, restore
+from monitor.store.restore import Restored, check_backup, restore
 
 app = typer.Typer(add_completion=False)
 
@@ -56,13 +56,19 @@ def restore_command(
         typer.echo(f"its tables were brought forward to schema {restored.schema_revision}")
     for line in _what_follows(restored.manifest, settings, clock):
         typer.echo(line)
-    keys = restored.manifest.tables.get("api_keys", 0)
-    if keys:
-        # A backup knows nothing of what was revoked after it: a key that had leaked would open the service once more.
-        typer.echo(
-            f"the store's API keys are as they were then ({keys:,}): revoke again those that were revoked since;"
-            " `monitor keys list` shows them"
-        )
+    for line in _of_keys(restored):
+        typer.echo(line)
+
+
+def _of_keys(restored: Restored) -> list[str]:
+    """What has become of the API keys. A backup knows nothing of what was revoked after it."""
+    if restored.revoked_again:
+        keys = "1 API key stays" if restored.revoked_again == 1 else f"{restored.revoked_again:,} API keys stay"
+        return [f"{keys} revoked: the store that was replaced had done so since the backup"]
+    if restored.manifest.tables.get("api_keys") and "api_keys" not in restored.replaced:
+        told = "the store's API keys are as they were at the backup: revoke again those that were revoked since"
+        return [f"{told}; `monitor keys list` shows them"]
+    return []
 
 
 def _check_stopped(settings: Settings) -> None:

@@ -125,7 +125,8 @@ def _check_writable(path: Path) -> None:
     if not path.parent.exists():
         # A first start; or a volume that is not mounted, or a path that is misspelt, and all state seems lost.
         _log.warning(
-            "the store's folder is not there, so it is made, and counting begins anew", folder=str(path.parent)
+            "the store's folder is not there, so it is made: if this is no first start, see that its volume is mounted",
+            folder=str(path.parent),
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ from monitor.store.migrate import (
     upgrade,
 )
 from monitor.store.recalibrations import AuditEntry
-from monitor.store.schema import PARTITIONS
+from monitor.store.schema import API_KEYS, PARTITIONS
 
 _PATIENCE_SECONDS: Final = 10.0
 
@@ -51,6 +51,8 @@ class Restored(NamedTuple):
     """After the migration."""
     replaced: dict[str, int]
     """Table -> rows that were there before and are gone; empty where there was nothing."""
+    revoked_again: int
+    """API keys of the backup that the store which was there had revoked since: they stay so."""
 
 
 def check_backup(source: Path, clock: Clock) -> Manifest:
@@ -112,11 +114,13 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
         ):
             replaced = _make_room(target, writing, name, may_replace=replace is not None)
             epoch = max(_epochs(writing), default=0) if replaced else 0
+            revoked = _revoked_keys(writing)
             _drop_tables(target, writing)
             _fill(backup, reading, writing, manifest)
             _raise_epochs(writing, epoch)
-            audit.append(writing, [_entry(manifest, replaced, clock.now_ms(), actor)])
-    return Restored(manifest, newest_revision(), replaced)
+            revoked_again = _revoke_again(writing, revoked)
+            audit.append(writing, [_entry(manifest, replaced, revoked_again, clock.now_ms(), actor)])
+    return Restored(manifest, newest_revision(), replaced, revoked_again)
 
 
 def _taken_out(source: Path, file: Path, clock: Clock) -> Manifest:
@@ -156,6 +160,27 @@ def _epochs(connection: sa.Connection) -> Iterable[int]:
     return connection.execute(sa.select(PARTITIONS.c.epoch)).scalars().all()
 
 
+def _revoked_keys(connection: sa.Connection) -> dict[str, int]:
+    """Id -> when it was revoked, of the API keys of the store that is there: one that leaked must not hold again."""
+    if not sa.inspect(connection).has_table(API_KEYS.name):
+        return {}
+    rows = connection.execute(
+        sa.select(API_KEYS.c.key_id, API_KEYS.c.revoked_ms).where(API_KEYS.c.revoked_ms.is_not(None))
+    )
+    return {row.key_id: row.revoked_ms for row in rows}
+
+
+def _revoke_again(connection: sa.Connection, revoked: dict[str, int]) -> int:
+    """Revoke those of the backup, too; how many there were."""
+    in_force = API_KEYS.c.revoked_ms.is_(None)
+    return sum(
+        connection.execute(
+            sa.update(API_KEYS).where(API_KEYS.c.key_id == key_id, in_force).values(revoked_ms=at_ms)
+        ).rowcount
+        for key_id, at_ms in revoked.items()
+    )
+
+
 def _drop_tables(target: Database, connection: sa.Connection) -> None:
     tables = our_tables(connection)
     names = [table.name for table in reversed(tables)]
@@ -183,12 +208,13 @@ def _raise_epochs(connection: sa.Connection, replaced: int) -> None:
     connection.execute(sa.update(PARTITIONS).values(epoch=highest + 1))
 
 
-def _entry(manifest: Manifest, replaced: dict[str, int], now_ms: int, actor: str) -> AuditEntry:
+def _entry(manifest: Manifest, replaced: dict[str, int], revoked_again: int, now_ms: int, actor: str) -> AuditEntry:
     detail = {
         "created": manifest.created,
         "service_version": manifest.service_version,
         "schema_revision": manifest.schema_revision,
         "sha256": manifest.sha256,
         "replaced": replaced,
+        "keys_revoked_again": revoked_again,
     }
     return AuditEntry(0, now_ms, actor, "restored", "", "", "store", detail)

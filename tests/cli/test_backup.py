@@ -13,7 +13,7 @@ import yaml
 from monitor.app.log_bounds import Bounds, Continuation, continuation
 from monitor.app.outside import Log, make_log, make_pipeline, make_writer, open_store
 from monitor.app.parts import make_evaluator
-from monitor.clock import SystemClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.settings import load_settings
 from monitor.sources.base import Message, TopicPartition
 from monitor.stream.pipeline import Pipeline
@@ -74,7 +74,8 @@ class Folder:
                     break
                 pipeline.step()
             pipeline._save_all()
-            evaluator = make_evaluator(self.settings, pipeline.panes, CLOCK)
+            # While the clock stands, an evaluation renews every interval, however long it takes.
+            evaluator = make_evaluator(self.settings, pipeline.panes, ManualClock(CLOCK.now_ms()))
             evaluator.evaluate()
             reports = {str(key): report.to_dict() for key, report in evaluator.latest.reports.items()}
             log.source.close()
@@ -183,14 +184,20 @@ def test_a_running_service_is_not_restored_under(tmp_path: Path) -> None:
     assert inside("restore", "backup.zip", cwd=folder.path).returncode == 0
 
 
-def test_a_key_that_was_revoked_since_the_backup_is_told_of(tmp_path: Path) -> None:
+def test_a_key_that_was_revoked_since_the_backup_stays_revoked(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
-    assert inside("keys", "create", "ada", "--role", "read", cwd=folder.path).returncode == 0
+    for name in ("ada", "bob"):
+        assert inside("keys", "create", name, "--role", "read", cwd=folder.path).returncode == 0
     assert inside("backup", "backup.zip", cwd=folder.path).returncode == 0
     assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
     done = inside("restore", "backup.zip", "--replace", "state.db", cwd=folder.path)
-    assert "API keys are as they were then (1): revoke again those that were revoked since" in done.stdout
-    # It is in force once more, so that it can be revoked.
+    assert "1 API key stays revoked: the store that was replaced had done so since the backup" in done.stdout
+    keys = [json.loads(line) for line in inside("keys", "list", "--json", cwd=folder.path).stdout.splitlines()]
+    assert {key["name"]: key["state"] for key in keys} == {"ada": "revoked", "bob": "in_force"}
+    # Where the store is lost, nothing is known of what was revoked in it.
+    (folder.path / "state.db").unlink()
+    done = inside("restore", "backup.zip", cwd=folder.path)
+    assert "revoke again those that were revoked since" in done.stdout
     assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
 
 

@@ -31,9 +31,19 @@ _NO_GROUP: Final = (
 
 def check_kafka(around: Surroundings) -> Iterator[Finding]:
     """Ask the brokers. Nothing is created, joined or committed."""
-    settings = around.settings
-    if settings.source.kind != "kafka":
+    if around.settings.source.kind != "kafka":
         return
+    try:
+        yield from _ask(around)
+    except SourceUnavailable as error:
+        told = str(error).removesuffix("; trying again")
+        raise SourceUnavailable(
+            f"{told}; see that source.kafka.bootstrap_servers names your brokers, and that they are up"
+        ) from error
+
+
+def _ask(around: Surroundings) -> Iterator[Finding]:
+    settings = around.settings
     connection = make_connection(settings.source.kafka)
     topics = list(make_topics(settings).kinds)
     counts = partition_counts(connection, topics)
@@ -59,7 +69,8 @@ def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
     brokers = cluster["brokers"]
     version = ".".join(map(str, admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version))
     how = connection.security_protocol + (f", {connection.sasl_mechanism}" if connection.sasl_mechanism else "")
-    return ok("broker", f"{connection.servers} answers ({how}): {len(brokers)} brokers, protocol of Kafka {version}")
+    plural = "broker" if len(brokers) == 1 else "brokers"
+    return ok("broker", f"{connection.servers} answers ({how}): {len(brokers)} {plural}, protocol of Kafka {version}")
 
 
 def _partitions(counts: Mapping[str, int]) -> Finding:
