@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from monitor.exposition.http_series import HTTP
+from monitor.exposition.pipeline_series import PIPELINE
 from monitor.exposition.refit_series import MAP_LABELS, RECALIBRATION
 from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
-from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, REPORT_LABELS, WINDOWS, Series
+from monitor.exposition.series import DIAGNOSIS, EVALUATION, PROCESS, REPORT_LABELS, WINDOWS, Series
 from monitor.measures.base import Measure
 
 STATISTICS: Final = {

@@ -17,7 +17,7 @@ from monitor.scores.grid import GRID_VERSION
 from monitor.version import VERSION
 
 Families = Callable[[], Iterable[Family]]
-"""One part of the exposition; called anew at each scrape. Its series are declared in series.py."""
+"""One part of the exposition; called anew at each scrape. Its series are declared in series.py and its like."""
 
 _generate_openmetrics: Callable[[Collector], bytes] = generate_untyped
 

@@ -5,18 +5,19 @@ from typing import Final
 
 from monitor.exposition.catalogue import CANONICAL, map_series, measure_series
 from monitor.exposition.http_series import HTTP
+from monitor.exposition.pipeline_series import PIPELINE
 from monitor.exposition.refit_series import RECALIBRATION
 from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
-from monitor.exposition.series import DIAGNOSIS, EVALUATION, PIPELINE, PROCESS, WINDOWS
+from monitor.exposition.series import DIAGNOSIS, EVALUATION, PROCESS, WINDOWS
 from monitor.measures.base import Measure
 
 _INTRODUCTION: Final = """\
 # Prometheus series
 
 Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition/series.py`, `reliability_series.py`,
-`refit_series.py`, `http_series.py` and the measures' declarations. A series about a window is absent, and never 0,
-where there is nothing to say. Of the measures, those are exported that windows are measured by: `evaluation.measures`
-in the settings names them. Maps are measured by `brier` and `log_loss` besides.
+`pipeline_series.py`, `refit_series.py`, `http_series.py` and the measures' declarations. A series about a window is
+absent, and never 0, where there is nothing to say. Of the measures, those are exported that windows are measured by:
+`evaluation.measures` in the settings names them. Maps are measured by `brier` and `log_loss` besides.
 
 What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
 the maximum over replicas, and not the sum.

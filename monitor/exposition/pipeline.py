@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from monitor.events.model import Reason
-from monitor.exposition import series
+from monitor.exposition import pipeline_series as series
 from monitor.exposition.family import Family
 from monitor.stream import fates
 from monitor.stream.status import Phase, PipelineStatus
