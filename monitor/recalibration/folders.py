@@ -36,21 +36,47 @@ def own_folder(parent: Path, claim: Claim) -> Iterator[Path]:
         yield Path(name)
 
 
-def remove_abandoned(parent: Path) -> list[Claim]:
-    """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
-    found: list[Claim] = []
+class Abandoned(NamedTuple):
+    """What a killed service left: its events are gone, its claim stays until it is settled."""
+
+    folder: Path
+    claim: Claim
+
+    def settle(self) -> None:
+        """The store knows of it, so nobody needs the claim any more."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clear_abandoned(parent: Path) -> list[Abandoned]:
+    """Remove what services that were killed left: it holds events, and nobody else would. Whose it was.
+
+    Services with other stores may share ``parent``: what is cleared here may be theirs, so the claim stays for them.
+    """
+    found: list[Abandoned] = []
     for mark in parent.glob(f"{_PREFIX}*/{_IN_USE}"):
         try:
             with mark.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 told = file.read()
-                shutil.rmtree(mark.parent)
+                _clear(mark)
         except OSError as error:
             # In use, or another user's.
             _log.debug("a refit's folder is left", folder=str(mark.parent), detail=str(error))
             continue
         try:
-            found.append(Claim(**json.loads(told)))
+            found.append(Abandoned(mark.parent, Claim(**json.loads(told))))
         except (ValueError, TypeError) as error:
             _log.debug("it is not known which refit a folder was of", folder=str(mark.parent), detail=str(error))
+            shutil.rmtree(mark.parent, ignore_errors=True)
     return found
+
+
+def _clear(mark: Path) -> None:
+    """Remove all in its folder but the mark itself."""
+    for entry in mark.parent.iterdir():
+        if entry == mark:
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()

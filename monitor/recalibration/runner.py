@@ -38,7 +38,7 @@ from monitor.errors import (
 from monitor.maps.artifact import from_bytes
 from monitor.outages import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
-from monitor.recalibration.folders import Claim, own_folder, remove_abandoned
+from monitor.recalibration.folders import Abandoned, Claim, clear_abandoned, own_folder
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
 from monitor.store.recalibrations import Job, JobState, RecalibrationStore, SampleStore, StoredMap
 
@@ -127,7 +127,7 @@ class Runner:
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._queued = threading.Event()
-        self._abandoned: list[Claim] = []
+        self._abandoned: list[Abandoned] = []
         self._threads = [
             threading.Thread(target=self._run, args=(number == 0,), name=f"refits {number}", daemon=True)
             for number in range(jobs)
@@ -135,7 +135,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the threads."""
-        self._abandoned = remove_abandoned(self._folder)
+        self._abandoned = clear_abandoned(self._folder)
         for thread in self._threads:
             thread.start()
 
@@ -177,11 +177,13 @@ class Runner:
 
     def _release_abandoned(self) -> None:
         """Queue again what a service that was killed here had begun: nobody has to wait for the leases."""
-        for refit, owner in self._abandoned:
+        for each in self._abandoned:
+            refit, owner = each.claim
             try:
                 self._store.release_job(refit, owner, lost="the service was killed")
+                each.settle()
             except UnknownRecalibration:
-                # Of another service on this machine, with a store of its own.
+                # Of another service on this machine, with a store of its own: the claim is left for it to find.
                 continue
             except StoreUnavailable as error:
                 _log.warning("a refit waits for its lease to run out", refit=refit, detail=str(error))

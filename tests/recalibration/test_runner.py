@@ -1,6 +1,7 @@
 """Refits in processes of their own: whatever happens to them, each comes to a clear end and nothing is left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -283,10 +284,8 @@ def serve(url: str, folder: str) -> None:
         runner.join(600.0)
 
 
-def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again(
-    refits: SqlRecalibrations, run: Running, tmp_path: Path
-) -> None:
-    refits.add_job(queued(1))
+def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Path) -> int:
+    """A service that is killed while it runs rc_1; the process id that its worker had."""
     url = f"sqlite:///{tmp_path}/monitor.db"
     service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
     try:
@@ -297,6 +296,14 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     eventually(lambda: gone(own))
     # A grandchild that nobody tied to the service stays: the real worker starts none.
     os.kill(child, signal.SIGKILL)
+    return own
+
+
+def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again(
+    refits: SqlRecalibrations, run: Running, tmp_path: Path
+) -> None:
+    refits.add_job(queued(1))
+    own = killed_while_sleeping(refits, run, tmp_path)
     assert refits.job("rc_1").state is JobState.RUNNING
     # Its lease has not run out; whoever starts here next sees that nobody holds its folder.
     runner = run("sleeps")
@@ -326,7 +333,34 @@ def test_what_a_killed_service_of_another_store_left_concerns_nobody_here(
         folder = run.folder / f"calibration-refit-{name}"
         folder.mkdir()
         (folder / "in-use").write_text(told)
-    run("passes")
+    runner = run("passes")
     refits.add_job(queued(2, model="fraud"))
     assert ended(refits, "rc_2").state is JobState.CANDIDATE
     assert (refits.job("rc_1").state, refits.job("rc_1").attempts) == (JobState.RUNNING, 1)
+    runner.stop()
+    assert runner.join(10.0)
+    # The one of a refit that is not in this store is left for whoever has it.
+    (left,) = run.folder.iterdir()
+    assert left.name == "calibration-refit-a"
+    shutil.rmtree(left)
+
+
+def test_a_service_of_another_store_that_starts_first_takes_nothing_from_the_next_of_this_one(
+    refits: SqlRecalibrations, run: Running, tmp_path: Path
+) -> None:
+    refits.add_job(queued(1))
+    killed_while_sleeping(refits, run, tmp_path)
+    with SqlStore.open(f"sqlite:///{tmp_path}/another.db") as another:
+        elsewhere = SqlRecalibrations(another.database)
+        elsewhere.add_job(queued(2))
+        stranger = Runner(elsewhere, Samples(), handover("passes"), folder=run.folder)
+        stranger.start()
+        ended(elsewhere, "rc_2")
+        stranger.stop()
+        assert stranger.join(10.0)
+    run("passes")
+    assert ended(refits).attempts == 2
+    # It was not its lease that ran out.
+    assert [entry.detail for entry in refits.audit() if entry.action == "released"] == [
+        {"lost": "the service was killed"}
+    ]
