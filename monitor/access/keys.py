@@ -4,18 +4,18 @@ import hashlib
 import hmac
 import re
 import secrets
-import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 
 import structlog
 
 from monitor.access.base import StoredKey
+from monitor.access.last_read import Ages, LastRead
 from monitor.access.model import Principal
 from monitor.clock import Clock
 from monitor.errors import InputError, StoreError, StoreUnavailable, Unauthenticated
+from monitor.outages import Outage
 
 PREFIX: Final = "cmk_"
 """Begins every API key, so that it is told from a token, and found by scanners of secrets."""
@@ -137,7 +137,7 @@ class KeyAuthenticator:
     """
 
     def __init__(self, sources: Iterable[KeySource], clock: Clock) -> None:
-        self._sources = tuple(_Held(source, clock) for source in sources)
+        self._sources = tuple(_last_read(source, clock) for source in sources)
         self._clock = clock
 
     def authenticate(self, credential: str) -> Principal:
@@ -160,12 +160,11 @@ class KeyAuthenticator:
             # It may be new. The same is done whether its id or its secret is wrong.
             for source in self._sources:
                 source.look_again()
-            for source in self._sources:
-                source.wait()
+            known = [source.wait() for source in self._sources]
             found = self._held(key_id, digest)
-        if found is None:
-            if any(source.fails for source in self._sources):
+            if found is None and not all(known):
                 raise StoreUnavailable("API keys that are not known yet cannot be checked at present: try again soon")
+        if found is None:
             raise Unauthenticated("the API key is not known: `monitor keys list` shows the ids of those that are")
         if found.revoked_ms is not None:
             raise Unauthenticated("the API key was revoked: use another one")
@@ -189,108 +188,33 @@ class KeyAuthenticator:
 
     def _held(self, key_id: str, digest: bytes) -> StoredKey | None:
         """The key of that id, if it has that digest."""
-        found = next((key for source in self._sources if (key := source.get(key_id)) is not None), None)
+        held = (source.get() for source in self._sources)
+        found = next((keys[key_id] for keys in held if keys is not None and key_id in keys), None)
         # As long for an unknown id as for a wrong secret: the comparison stands first, so that it is always made.
         right = hmac.compare_digest(digest, _NOBODYS if found is None else found.digest)
         return found if right else None
 
 
-class _Held:
-    """The keys of one source, in memory."""
+def _last_read(source: KeySource, clock: Clock) -> LastRead[Mapping[str, StoredKey]]:
+    """The keys of one source by id, in memory."""
 
-    def __init__(self, source: KeySource, clock: Clock) -> None:
-        self._source = source
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._keys: Mapping[str, StoredKey] = {}
-        self._read_at: float | None = None
-        """When the reading began that what is held comes from."""
-        self._reading: _Reading | None = None
-        """The last reading, done or under way."""
-        self._failed = False
-        """Whether the last reading failed."""
+    def read() -> Mapping[str, StoredKey]:
+        known = source.keys()
+        return {key.key_id: key for key in known}
 
-    def is_fresh(self) -> bool:
-        """Whether what is held may be gone by without waiting; where it grows old, begins to read anew."""
-        age = self._age()
-        if age >= STALE_SECONDS:
-            return False
-        if age >= REREAD_SECONDS:
-            self.look_again()
-        return True
-
-    @property
-    def fails(self) -> bool:
-        """Whether it is not known what the source holds now: it refused to be read, or does not come to an end."""
-        with self._lock:
-            reading = self._reading
-            if self._failed or self._read_at is None or reading is None:
-                return True
-        return not reading.ended.is_set() and self._clock.monotonic() - reading.began >= WAIT_SECONDS
-
-    def get(self, key_id: str) -> StoredKey | None:
-        """A key that is held; None also where what is held is too old to be trusted."""
-        return self._keys.get(key_id) if self._age() < OUTAGE_SECONDS else None
-
-    def freshen(self) -> None:
-        """Read anew what is old, and wait for it where it is too old."""
-        age = self._age()
-        if age >= REREAD_SECONDS:
-            self.look_again()
-        if age >= STALE_SECONDS:
-            self.wait()
-
-    def look_again(self) -> None:
-        """Begin to read, unless that is under way, or was begun just now."""
-        with self._lock:
-            now = self._clock.monotonic()
-            last = self._reading
-            if last is not None and (not last.ended.is_set() or now - last.began < UNKNOWN_SECONDS):
-                return
-            self._reading = reading = _Reading(now, threading.Event())
-            threading.Thread(target=self._read, args=(reading,), name="api keys", daemon=True).start()
-
-    def wait(self) -> None:
-        """Wait for a reading that is under way, unless the one before failed: then nobody hopes for the next."""
-        with self._lock:
-            reading = self._reading
-            if reading is None or self._failed:
-                return
-        reading.ended.wait(max(0.0, reading.began + WAIT_SECONDS - self._clock.monotonic()))
-
-    def _age(self) -> float:
-        read_at = self._read_at
-        return float("inf") if read_at is None else self._clock.monotonic() - read_at
-
-    def _read(self, reading: "_Reading") -> None:
-        try:
-            read = self._source.keys()
-        except StoreError as error:
-            if not self._failed:
-                _log.warning(
-                    "API keys cannot be read; those known so far hold for a quarter of an hour", detail=str(error)
-                )
-            self._failed = True
-        except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
-            # A fault of ours: no key may hold for ever because of it, and none that waits may wait for nothing.
-            _log.exception("API keys cannot be read")
-            self._failed = True
-        else:
-            if self._failed:
-                _log.info("API keys are read again")
-            with self._lock:
-                self._keys = {key.key_id: key for key in read}
-                self._read_at, self._failed = reading.began, False
-        finally:
-            reading.ended.set()
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A reading of a source's keys."""
-
-    began: float
-    ended: threading.Event
+    return LastRead(
+        read,
+        Ages(REREAD_SECONDS, STALE_SECONDS, OUTAGE_SECONDS, UNKNOWN_SECONDS, WAIT_SECONDS),
+        away=StoreError,
+        outage=Outage(
+            _log,
+            "API keys cannot be read; those known so far hold for a quarter of an hour",
+            "API keys are read again",
+            clock,
+        ),
+        name="API keys",
+        clock=clock,
+    )
 
 
 def _time(milliseconds: int) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import ssl
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -15,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
+from monitor.access.last_read import Ages, LastRead
 from monitor.access.oidc import ALGORITHMS, check_url
 from monitor.clock import Clock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError
@@ -224,6 +224,19 @@ async def _json(http: httpx.AsyncClient, url: str) -> Any:
         raise ProviderUnavailable(f"{url} does not answer with JSON") from error
 
 
+class _Version(NamedTuple):
+    """The keys that a provider had at some time."""
+
+    number: int
+    keys: tuple[SigningKey, ...]
+
+    def fitting(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
+        return tuple(each for each in self.keys if algorithm in each.algorithms and kid in (None, each.kid))
+
+
+_NONE: Final = _Version(0, ())
+
+
 class ProviderKeys:
     """A provider's keys, in memory. Any thread.
 
@@ -247,34 +260,36 @@ class ProviderKeys:
 
     def __init__(self, read: Callable[[], KeySet], refresh_seconds: float, clock: Clock) -> None:
         self._read_provider = read
-        self._refresh_seconds = refresh_seconds
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._keys: tuple[SigningKey, ...] = ()
-        self._version = 0
-        self._read_at: float | None = None
-        self._reading: _Reading | None = None
-        """The last reading, done or under way."""
-        self._failed = False
-        self._outage = Outage(
-            _log, "the provider's keys cannot be read; those known so far go on", "the provider's keys are read", clock
+        self._newest = _NONE
+        """What was read last, however long ago. Belongs to the thread that reads."""
+        self._last = LastRead(
+            self._read,
+            Ages(
+                early=_EARLY * refresh_seconds,
+                stale=refresh_seconds,
+                lost=refresh_seconds + OUTAGE_SECONDS,
+                again=ASK_AGAIN_SECONDS,
+                wait=WAIT_SECONDS,
+            ),
+            away=ProviderUnavailable,
+            outage=Outage(
+                _log,
+                "the provider's keys cannot be read; those known so far go on",
+                "the provider's keys are read",
+                clock,
+            ),
+            name="the provider's keys",
+            clock=clock,
         )
 
-    def version(self) -> int | None:
-        """Grows whenever the keys change: what was verified with an earlier one may not hold. None: no keys hold."""
-        self._freshen()
-        with self._lock:
-            return self._version if self._hold() else None
+    def version(self) -> int:
+        """Grows whenever the keys change: what was verified with an earlier one may not hold. 0: no keys hold."""
+        self._last.freshen()
+        return self._held().number
 
     def current(self) -> int | None:
         """As :meth:`version`, without waiting; None also where keys are so old that those being read are waited for."""
-        age = self._age()
-        if age >= self._refresh_seconds:
-            return None
-        if age >= _EARLY * self._refresh_seconds:
-            self._look_again()
-        with self._lock:
-            return self._version
+        return self._held().number if self._last.is_fresh() else None
 
     def find(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
         """The keys that a token may be signed with; none if the provider has no such key.
@@ -295,101 +310,30 @@ class ProviderKeys:
         ProviderUnavailable
             There is no such key among those known, and the provider does not answer.
         """
-        self._freshen()
-        version, found = self._fitting(kid, algorithm)
-        if not found:
-            self._look_again()
-            self._wait()
-            version, found = self._fitting(kid, algorithm)
-        if not found and self._fails():
-            raise ProviderUnavailable(
-                "the provider of tokens does not answer, so that this token cannot be checked at present: try again"
-                " soon, or use an API key"
-            )
-        return version, found
+        self._last.freshen()
+        held = self._held()
+        if not held.fitting(kid, algorithm):
+            self._last.look_again()
+            known = self._last.wait()
+            held = self._held()
+            if not known and not held.fitting(kid, algorithm):
+                raise ProviderUnavailable(
+                    "the provider of tokens does not answer, so that this token cannot be checked at present: try again"
+                    " soon, or use an API key"
+                )
+        return held.number, held.fitting(kid, algorithm)
 
-    def _fitting(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
-        with self._lock:
-            keys = self._keys if self._hold() else ()
-            version = self._version
-        return version, tuple(each for each in keys if algorithm in each.algorithms and kid in (None, each.kid))
+    def _held(self) -> "_Version":
+        return self._last.get() or _NONE
 
-    def _hold(self) -> bool:
-        return self._age() < self._refresh_seconds + OUTAGE_SECONDS
-
-    def _age(self) -> float:
-        return float("inf") if self._read_at is None else self._clock.monotonic() - self._read_at
-
-    def _fails(self) -> bool:
-        """Whether it is not known which keys the provider has now."""
-        with self._lock:
-            reading = self._reading
-            return self._failed or self._read_at is None or (reading is not None and not reading.ended.is_set())
-
-    def _freshen(self) -> None:
-        """Read anew what is old, and wait for it where it is too old."""
-        age = self._age()
-        if age >= _EARLY * self._refresh_seconds:
-            self._look_again()
-        if age >= self._refresh_seconds:
-            self._wait()
-
-    def _look_again(self) -> None:
-        """Begin to read, unless that is under way, or was begun just now."""
-        with self._lock:
-            now = self._clock.monotonic()
-            last = self._reading
-            if last is not None and (not last.ended.is_set() or now - last.began < ASK_AGAIN_SECONDS):
-                return
-            self._reading = reading = _Reading(now, threading.Event())
-            threading.Thread(target=self._read, args=(reading,), name="provider keys", daemon=True).start()
-
-    def _wait(self) -> None:
-        """Wait for a reading that is under way, unless the one before failed: then nobody hopes for the next."""
-        with self._lock:
-            reading = self._reading
-            if reading is None or self._failed:
-                return
-        reading.ended.wait(max(0.0, reading.began + WAIT_SECONDS - self._clock.monotonic()))
-
-    def _read(self, reading: "_Reading") -> None:
-        try:
-            found = self._read_provider()
-        except ProviderUnavailable as error:
-            self._outage.failed(error)
-            self._fail()
-        except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
-            # A fault of ours: no key may hold for ever because of it, and no request may wait for nothing.
-            _log.exception("the provider's keys cannot be read")
-            self._fail()
-        else:
-            self._outage.over()
-            self._keep(found, reading.began)
-        finally:
-            reading.ended.set()
-
-    def _fail(self) -> None:
-        with self._lock:
-            self._failed = True
-
-    def _keep(self, found: KeySet, began: float) -> None:
-        with self._lock:
-            changed = _sources(found.keys) != _sources(self._keys)
-            if changed:
-                self._keys = found.keys
-                self._version += 1
-            self._read_at, self._failed = began, False
-        if changed:
+    def _read(self) -> "_Version":
+        """In the thread that reads."""
+        found = self._read_provider()
+        if _sources(found.keys) != _sources(self._newest.keys):
+            self._newest = _Version(self._newest.number + 1, found.keys)
             kids = [each.kid for each in found.keys]
             _log.info("the provider's keys have changed", kids=kids, unusable=list(found.unusable))
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A reading of the provider's keys."""
-
-    began: float
-    ended: threading.Event
+        return self._newest
 
 
 def _sources(keys: Iterable[SigningKey]) -> set[str]:

@@ -7,8 +7,11 @@ from monitor.access.base import StoredKey
 from monitor.access.keys import NewKey, make_key
 from monitor.access.model import Grant, Role
 from monitor.errors import StoreUnavailable
+from tests.patience import PATIENCE_SECONDS
 
 READ = (Grant(Role.READ),)
+NOW_MS = 1_790_000_000_000
+KEY = make_key()
 
 
 def stored(new: NewKey, name: str = "prometheus", *, expires_ms: int | None = None) -> StoredKey:
@@ -28,7 +31,7 @@ class CountingSource:
 
     def keys(self) -> Sequence[StoredKey]:
         self.reads += 1
-        self.open.wait()
+        assert self.open.wait(PATIENCE_SECONDS)
         if self.fails:
             raise StoreUnavailable("the store sqlite:///m.db does not answer: disk I/O error")
         return list(self.held)

@@ -14,6 +14,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from tests.patience import PATIENCE_SECONDS
+
 AUDIENCE = "calibration-monitor"
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -106,7 +108,7 @@ def running(*pairs: Pair, tls: ssl.SSLContext | None = None) -> Iterator[Running
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, headers, body = provider.answer(self.path)
-            provider.open.wait(20)
+            provider.open.wait(PATIENCE_SECONDS)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)

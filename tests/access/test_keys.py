@@ -14,26 +14,7 @@ from monitor.access.keys import KeyAuthenticator, check_name, digest_of, make_ke
 from monitor.access.model import Principal
 from monitor.clock import ManualClock
 from monitor.errors import InputError, Unauthenticated
-from tests.access.keys import READ, CountingSource, stored
-
-NOW_MS = 1_790_000_000_000
-KEY = make_key()
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW_MS)
-
-
-@pytest.fixture
-def source() -> CountingSource:
-    return CountingSource(stored(KEY))
-
-
-@pytest.fixture
-def access(source: CountingSource, clock: ManualClock) -> KeyAuthenticator:
-    return KeyAuthenticator([source], clock)
-
+from tests.access.keys import KEY, NOW_MS, READ, CountingSource, stored
 
 # What a key is.
 

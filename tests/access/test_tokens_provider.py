@@ -23,6 +23,7 @@ from monitor.clock import ManualClock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError, Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, ed_pair, rsa_pair, running
 from tests.access.tokens import EC, ED, NOW, NOW_MS, RSA
+from tests.patience import PATIENCE_SECONDS
 
 REFRESH = 600.0
 DISCOVERY = "/realms/ml/.well-known/openid-configuration"
@@ -55,9 +56,9 @@ class Access:
 
     def settle(self) -> None:
         """Wait until a reading that was begun has ended."""
-        reading = self.keys._reading
+        reading = self.keys._last._reading
         if reading is not None:
-            assert reading.ended.wait(20)
+            assert reading.ended.wait(PATIENCE_SECONDS)
 
     @property
     def reads(self) -> int:

@@ -41,8 +41,8 @@ class Site:
         found = {
             "iss": self.provider.issuer,
             "aud": AUDIENCE,
-            "sub": "0b1f",
-            "preferred_username": "ada",
+            "sub": "subject-0b1f",
+            "preferred_username": "grace",
             "iat": NOW,
             "exp": NOW + 3600,
             "realm_access": {"roles": ["ml-oncall", "offline_access"]},
@@ -81,10 +81,10 @@ def test_a_token_lets_in_whom_its_claims_allow(site: Site) -> None:
     for pair in (RSA, EC):
         token = site.token(pair)
         session = site.get("/v1/session", token).json()
-        assert session == {"name": "oidc:ada", "roles": ["promote:churn", "read"]}
+        assert session == {"name": "oidc:grace", "roles": ["promote:churn", "read"]}
         assert site.get("/metrics", token).status_code == 200
         refused = site.client.post("/v1/events", key=token, json={})
-        assert_problem(refused, 403, "role write", "oidc:ada holds promote:churn, read")
+        assert_problem(refused, 403, "role write", "oidc:grace holds promote:churn, read")
 
 
 def test_a_token_for_one_model_finds_the_others_not(site: Site) -> None:
@@ -104,7 +104,7 @@ def test_a_token_that_names_no_role_is_forbidden_everything_and_told_why(site: S
     assert_problem(
         site.get(path, token),
         403,
-        "oidc:ada holds nothing: the token's claim realm_access.roles names nothing that access.oidc.roles lists",
+        "oidc:grace holds nothing: the token's claim realm_access.roles names nothing that access.oidc.roles lists",
     )
 
 
@@ -141,7 +141,7 @@ def test_a_wrong_token_is_refused_and_is_nowhere_to_be_found(site: Site, what: s
     told = answer.text + log_in.text + str(answer.headers) + str(log_in.headers) + repr(logs)
     for part in (token, *(each for each in token.split(".") if len(each) > 8)):
         assert part not in told
-    assert "ada" not in told
+    assert "grace" not in told
 
 
 def test_what_is_right_is_nowhere_to_be_found_either(site: Site) -> None:
@@ -159,10 +159,10 @@ def test_what_is_right_is_nowhere_to_be_found_either(site: Site) -> None:
         metrics = site.get("/metrics", token)
     made = [each["actor"] for each in audit.json()["entries"] if each["subject"] == refit]
     # Who promoted is named as the token names them, who asked by the name of their key.
-    assert "oidc:ada" in made
+    assert "oidc:grace" in made
     assert any(each.startswith("key:") for each in made)
     told = promoted.text + forbidden.text + audit.text + metrics.text + repr(logs)
-    for part in (token, *token.split("."), "0b1f", site.keys("write", "read")):
+    for part in (token, *token.split("."), "subject-0b1f", site.keys("write", "read")):
         assert part not in told
 
 
@@ -171,7 +171,7 @@ def test_a_browser_may_log_in_with_a_token(site: Site) -> None:
     answer = site.client.post("/v1/session", json={"key": token})
     assert answer.status_code == 204, answer.text
     name, _, value = answer.headers["set-cookie"].partition(";")[0].partition("=")
-    assert site.client.get("/v1/session", headers={"cookie": f"{name}={value}"}).json()["name"] == "oidc:ada"
+    assert site.client.get("/v1/session", headers={"cookie": f"{name}={value}"}).json()["name"] == "oidc:grace"
 
 
 def test_a_provider_that_is_away_is_no_fault_of_the_token() -> None:
