@@ -16,11 +16,17 @@ from numpy.typing import NDArray
 
 from monitor import maps  # as a whole: METHODS is complete only after this file, too, has been scanned
 from monitor.errors import CorruptMap, InputError
+from monitor.maps.artifact_blocks import check_plain
 from monitor.maps.base import MapParts, RecalibrationMap
 
 FORMAT: Final = 1
 LARGEST_BYTES: Final = 256 * 2**20
 """Of a map. A larger one could not be sent, stored and held by every scorer without trouble."""
+LARGEST_HEADER_BYTES: Final = 16 * 2**20
+"""Of the JSON in it, which takes up to twenty times as much once it is read. That is some 100,000 groups."""
+
+_BESIDE_BYTES: Final = 2**20
+"""So much larger may a file be than its arrays."""
 
 HEADER_KEY: Final = b"calibration-map"
 HASH_KEY: Final = b"calibration-map-sha256"
@@ -71,7 +77,7 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     Raises
     ------
     InputError
-        The file would be larger than 256 MiB.
+        The file would be larger than 256 MiB, or the JSON in it than 16.
     ValueError
         An array or a setting is of a kind that a file does not hold: the map's ``parts`` are at fault.
     """
@@ -79,10 +85,7 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     arrays = {name: _plain(name, parts.arrays[name]) for name in sorted(parts.arrays)}
     size = sum(array.nbytes for array in arrays.values())
     if size > LARGEST_BYTES:
-        raise InputError(
-            f"the map takes {size / 2**20:.0f} MiB, at most {LARGEST_BYTES // 2**20} are allowed: "
-            "store fewer points, or take fewer dimensions"
-        )
+        raise _too_large(size)
     header = _dumped(
         {
             "format": FORMAT,
@@ -96,6 +99,11 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
             "about": dict(about),
         }
     )
+    if len(header) > LARGEST_HEADER_BYTES:
+        raise InputError(
+            f"what the map says of itself takes {len(header) / 2**20:.0f} MiB, at most {LARGEST_HEADER_BYTES // 2**20}"
+            " are allowed: take fewer groups"
+        )
     columns = [
         pa.LargeListArray.from_arrays(pa.array([0, array.size], pa.int64()), pa.array(array.reshape(-1)))
         for array in arrays.values()
@@ -106,7 +114,10 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return bytes(sink.getvalue())
+    data = bytes(sink.getvalue())
+    if len(data) > LARGEST_BYTES + _BESIDE_BYTES:  # nobody could read it
+        raise _too_large(len(data))
+    return data
 
 
 def from_bytes(data: bytes) -> Artifact:
@@ -150,26 +161,31 @@ def to_json(data: bytes) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> _Content:
-    if len(data) > LARGEST_BYTES + 2**20:
+    if len(data) > LARGEST_BYTES + _BESIDE_BYTES:
         raise CorruptMap(f"a map takes at most {LARGEST_BYTES // 2**20} MiB, and these are {len(data) / 2**20:.0f}")
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
-        if reader.num_record_batches != 1:
-            raise CorruptMap(f"a map is one batch of records, and these are {reader.num_record_batches}")
-        batch = reader.get_batch(0)
-        batch.validate(full=True)
-        names = batch.schema.names  # not validated: they may be no UTF-8
+        schema = reader.schema
+        names = schema.names  # not validated: they may be no UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorruptMap(f"this is no map, or a damaged one: no whole Arrow file ({_first_line(error)})") from error
-    metadata = batch.schema.metadata or {}
+        raise _no_file(error) from error
+    check_plain(data)  # before anything is unpacked
+    metadata = schema.metadata or {}
     if HEADER_KEY not in metadata:
         raise CorruptMap(f"this Arrow file is no map: its schema has no metadata {HEADER_KEY.decode()!r}")
     header = _header(metadata[HEADER_KEY])
+    for name, kind in zip(names, schema.types, strict=True):
+        _check_column(name, kind, header["shapes"], header["types"])
+    if names != sorted(header["shapes"]):
+        raise CorruptMap(f"the map has the columns {names}, its header tells of {list(header['shapes'])}")
+    try:
+        batch = reader.get_batch(0)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        raise _no_file(error) from error
     if batch.num_columns and batch.num_rows != 1:  # of a batch without columns, Arrow keeps no number of rows
         raise CorruptMap(f"a map has one row, and this has {batch.num_rows}")
-    arrays = {name: _array(name, batch.column(at), header["shapes"], header["types"]) for at, name in enumerate(names)}
-    if list(arrays) != sorted(header["shapes"]) or len(arrays) != batch.num_columns:
-        raise CorruptMap(f"the map has the columns {names}, its header tells of {list(header['shapes'])}")
+    arrays = {name: _array(name, batch.column(at), header["shapes"][name]) for at, name in enumerate(names)}
     found = _hash(metadata[HEADER_KEY], arrays)
     if metadata.get(HASH_KEY) != found.encode():
         raise CorruptMap("the map is damaged: its content does not have the SHA-256 that it says")
@@ -180,6 +196,10 @@ def _read(data: bytes) -> _Content:
 
 
 def _header(text: bytes) -> dict[str, Any]:
+    if len(text) > LARGEST_HEADER_BYTES:
+        raise CorruptMap(
+            f"the header of a map takes at most {LARGEST_HEADER_BYTES // 2**20} MiB, and this {len(text) / 2**20:.0f}"
+        )
     try:
         header = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -205,20 +225,30 @@ def _header(text: bytes) -> dict[str, Any]:
     return header
 
 
-def _array(name: str, column: pa.Array, shapes: dict[str, Any], types: dict[str, Any]) -> NDArray[Any]:
-    """One column's values in its shape; a copy, aligned and read-only."""
+def _check_column(name: str, kind: pa.DataType, shapes: dict[str, Any], types: dict[str, Any]) -> None:
     if name not in shapes:
         raise CorruptMap(f"column {name!r} of the map is not in its header")
-    if not pa.types.is_large_list(column.type) or column.type.value_type != _TYPES[types[name]]:
-        raise CorruptMap(f"array {name} of the map is of the type {column.type}, its header says {types[name]}")
+    if not pa.types.is_large_list(kind) or kind.value_type != _TYPES[types[name]]:
+        raise CorruptMap(f"array {name} of the map is of the type {kind}, its header says {types[name]}")
+
+
+def _array(name: str, column: pa.Array, shape: list[int]) -> NDArray[Any]:
+    """One column's values in its shape; a copy, aligned and read-only."""
     values = column.flatten()
     if column.null_count or values.null_count:
         raise CorruptMap(f"array {name} of the map has missing values")
-    if len(values) != math.prod(shapes[name]):
-        raise CorruptMap(f"array {name} of the map has {len(values)} values, its shape is {shapes[name]}")
-    array = np.array(values.to_numpy(zero_copy_only=False)).reshape(shapes[name])
+    if len(values) != math.prod(shape):
+        raise CorruptMap(f"array {name} of the map has {len(values)} values, its shape is {shape}")
+    array = np.array(values.to_numpy(zero_copy_only=False)).reshape(shape)
     array.flags.writeable = False
     return array
+
+
+def _too_large(size: int) -> InputError:
+    return InputError(
+        f"the map takes {size / 2**20:.0f} MiB, at most {LARGEST_BYTES // 2**20} are allowed: "
+        "store fewer points, or take fewer dimensions"
+    )
 
 
 def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -247,6 +277,10 @@ def _is_a(value: Any, kind: Any) -> bool:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+def _no_file(error: BaseException) -> CorruptMap:
+    return CorruptMap(f"this is no map, or a damaged one: no whole Arrow file ({_first_line(error)})")
 
 
 def _first_line(error: BaseException) -> str:
