@@ -1,5 +1,6 @@
 """How tests wait for what must come to hold: however slow the machine is, and not a moment longer than it takes."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -31,3 +32,10 @@ def eventually(
             raise AssertionError(f"it did not come to hold within {PATIENCE_SECONDS:g} s{told}")
         time.sleep(pause_seconds)
     return found
+
+
+def joined(*threads: threading.Thread) -> None:
+    """Wait for the ends of threads, all of which must come."""
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive(), f"the thread {thread.name} did not end within {PATIENCE_SECONDS:g} s"

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import threading
-import time
 import urllib.error
 import urllib.request
 import warnings
@@ -26,6 +25,7 @@ from monitor.settings import Settings, load_settings
 from monitor.settings.document import effective
 from monitor.stream.dead_letter_log import DeadLetterLog
 from tests.cli.command import inside
+from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.child import free_ports
 from tests.real.postgres import PASSWORD, PostgresServer
 from tests.store.samples import letter
@@ -103,7 +103,7 @@ def test_what_nobody_caught_is_a_line_too(written: Written, monkeypatch: pytest.
 
     thread = threading.Thread(target=fail, name="worker")
     thread.start()
-    thread.join()
+    joined(thread)
     (line,) = written()
     assert line["thread"] == "worker"
     assert line["exception"][0]["exc_value"] == "nobody catches it"
@@ -172,7 +172,7 @@ def canary_settings(folder: Path, url: str) -> Settings:
 
 @pytest.mark.postgres
 def test_no_secret_leaves_the_service_by_any_way(
-    tmp_path: Path, stream: io.StringIO, postgres_server: PostgresServer
+    tmp_path: Path, stream: io.StringIO, postgres_server: PostgresServer, patient: None
 ) -> None:
     url = postgres_server.url(postgres_server.new_database())
     chosen = canary_settings(tmp_path, url)
@@ -188,9 +188,7 @@ def test_no_secret_leaves_the_service_by_any_way(
     service = Service(chosen)
     service.start()
     try:
-        deadline = time.monotonic() + 60
-        while "the source does not answer" not in stream.getvalue() and time.monotonic() < deadline:
-            threading.Event().wait(0.02)
+        eventually(lambda: "the source does not answer" in stream.getvalue(), shown=stream.getvalue)
         for credential in ("", f"Bearer {key}", f"Bearer {KEY}", f"Bearer {TOKEN}", f"Basic {KEY}"):
             for path in (
                 "/readyz",
@@ -216,7 +214,7 @@ def test_no_secret_leaves_the_service_by_any_way(
 def ask(url: str, headers: dict[str, str]) -> str:
     """Headers and body."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=PATIENCE_SECONDS) as answer:
             return f"{answer.headers}{answer.read().decode()}"
     except urllib.error.HTTPError as error:
         with error:

@@ -21,6 +21,7 @@ from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
+from tests.patience import eventually, joined
 from tests.recalibration.samples import START_MS, sample
 from tests.store.refits import LEASE_MS, queued, stored_map
 
@@ -280,12 +281,11 @@ def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watche
         refitted(watched.store, number, model=model)
     thread = threading.Thread(target=watched.monitor.run)
     thread.start()
-    waiting = threading.Event()
-    while watched.monitor.latest.looked_ms == 0:
-        waiting.wait(0.01)
-    watched.monitor.stop()
-    thread.join(10.0)
-    assert not thread.is_alive()
+    try:
+        eventually(lambda: watched.monitor.latest.looked_ms > 0)
+    finally:
+        watched.monitor.stop()
+        joined(thread)
 
     late = Watched(watched.store)
     late.during = late.monitor.stop

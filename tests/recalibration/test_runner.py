@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.app.refit_task import read_result, write_task
+from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.recalibration.runner import Handover, Runner
@@ -22,6 +22,7 @@ from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.store.refits import queued
 
 HERE = Path(__file__).parent
@@ -55,7 +56,9 @@ class Running:
         self.promotions = 0
         self.runners: list[Runner] = []
 
-    def __call__(self, how: str, *, jobs: int = 1, timeout_seconds: float = 60.0) -> Runner:
+    def __call__(
+        self, how: str, *, jobs: int = 1, timeout_seconds: float = 900.0, clock: ManualClock | None = None
+    ) -> Runner:
         runner = Runner(
             self.refits,
             Samples(),
@@ -64,6 +67,7 @@ class Running:
             timeout_seconds=timeout_seconds,
             promoted=self._promoted,
             folder=self.folder,
+            clock=clock,
         )
         self.runners.append(runner)
         runner.start()
@@ -79,29 +83,26 @@ def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
     yield running
     for runner in running.runners:
         runner.stop()
-    assert all(runner.join(10.0) for runner in running.runners)
+    assert all(runner.join(PATIENCE_SECONDS) for runner in running.runners)
     assert list(running.folder.iterdir()) == []
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if holds():
-            return
-        waiting.wait(0.05)
-    pytest.fail("it did not come to hold")
-
-
 def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
-    eventually(lambda: refits.job(job_id).finished_ms is not None)
+    eventually(lambda: refits.job(job_id).finished_ms is not None, shown=lambda: refits.job(job_id))
     return refits.job(job_id)
 
 
-def pids(refits: SqlRecalibrations) -> tuple[int, int, int]:
-    """Of a sleeping worker: its own, its child's, and how nice it is."""
-    eventually(lambda: refits.job("rc_1").step.startswith("sleeping "))
-    _, own, child, nice = refits.job("rc_1").step.split()
-    return int(own), int(child), int(nice)
+def pids(refits: SqlRecalibrations, meanwhile: Callable[[], object] = int) -> tuple[int, int, int]:
+    """Of a sleeping worker: its own, its child's, and how nice it is. Between two looks, something is done."""
+
+    def look() -> list[str]:
+        meanwhile()
+        job = refits.job("rc_1")
+        assert job.finished_ms is None, job
+        return job.step.split()[1:] if job.step.startswith("sleeping ") else []
+
+    own, child, nice = map(int, eventually(look, shown=lambda: refits.job("rc_1")))
+    return own, child, nice
 
 
 def gone(pid: int) -> bool:
@@ -170,13 +171,18 @@ def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, s
 
 
 def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlRecalibrations, run: Running) -> None:
-    run("sleeps", timeout_seconds=4.0)
+    # However long it takes to start: its time passes when the clock is turned.
+    clock = ManualClock(1_700_000_000_000)
+    run("sleeps", timeout_seconds=86_400.0, clock=clock)
     refits.add_job(queued(1))
-    own, child, nice = pids(refits)
+    # What it says is noted every two seconds.
+    own, child, nice = pids(refits, meanwhile=lambda: clock.advance(2.0))
     assert nice >= 10
+    assert not gone(own)
+    clock.advance(86_400.0)
     job = ended(refits)
     assert job.state is JobState.FAILED
-    assert (job.reason or "").startswith("it took longer than 4s: raise recalibration.timeout")
+    assert (job.reason or "").startswith("it took longer than 24h: raise recalibration.timeout")
     eventually(lambda: gone(own) and gone(child))
 
 
@@ -187,7 +193,7 @@ def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
     runner.stop()
-    assert runner.join(5.0)
+    assert runner.join(PATIENCE_SECONDS)
     assert refits.job("rc_1") == queued(1)
     eventually(lambda: gone(own) and gone(child))
     run("passes")
@@ -211,7 +217,10 @@ def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalib
     refits.add_job(queued(1))
     refits.add_job(queued(2, model="fraud"))
     refits.add_job(queued(3, model="spam"))
-    eventually(lambda: all(refits.job(f"rc_{number}").step.startswith("sleeping") for number in (1, 2)))
+    eventually(
+        lambda: all(refits.job(f"rc_{number}").step.startswith("sleeping") for number in (1, 2)),
+        shown=lambda: [refits.job(f"rc_{number}") for number in (1, 2)],
+    )
     assert refits.job("rc_3").state is JobState.QUEUED
 
 
@@ -281,15 +290,19 @@ def serve(url: str, folder: str) -> None:
     with SqlStore.open(url) as store:
         runner = Runner(SqlRecalibrations(store.database), Samples(), handover("sleeps"), folder=Path(folder))
         runner.start()
-        runner.join(600.0)
+        runner.join(3600.0)
 
 
 def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Path) -> int:
     """A service that is killed while it runs rc_1; the process id that its worker had."""
     url = f"sqlite:///{tmp_path}/monitor.db"
     service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
+
+    def lives() -> None:
+        assert service.poll() is None, f"the service ended by itself, with status {service.returncode}"
+
     try:
-        own, child, _ = pids(refits)
+        own, child, _ = pids(refits, meanwhile=lives)
     finally:
         service.kill()
         service.wait()
@@ -310,7 +323,7 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     eventually(lambda: refits.job("rc_1").attempts == 2)
     assert pids(refits)[0] != own
     runner.stop()
-    assert runner.join(10.0)
+    assert runner.join(PATIENCE_SECONDS)
     run("passes")
     assert ended(refits).state is JobState.CANDIDATE
     assert [entry.detail for entry in refits.audit() if entry.action == "released"] == [
@@ -338,7 +351,7 @@ def test_what_a_killed_service_of_another_store_left_concerns_nobody_here(
     assert ended(refits, "rc_2").state is JobState.CANDIDATE
     assert (refits.job("rc_1").state, refits.job("rc_1").attempts) == (JobState.RUNNING, 1)
     runner.stop()
-    assert runner.join(10.0)
+    assert runner.join(PATIENCE_SECONDS)
     # The one of a refit that is not in this store is left for whoever has it.
     (left,) = run.folder.iterdir()
     assert left.name == "calibration-refit-a"

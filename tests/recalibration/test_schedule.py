@@ -16,6 +16,7 @@ from monitor.recalibration.plan import RefitPlan, check_schedule, last_slot_ms, 
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.store.recalibrations import Job, JobState
 from monitor.store.recalibrations_sql import SqlRecalibrations
+from tests.patience import eventually, joined
 from tests.store.refits import LEASE_MS, stored_map
 
 HOUR_MS = 3_600_000
@@ -96,8 +97,7 @@ def test_however_many_replicas_there_are_a_slot_makes_one_refit(refits: SqlRecal
     threads = [threading.Thread(target=look, args=(replica,)) for replica in replicas]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert len(refits.jobs()) == 1
     end(refits)
     for replica in replicas:
@@ -232,8 +232,7 @@ def test_replicas_that_see_one_verdict_ask_once(refits: SqlRecalibrations) -> No
     threads = [threading.Thread(target=look, args=(replica,)) for replica in replicas]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert len(refits.jobs()) == 1
 
 
@@ -242,12 +241,11 @@ def test_it_looks_until_it_is_stopped(refits: SqlRecalibrations) -> None:
     replica.finding = verdict()
     thread = threading.Thread(target=replica.scheduler.run)
     thread.start()
-    waiting = threading.Event()
-    while not refits.jobs():
-        waiting.wait(0.01)
-    replica.scheduler.stop()
-    thread.join(10.0)
-    assert not thread.is_alive()
+    try:
+        eventually(refits.jobs)
+    finally:
+        replica.scheduler.stop()
+        joined(thread)
 
 
 @given(st.integers(0, 2**42), st.sampled_from(["* * * * *", "*/7 3 * * *", "0 0 1 * *", "30 5 * 2 1", "0 0 29 2 *"]))

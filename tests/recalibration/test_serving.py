@@ -20,6 +20,7 @@ from monitor.recalibration.serving import Serving
 from monitor.store.recalibrations import Champion, JobState, StoredMap
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from tests.maps_of_refits import fitted, overconfident
+from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.refits import LEASE_MS, queued, stored_map
 
 
@@ -46,7 +47,7 @@ class Counting(SqlRecalibrations):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long enough for any machine: what is seen must not depend on how busy it is."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -150,7 +151,7 @@ class Hanging(Counting):
 
     def champions(self) -> Sequence[Champion]:
         self.entered.set()
-        assert self.let.wait(60.0)
+        assert self.let.wait(PATIENCE_SECONDS)
         return super().champions()
 
 
@@ -167,7 +168,7 @@ def test_a_store_that_hangs_keeps_nobody_waiting_for_long(
     monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
     # In this very thread: if it waited, nobody would let the store answer.
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     try:
         promote(store, 2, Identity())
         # One asks already: nobody else even begins to wait.
@@ -195,10 +196,9 @@ def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: SqlRecalibrat
     threads = [threading.Thread(target=lambda: found.append(serving.champion("churn", "7").map_id)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    assert store.entered.wait(60.0)
+    assert store.entered.wait(PATIENCE_SECONDS)
     store.let.set()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert found == ["rc_2"] * 4
     assert store.asked == 2
 
@@ -254,7 +254,6 @@ def test_many_threads_get_the_same_answers(serving: Serving, store: Counting) ->
     threads = [threading.Thread(target=apply) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert found == [True] * 160
     assert store.loaded == ["rc_1"]
