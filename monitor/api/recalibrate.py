@@ -1,6 +1,6 @@
 """What serves: recalibrated predictions, the map for those who apply it themselves, and how a model stands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -30,7 +30,7 @@ from monitor.events.features import read_feature_column, read_features
 from monitor.events.rejection import Rejected
 from monitor.maps import METHODS
 from monitor.recalibration.contract import Recalibrations
-from monitor.store.recalibrations import UNDER_WAY, Champion, Job, JobState
+from monitor.store.recalibrations import UNDER_WAY, Champion, Job
 
 _NO_MAP: Final = '"none"'
 """The tag of the answer that no map serves."""
@@ -242,24 +242,18 @@ def _standing(known: Recalibrations, model: str, version: str | None) -> dict[st
     chosen = known.version_of(model, version)
     champion: Champion = known.champion(model, chosen)
     jobs = known.jobs(model, before=None, limit=_LOOKED_AT)
+    promotable = known.promotable(jobs)
     return {
         "model": model,
         "version": chosen,
         "serves": champion_document(champion),
-        "under_way": _first(job for job in jobs if job.state in UNDER_WAY),
-        "candidate": _first(
-            job
-            for job in jobs
-            if job.state is JobState.CANDIDATE
-            and job.order.version == chosen
-            # What it was compared with serves no more: nobody may promote it.
-            and job.baseline == champion.map_id
-        ),
+        "under_way": _first((job for job in jobs if job.state in UNDER_WAY), promotable),
+        "candidate": _first((job for job in jobs if job.id in promotable and job.order.version == chosen), promotable),
         "settings": settings_document(known.order(model, chosen), known.schedules().get(model, {})),
         "live": known.live(model, chosen),
     }
 
 
-def _first(jobs: Any) -> dict[str, Any] | None:
-    job: Job | None = next(iter(jobs), None)
-    return None if job is None else job_summary(job)
+def _first(jobs: Iterable[Job], promotable: Collection[str]) -> dict[str, Any] | None:
+    job = next(iter(jobs), None)
+    return None if job is None else job_summary(job, promotable)

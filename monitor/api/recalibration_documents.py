@@ -1,6 +1,6 @@
 """Refits, maps and what serves, as JSON says them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -22,13 +22,20 @@ WITH_MAP: Final = (
 Document = dict[str, Any]
 
 
-def job_document(job: Job) -> Document:
-    """A refit with all that is known of it."""
-    return {**job_summary(job), "comparison": job.comparison}
+def job_document(job: Job, promotable: Collection[str] = ()) -> Document:
+    """A refit with all that is known of it. See :func:`job_summary`."""
+    return {**job_summary(job, promotable), "comparison": job.comparison}
 
 
-def job_summary(job: Job) -> Document:
-    """A refit as lists show it: without its comparison."""
+def job_summary(job: Job, promotable: Collection[str] = ()) -> Document:
+    """A refit as lists show it: without its comparison.
+
+    Parameters
+    ----------
+    promotable
+        Ids of the refits that may be promoted now, see :meth:`Recalibrations.promotable`; none of one that was just
+        queued.
+    """
     order = job.order
     path = job_path(job.id)
     return {
@@ -54,7 +61,7 @@ def job_summary(job: Job) -> Document:
             "self": path,
             "page": f"/recalibrations/{quote(job.id, safe='')}",
             "artifact": f"{path}/artifact" if job.state in WITH_MAP else None,
-            "promotion": f"{path}/promotion" if job.state is JobState.CANDIDATE else None,
+            "promotion": f"{path}/promotion" if job.id in promotable else None,
             "figures": {name: f"{path}/figures/{quote(name, safe='')}" for name in job.figures},
             "model": model_path(order.model, "recalibration"),
         },

@@ -32,7 +32,7 @@ class LinksBody(Body):
     self: str
     page: str = Field(description="for people")
     artifact: str | None = Field(description="its map; null while there is none")
-    promotion: str | None = Field(description="where to promote it; null unless it is a candidate")
+    promotion: str | None = Field(description="where to promote it; null where that would be refused as things stand")
     figures: dict[str, str] = Field(description="its pictures by name, SVG")
     model: str = Field(description="what serves the model")
 

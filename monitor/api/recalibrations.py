@@ -32,6 +32,7 @@ from monitor.durations import parse_duration, to_ms
 from monitor.errors import UnknownRecalibration
 from monitor.maps import OptionValue
 from monitor.recalibration.contract import Recalibrations
+from monitor.store.recalibrations import Job
 
 T = TypeVar("T")
 
@@ -160,7 +161,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                 # By itself, later, and in the name of who asks now.
                 require(request, Role.PROMOTE, model)
             job, is_new = known.request(order, actor=actor, idempotency_key=key)
-            return encode_json(job_document(job)), job_path(job.id), is_new
+            return encode_json(refit_document(known, job)), job_path(job.id), is_new
 
         data, path, is_new = await lookups.run(queue)
         headers = {"location": path} | ({} if is_new else {"idempotent-replayed": "true"})
@@ -218,8 +219,9 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         except UnknownRecalibration:
             raise _wrong_cursor(query.cursor) from None
         shown = jobs[: query.limit]
+        promotable = known.promotable(shown)
         return {
-            "recalibrations": [job_summary(job) for job in shown],
+            "recalibrations": [job_summary(job, promotable) for job in shown],
             "next_cursor": write_cursor((shown[-1].id,)) if len(jobs) > len(shown) else None,
         }
 
@@ -256,7 +258,7 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         | problems(404, 422, 503, other=_UNKNOWN),
     )
     async def refit(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
-        return answer(request, make_body(await lookups.run(lambda: job_document(known.job(id)))))
+        return answer(request, make_body(await lookups.run(lambda: refit_document(known, known.job(id)))))
 
     @router.get(
         "/v1/recalibrations/{id}/artifact",
@@ -283,6 +285,11 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         sent = answer(request, tag(await lookups.run(lambda: known.figure(id, name))), "image/svg+xml")
         sent.headers["content-security-policy"] = _FIGURE_POLICY
         return sent
+
+
+def refit_document(known: Recalibrations, job: Job) -> dict[str, Any]:
+    """A refit with all that is known of it."""
+    return job_document(job, known.promotable((job,)))
 
 
 def read_struct(body: bytes, kind: type[T], example: str) -> T:

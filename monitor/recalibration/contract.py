@@ -74,7 +74,11 @@ class Recalibrations(Protocol):
         ...
 
     def jobs(self, models: str | Collection[str] | None, *, before: str | None, limit: int) -> Sequence[Job]:
-        """Refits of a model, of several, or of all, the newest first."""
+        """Refits of a model, of several, or of all, the newest first; without their comparisons."""
+        ...
+
+    def promotable(self, jobs: Collection[Job]) -> set[str]:
+        """Ids of those refits that :meth:`promote` would let serve as things stand."""
         ...
 
     def artifact(self, map_id: str) -> StoredMap:

@@ -140,8 +140,13 @@ class Lifecycle:
         return self._store.job(job_id)
 
     def jobs(self, models: str | Collection[str] | None, *, before: str | None, limit: int) -> Sequence[Job]:
-        """Refits of a model, of several, or of all, the newest first."""
-        return self._store.jobs(models, before=before, limit=limit)
+        """Refits of a model, of several, or of all, the newest first; without their comparisons."""
+        return self._store.jobs(models, before=before, limit=limit, comparisons=False)
+
+    def promotable(self, jobs: Collection[Job]) -> set[str]:
+        """Ids of those refits that :meth:`promote` would let serve as things stand."""
+        candidates = [job.id for job in jobs if job.state is JobState.CANDIDATE]
+        return self._store.promotable(candidates) if candidates else set()
 
     def artifact(self, map_id: str) -> StoredMap:
         """One map."""

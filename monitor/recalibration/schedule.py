@@ -152,7 +152,7 @@ class Scheduler:
             return
         if self._clock.now_ms() < self._cool_from_ms.get((model, finding.version), 0):
             return
-        jobs = self._store.jobs(model, limit=_LATEST_JOBS)
+        jobs = self._store.jobs(model, limit=_LATEST_JOBS, comparisons=False)
         if any(job.state in UNDER_WAY for job in jobs):
             return
         of_version = [job for job in jobs if job.order.version == finding.version]
@@ -177,7 +177,7 @@ class Scheduler:
         if self._clock.now_ms() < cool_from_ms:
             self._cool_from_ms[last.order.model, finding.version] = cool_from_ms
             return False
-        until_ms = _events_until_ms(last.comparison)
+        until_ms = _events_until_ms(self._store.job(last.id).comparison)
         return until_ms is None or finding.newest_ms - until_ms >= self._cool_down_ms
 
 

@@ -241,9 +241,21 @@ class RecalibrationStore(Protocol):
         ...
 
     def jobs(
-        self, models: str | Collection[str] | None = None, *, before: str | None = None, limit: int = 100
+        self,
+        models: str | Collection[str] | None = None,
+        *,
+        before: str | None = None,
+        limit: int = 100,
+        comparisons: bool = True,
     ) -> Sequence[Job]:
-        """Jobs of a model, of several, or of all, the newest first; those older than ``before``."""
+        """Jobs of a model, of several, or of all, the newest first; those older than ``before``.
+
+        Without ``comparisons``, which take far more room than all the rest, ``comparison`` is None of all of them.
+        """
+        ...
+
+    def promotable(self, job_ids: Collection[str]) -> set[str]:
+        """Those of some jobs that :meth:`promote` would let serve as things stand."""
         ...
 
     def artifact(self, map_id: str) -> StoredMap:

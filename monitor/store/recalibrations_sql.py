@@ -4,28 +4,18 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, CorruptMap, UnknownRecalibration
 from monitor.store import audit, overview, refits, servings, slots
+from monitor.store import recalibrations_promotion as promotion
 from monitor.store.database import Database
 from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
 
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
-
-_STANDING: Final = {
-    JobState.QUEUED: "it is waiting for its turn",
-    JobState.RUNNING: "it is still under way",
-    JobState.FAILED: "it failed and has no map",
-    JobState.REJECTED: "it was rejected",
-    JobState.CHAMPION: "its map serves already",
-    JobState.RETIRED: "its map served before, and another took its place: refit, or roll back to it",
-    JobState.ROLLED_BACK: "its map was rolled back: refit",
-}
-"""Why a refit that is no candidate is not promoted."""
 
 
 class SqlRecalibrations:
@@ -86,7 +76,7 @@ class SqlRecalibrations:
                 "promote": job.order.promote,
                 "trigger": job.order.trigger,
             }
-            audit.append(connection, [_entry(job, job.requested_ms, job.actor, "requested", detail)])
+            audit.append(connection, [refits.entry(job, job.requested_ms, job.actor, "requested", detail)])
         return job, True
 
     def claim_job(self, owner: str, *, now_ms: int, lease_ms: int) -> Job | None:
@@ -120,7 +110,9 @@ class SqlRecalibrations:
                     .values(**refits.to_row(claimed), owner=owner, lease_until_ms=now_ms + lease_ms)
                 )
                 if taken.rowcount:
-                    audit.append(connection, [_entry(job, now_ms, owner, "started", {"attempt": claimed.attempts})])
+                    audit.append(
+                        connection, [refits.entry(job, now_ms, owner, "started", {"attempt": claimed.attempts})]
+                    )
                     return claimed
         return None
 
@@ -177,18 +169,20 @@ class SqlRecalibrations:
             )
             refits.update(connection, job.id, **refits.to_row(ended), lease_until_ms=None)
             audit.append(
-                connection, [_entry(ended, now_ms, owner, "finished", {"state": job.state, "reason": job.reason})]
+                connection, [refits.entry(ended, now_ms, owner, "finished", {"state": job.state, "reason": job.reason})]
             )
             if promote and job.state is JobState.CANDIDATE:
                 try:
-                    _promote(connection, ended, actor=ended.actor, now_ms=now_ms, note="automatic: the guard passed")
+                    promotion.promote(
+                        connection, ended, actor=ended.actor, now_ms=now_ms, note="automatic: the guard passed"
+                    )
                 except Conflict as refused:
                     refits.update(connection, job.id, reason=f"not promoted: {refused}")
                     detail = {"reason": str(refused)}
-                    audit.append(connection, [_entry(ended, now_ms, ended.actor, "refused", detail)])
+                    audit.append(connection, [refits.entry(ended, now_ms, ended.actor, "refused", detail)])
             going = refits.prune(connection, row.model, self._keep, servings.needed(connection, row.model))
             if going:
-                audit.append(connection, [_entry(ended, now_ms, owner, "pruned", {"maps": going})])
+                audit.append(connection, [refits.entry(ended, now_ms, owner, "pruned", {"maps": going})])
             return refits.from_row(refits.find(connection, job.id))
 
     def release_job(self, job_id: str, owner: str, *, lost: str | None = None) -> None:
@@ -216,7 +210,9 @@ class SqlRecalibrations:
                 owner=None,
                 lease_until_ms=None,
             )
-            audit.append(connection, [_entry(job, now_ms, owner, "released", {} if lost is None else {"lost": lost})])
+            audit.append(
+                connection, [refits.entry(job, now_ms, owner, "released", {} if lost is None else {"lost": lost})]
+            )
 
     def job(self, job_id: str) -> Job:
         """One job. Raises UnknownRecalibration."""
@@ -224,14 +220,24 @@ class SqlRecalibrations:
             return refits.from_row(refits.find(connection, job_id))
 
     def jobs(
-        self, models: str | Collection[str] | None = None, *, before: str | None = None, limit: int = 100
+        self,
+        models: str | Collection[str] | None = None,
+        *,
+        before: str | None = None,
+        limit: int = 100,
+        comparisons: bool = True,
     ) -> Sequence[Job]:
         """Jobs of a model, of several, or of all, the newest first; those older than ``before``.
 
-        Raises UnknownRecalibration if that is none.
+        Without ``comparisons``, ``comparison`` is None of all. Raises UnknownRecalibration if ``before`` is none.
         """
         with self._database.reading() as connection:
-            return refits.page(connection, models, before, limit)
+            return refits.page(connection, models, before, limit, comparisons=comparisons)
+
+    def promotable(self, job_ids: Collection[str]) -> set[str]:
+        """Those of some jobs that :meth:`promote` would let serve as things stand."""
+        with self._database.reading() as connection:
+            return promotion.promotable(connection, job_ids)
 
     def artifact(self, map_id: str) -> StoredMap:
         """One map.
@@ -289,7 +295,7 @@ class SqlRecalibrations:
         """
         with self._changing() as connection:
             job = refits.from_row(refits.find(connection, job_id))
-            return _promote(connection, job, actor=actor, now_ms=now_ms, note=note)
+            return promotion.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
 
     def roll_back(self, model: str, version: str, *, actor: str, now_ms: int, note: str) -> Champion:
         """Let serve what served before, back to none. What is not kept any more is passed over.
@@ -350,46 +356,11 @@ class SqlRecalibrations:
         return self._database.clock.now_ms()
 
 
-def _promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, note: str) -> Champion:
-    model, version = job.order.model, job.order.version
-    if job.state is not JobState.CANDIDATE:
-        raise Conflict(f"the refit {job.id} is no candidate: {_STANDING[job.state]}")
-    before = servings.now(connection, model, version)
-    serving: str | None = None if before is None else before.map_id
-    if serving != job.baseline:
-        raise Conflict(
-            f"the refit {job.id} was compared with {_named(job.baseline)}, and {_named(serving)} serves now: refit"
-        )
-    if not servings.is_kept(connection, job.id):
-        raise Conflict(f"the map of the refit {job.id} is not kept any more: refit")
-    champion = servings.serve(
-        connection,
-        model,
-        version,
-        job.id,
-        since_ms=now_ms,
-        before=before,
-        goes_back_to=None if before is None else before.revision,
-    )
-    if serving is not None:
-        refits.update(connection, serving, state=JobState.RETIRED)
-    refits.update(connection, job.id, state=JobState.CHAMPION)
-    detail = {"note": note, "replaced": serving, "revision": champion.revision}
-    audit.append(connection, [_entry(job, now_ms, actor, "promoted", detail)])
-    return champion
-
-
 def _give_up(connection: sa.Connection, job: Job, now_ms: int, how: str) -> None:
     reason = f"the worker was lost three times; the last time, {how}"
     refits.update(
         connection, job.id, state=JobState.FAILED, reason=reason, finished_ms=now_ms, step="", lease_until_ms=None
     )
-    audit.append(connection, [_entry(job, now_ms, "service", "finished", {"state": JobState.FAILED, "reason": reason})])
-
-
-def _named(map_id: str | None) -> str:
-    return "no map" if map_id is None else f"the map {map_id}"
-
-
-def _entry(job: Job, at_ms: int, actor: str, action: str, detail: Mapping[str, Any]) -> AuditEntry:
-    return AuditEntry(0, at_ms, actor, action, job.order.model, job.order.version, job.id, detail)
+    audit.append(
+        connection, [refits.entry(job, now_ms, "service", "finished", {"state": JobState.FAILED, "reason": reason})]
+    )

@@ -1,17 +1,20 @@
 """Refits as rows of the database, and back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import UnknownRecalibration
-from monitor.store.recalibrations import UNDER_WAY, Job, JobState, Order
+from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Job, JobState, Order
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
 
 MOST_ATTEMPTS: Final = 3
 """A refit whose worker was lost so often is given up: most likely it is what kills them."""
+
+_SUMMARY: Final = [column if column.name != "comparison" else sa.null().label(column.name) for column in REFITS.columns]
+"""Each refit without its comparison, which takes far more room than all the rest."""
 
 _object_from_json: Final = msgspec.json.Decoder(dict[str, Any])
 _names_from_json: Final = msgspec.json.Decoder(tuple[str, ...])
@@ -81,8 +84,18 @@ def find(connection: sa.Connection, job_id: str) -> "sa.Row[Any]":
     """The row of a job. Raises UnknownRecalibration."""
     row = connection.execute(sa.select(REFITS).where(REFITS.c.id == job_id)).one_or_none()
     if row is None:
-        raise UnknownRecalibration(f"no refit is called {job_id!r}")
+        raise _unknown(job_id)
     return row
+
+
+def _number(connection: sa.Connection, job_id: str) -> int:
+    """Its place among all jobs. Raises UnknownRecalibration."""
+    number: int | None = connection.execute(
+        sa.select(REFITS.c.number).where(REFITS.c.id == job_id)
+    ).scalar_one_or_none()
+    if number is None:
+        raise _unknown(job_id)
+    return number
 
 
 def under_way(connection: sa.Connection, model: str) -> str | None:
@@ -92,13 +105,21 @@ def under_way(connection: sa.Connection, model: str) -> str | None:
     return found
 
 
-def page(connection: sa.Connection, models: str | Collection[str] | None, before: str | None, limit: int) -> list[Job]:
-    """Jobs of a model, of several, or of all, the newest first."""
-    statement = sa.select(REFITS).order_by(REFITS.c.number.desc()).limit(limit)
+def page(
+    connection: sa.Connection,
+    models: str | Collection[str] | None,
+    before: str | None,
+    limit: int,
+    *,
+    comparisons: bool = True,
+) -> list[Job]:
+    """Jobs of a model, of several, or of all, the newest first; with their comparisons, or without."""
+    chosen = sa.select(REFITS) if comparisons else sa.select(*_SUMMARY)
+    statement = chosen.order_by(REFITS.c.number.desc()).limit(limit)
     if models is not None:
         statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
     if before is not None:
-        statement = statement.where(REFITS.c.number < find(connection, before).number)
+        statement = statement.where(REFITS.c.number < _number(connection, before))
     return [from_row(row) for row in connection.execute(statement)]
 
 
@@ -132,3 +153,12 @@ def prune(connection: sa.Connection, model: str, keep: int, needed: set[str]) ->
         connection.execute(sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id.in_(going)))
         connection.execute(sa.update(REFITS).where(REFITS.c.id.in_(going)).values(figures="[]"))
     return going
+
+
+def entry(job: Job, at_ms: int, actor: str, action: str, detail: Mapping[str, Any]) -> AuditEntry:
+    """What the audit trail says of a job, with whatever number the trail gives it."""
+    return AuditEntry(0, at_ms, actor, action, job.order.model, job.order.version, job.id, detail)
+
+
+def _unknown(job_id: str) -> UnknownRecalibration:
+    return UnknownRecalibration(f"no refit is called {job_id!r}")
