@@ -29,10 +29,11 @@ from monitor.api.recalibration_schemas import (
 from monitor.api.requests import Computations, check_json, no_parameters, read_body
 from monitor.api.schemas import ok, problems, reference, text
 from monitor.durations import parse_duration, to_ms
-from monitor.errors import UnknownRecalibration
+from monitor.errors import InputError, UnknownRecalibration
 from monitor.maps import OptionValue
 from monitor.recalibration.contract import Recalibrations
-from monitor.store.recalibrations import Job
+from monitor.recalibration.suitable import check_suits
+from monitor.store.recalibrations import Job, Order
 
 T = TypeVar("T")
 
@@ -114,6 +115,16 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
         check_json(request, (MEDIA_TYPE,))
         return read_struct(await read_body(request, _BODY_BYTES, parts.limits.body_seconds), kind, example)
 
+    def check_method(order: Order, *, is_usual: bool) -> None:
+        """Refuse what would fail for certain, so that nobody has to wait for it."""
+        policy = parts.policy(order.model)
+        if policy is None:
+            return
+        try:
+            check_suits(order.method, order.options, classes=len(policy.classes), segments=policy.segments)
+        except InputError as error:
+            raise InputError(f"as the settings of the model say: {error}" if is_usual else str(error)) from None
+
     @router.post(
         "/v1/models/{model:path}/recalibrations",
         status_code=202,
@@ -157,6 +168,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                 window_ms=window_ms,
                 promote=asked.promote,
             )
+            check_method(order, is_usual=asked.method is None)
             if order.promote:
                 # By itself, later, and in the name of who asks now.
                 require(request, Role.PROMOTE, model)
