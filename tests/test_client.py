@@ -2,9 +2,9 @@
 
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -32,6 +32,8 @@ from tests.api.keys import Keys
 from tests.api.refits import Refits
 from tests.api.service import Service
 from tests.maps_of_refits import fitted, of_classes
+from tests.patience import PATIENCE_SECONDS, eventually, joined
+from tests.real.child import free_ports
 
 P = [0.1, 0.5, 0.9]
 
@@ -43,7 +45,8 @@ class World:
         self.refits = Refits(folder)
         self.clock = ManualClock()
         self.authenticator = None if keys is None else keys.authenticator()
-        self.server = ApiServer(self.app(), port=0)
+        # One that is still free when it is started again.
+        self.server = ApiServer(self.app(), port=free_ports(1)[0])
         self.server.start()
         self.clients: list[RecalibrationClient] = []
 
@@ -51,7 +54,8 @@ class World:
         return Service(refits=self.refits, authenticator=self.authenticator).app()
 
     def client(self, model: str = "churn", version: str | None = None, **options: object) -> RecalibrationClient:
-        made = RecalibrationClient(self.server.url, model, version, clock=self.clock, **options)  # type: ignore[arg-type]
+        given: dict[str, Any] = {"timeout_seconds": PATIENCE_SECONDS, **options}
+        made = RecalibrationClient(self.server.url, model, version, clock=self.clock, **given)
         self.clients.append(made)
         return made
 
@@ -91,8 +95,7 @@ def caught_up(client: RecalibrationClient) -> None:
     """Wait until the thread that a call started has its answer."""
     thread = client._refresher
     assert thread is not None
-    thread.join(20)
-    assert not thread.is_alive()
+    joined(thread)
 
 
 def test_it_applies_what_serves_and_what_serves_next(world: World) -> None:
@@ -246,7 +249,7 @@ def test_a_map_of_another_model_is_refused_and_the_last_one_goes_on(world: World
     answers = {"model": "churn"}
 
     def mix_up(request: httpx.Request) -> httpx.Response:
-        found = httpx.get(str(request.url), headers={"accept": request.headers["accept"]})
+        found = httpx.get(str(request.url), headers={"accept": request.headers["accept"]}, timeout=PATIENCE_SECONDS)
         told = to_bytes(fitted("platt"), {"id": "rc_9", "model": answers["model"], "version": "8"})
         return found if answers["model"] == "churn" else httpx.Response(200, content=told, headers={"etag": '"x"'})
 
@@ -313,19 +316,18 @@ class Slow(Refits):
 def test_many_threads_ask_once(tmp_path: Path) -> None:
     refits = Slow(tmp_path)
     go = threading.Event()
-    refits.gate = lambda: go.wait(10)
+    refits.gate = lambda: go.wait(PATIENCE_SECONDS)
     clock = ManualClock()
     with (
         ApiServer(Service(refits=refits).app(), port=0) as server,
-        RecalibrationClient(server.url, "churn", clock=clock) as client,
+        RecalibrationClient(server.url, "churn", clock=clock, timeout_seconds=PATIENCE_SECONDS) as client,
     ):
         found: list[list[float]] = []
         threads = [threading.Thread(target=lambda: found.append(client.apply(P).tolist())) for _ in range(8)]
         for thread in threads:
             thread.start()
         go.set()
-        for thread in threads:
-            thread.join(20)
+        joined(*threads)
         assert found == [P] * 8
         assert refits.asked == 1
         go.clear()
@@ -363,7 +365,7 @@ def test_those_who_waited_for_the_first_answer_share_its_failure() -> None:
         nonlocal asked
         asked += 1
         entered.set()
-        go.wait(10)
+        go.wait(PATIENCE_SECONDS)
         raise httpx.ConnectError("refused", request=request)
 
     with RecalibrationClient("http://monitor", "churn", transport=httpx.MockTransport(fail)) as client:
@@ -379,15 +381,13 @@ def test_those_who_waited_for_the_first_answer_share_its_failure() -> None:
 
         first = threading.Thread(target=call)
         first.start()
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE_SECONDS)
         others = [threading.Thread(target=call) for _ in range(4)]
         for thread in others:
             thread.start()
-        while watched.came < 5:
-            time.sleep(0.001)
+        eventually(lambda: watched.came >= 5)
         go.set()
-        for thread in [first, *others]:
-            thread.join(20)
+        joined(first, *others)
     assert len(failures) == 5
     assert set(failures) == {"the service at http://monitor does not answer: refused"}
     assert asked == 1
@@ -512,7 +512,7 @@ def test_a_key_that_changes_is_asked_for_each_time(locked: tuple[World, Keys]) -
 def test_what_a_key_does_not_allow_is_said(locked: tuple[World, Keys]) -> None:
     world, keys = locked
     with (
-        connect(world.server.url, timeout_seconds=5.0, api_key=keys("read")) as http,
+        connect(world.server.url, timeout_seconds=PATIENCE_SECONDS, api_key=keys("read")) as http,
         pytest.raises(Forbidden, match=r"needs the role promote for model 'churn', and .* holds read"),
     ):
         ask(http, "POST", "v1/models/churn/rollback", json={})

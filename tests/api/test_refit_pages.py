@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from monitor.api.server import ApiServer
 from monitor.store.recalibrations import JobState
 from tests.api.refits import Refits
 from tests.api.service import Service
+from tests.patience import PATIENCE_SECONDS
 from tests.real.chromium import chromium
+
+pytestmark = pytest.mark.timeout(1800)  # the first time, the browser may have to be fetched
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def browse(url: str, folder: Path) -> str:
             "--no-sandbox",
             "--disable-gpu",
             "--enable-logging=stderr",
-            f"--user-data-dir={folder / 'profile'}",
+            f"--user-data-dir={tempfile.mkdtemp(dir=folder)}",
             "--virtual-time-budget=8000",
             "--dump-dom",
             url,
@@ -43,7 +47,7 @@ def browse(url: str, folder: Path) -> str:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     return done.stdout

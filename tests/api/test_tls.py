@@ -13,6 +13,7 @@ from monitor.api.tls import Certificate
 from monitor.errors import SettingsError
 from monitor.settings import load_settings
 from tests.api.service import Service
+from tests.patience import PATIENCE_SECONDS
 
 AUTHORITY = trustme.CA()
 
@@ -26,23 +27,24 @@ def issue(folder: Path, *, authority: trustme.CA = AUTHORITY) -> tuple[str, str]
     return str(cert), str(key)
 
 
-def trusting(authority: trustme.CA) -> ssl.SSLContext:
+def client_of(authority: trustme.CA) -> httpx.Client:
+    """One that trusts nobody else."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
-    return context
+    return httpx.Client(verify=context, timeout=PATIENCE_SECONDS)
 
 
 def test_the_server_speaks_https_alone(tmp_path: Path) -> None:
     with ApiServer(Service().app(), port=0, certificate=Certificate(*issue(tmp_path))) as server:
         assert server.url == f"https://127.0.0.1:{server.port}"
-        with httpx.Client(verify=trusting(AUTHORITY)) as client:
+        with client_of(AUTHORITY) as client:
             answer = client.get(f"{server.url}/healthz")
             assert answer.status_code == 200
             assert answer.headers["strict-transport-security"] == "max-age=31536000"
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-            httpx.get(f"{server.url}/healthz")
+            httpx.get(f"{server.url}/healthz", timeout=PATIENCE_SECONDS)
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"http://127.0.0.1:{server.port}/healthz")
+            httpx.get(f"http://127.0.0.1:{server.port}/healthz", timeout=PATIENCE_SECONDS)
 
 
 def test_old_versions_and_weak_ciphers_are_not_offered(tmp_path: Path) -> None:
@@ -63,9 +65,9 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
         assert not certificate.renew(context)
         issue(tmp_path, authority=other)
         assert certificate.renew(context)
-        with httpx.Client(verify=trusting(other)) as client:
+        with client_of(other) as client:
             assert client.get(f"{server.url}/healthz").status_code == 200
-        with httpx.Client(verify=trusting(AUTHORITY)) as client, pytest.raises(httpx.ConnectError):
+        with client_of(AUTHORITY) as client, pytest.raises(httpx.ConnectError):
             client.get(f"{server.url}/healthz")
 
 
@@ -80,7 +82,7 @@ def test_while_a_renewal_is_half_written_the_one_before_goes_on(tmp_path: Path, 
             assert not certificate.renew(context)
             assert not certificate.renew(context)
         assert [each["event"] for each in logs] == ["the certificate is not renewed; the one before goes on"]
-        with httpx.Client(verify=trusting(AUTHORITY)) as client:
+        with client_of(AUTHORITY) as client:
             assert client.get(f"{server.url}/healthz").status_code == 200
         issue(tmp_path)
         assert certificate.renew(context)

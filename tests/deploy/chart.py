@@ -14,6 +14,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT: Final = Path(__file__).parents[2]
 CHART: Final = ROOT / "helm"
 VALUES: Final = tuple(sorted(CHART.glob("ci/*-values.yaml")))
@@ -29,7 +31,9 @@ Object = dict[str, Any]
 def helm(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """What Helm says and answers."""
     program = Path(sys.executable).parent / "helm"
-    return subprocess.run([program, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        [program, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
 
 
 @cache

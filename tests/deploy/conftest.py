@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from tests.deploy.chart import CHART, of_values, only
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import start_child, tail
-from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
+from tests.real.prometheus import Alertmanager, Prometheus, Webhook
 
 RULES: Final = {
     "enabled": True,
@@ -59,10 +60,11 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with said.open("wb") as output:
         process = start_child([sys.executable, "-m", "monitor", *command], Path.cwd(), output)
     try:
-        found = wait_until(lambda: _printed(said, process), "the demonstration to say where it answers", seconds=300)
+        found = eventually(lambda: _printed(said, process), shown=lambda: tail(said))
+        assert found is not None
         yield Demo(found.group(1), directory / "kept")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0, tail(said)
+        assert process.wait(PATIENCE_SECONDS) == 0, tail(said)
     finally:
         if process.poll() is None:
             process.kill()

@@ -3,9 +3,14 @@
 import urllib.request
 from typing import Any
 
+import pytest
+
 from tests.deploy.conftest import RULES, Demo
-from tests.real.prometheus import Alertmanager, Prometheus, Webhook, wait_until
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.real.prometheus import Alertmanager, Prometheus, Webhook
 from tests.real.promtool import check_metrics
+
+pytestmark = pytest.mark.timeout(1800)  # the first time, the programs may have to be fetched or built
 
 DEGRADED = "CalibrationDegraded"
 
@@ -17,7 +22,7 @@ def about(alerts: list[dict[str, Any]], model: str) -> list[dict[str, Any]]:
 def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_not(
     prometheus: Prometheus, alertmanager: Alertmanager, webhook: Webhook
 ) -> None:
-    told = wait_until(lambda: about(webhook.alerts(DEGRADED), "overconfident"), "the alert to reach the webhook")
+    told = eventually(lambda: about(webhook.alerts(DEGRADED), "overconfident"), shown=webhook.alerts)
     (alert,) = told[:1]
     assert alert["status"] == "firing"
     labels = alert["labels"]
@@ -33,8 +38,7 @@ def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_n
     assert {alert["labels"]["alertname"] for alert in alertmanager.alerts()} >= {DEGRADED}
 
     # Over the same time, the others were measured, and not even pending: they are calibrated, or their prior is off.
-    (measured,) = prometheus.query('count_over_time(calibration_smce{model="calibrated",window="1h"}[5m])')
-    assert measured.value > 5
+    prometheus.wait_for('count_over_time(calibration_smce{model="calibrated",window="1h"}[5m]) > 5')
     seen = prometheus.query(f'count by (model) (count_over_time(ALERTS{{alertname="{DEGRADED}"}}[5m]))')
     assert [sample.labels["model"] for sample in seen] == ["overconfident"]
     assert {alert["labels"]["model"] for alert in webhook.alerts(DEGRADED)} == {"overconfident"}
@@ -69,7 +73,7 @@ def test_promtool_finds_nothing_to_say_about_what_the_running_service_exports(
     demo: Demo, prometheus: Prometheus
 ) -> None:
     prometheus.wait_for("calibration_bin_labelled and on () calibration_http_requests_total")
-    with urllib.request.urlopen(f"{demo.url}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"{demo.url}/metrics", timeout=PATIENCE_SECONDS) as answer:
         exposition = answer.read()
     done = check_metrics(exposition)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -9,8 +9,11 @@ import pytest
 import yaml
 
 from tests.deploy.chart import of_values, only
+from tests.patience import PATIENCE_SECONDS
 from tests.real.debian import AMTOOL, program
 from tests.real.promtool import check_rules
+
+pytestmark = pytest.mark.timeout(1800)  # the first time, the programs may have to be fetched or built
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "alerts.md"
 BLOCKS: Final[list[dict[str, Any]]] = [
@@ -48,7 +51,9 @@ def alertmanager_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def amtool(*arguments: str | Path) -> str:
-    done = subprocess.run([program(AMTOOL), *arguments], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [program(AMTOOL), *arguments], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

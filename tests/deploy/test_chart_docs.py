@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.chart import CHART, ROOT, every, of_file, of_values, only, pods
+from tests.patience import PATIENCE_SECONDS
 
 PAGE = ROOT / "docs" / "kubernetes.md"
 
@@ -93,7 +94,7 @@ def test_values_on_the_page_go_together() -> None:
 
 def test_the_script_for_a_cluster_is_one_that_a_shell_understands() -> None:
     script = ROOT / "deploy" / "kind.sh"
-    done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     text = script.read_text(encoding="utf-8")
     assert script.stat().st_mode & 0o111

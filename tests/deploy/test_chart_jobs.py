@@ -18,6 +18,7 @@ import yaml
 
 from monitor.cli.recalibrate import REJECTED, app
 from tests.deploy.chart import CHART, MOUNT, ROOT, container, every, of_file, of_values, only, settings_of
+from tests.patience import PATIENCE_SECONDS
 from tests.real.child import free_ports, start_child, tail
 
 # It stands where the monitor stands, tells what it was called with, and ends as it is told.
@@ -102,7 +103,7 @@ def test_the_chart_test_asks_whether_it_is_ready_and_closed(
     assert _expanded(program, {}) == (CHART / "files" / "ready.py").read_text(encoding="utf-8")
     assert (url, seconds) == ("http://rel-calibration-monitor:8000", "120")
     with _answers({"/readyz": ready, "/v1/models": [models]}) as address:
-        done = _ask(program, address, "0" if said.startswith("is not") else "30")
+        done = _ask(program, address, "0" if said.startswith("is not") else f"{PATIENCE_SECONDS:g}")
     assert done.returncode == status, done.stdout + done.stderr
     assert said in done.stdout + done.stderr
 
@@ -127,7 +128,8 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
             ["env", *(f"{key}={value}" for key, value in env.items()), program, "serve"], tmp_path, log
         )
         try:
-            done = _ask((CHART / "files" / "ready.py").read_text(encoding="utf-8"), f"http://127.0.0.1:{port}", "120")
+            ready = (CHART / "files" / "ready.py").read_text(encoding="utf-8")
+            done = _ask(ready, f"http://127.0.0.1:{port}", f"{PATIENCE_SECONDS:g}")
             assert done.returncode == 0, done.stderr + tail(tmp_path / "log")
             made = subprocess.run(
                 ["monitor", "keys", "create", "admin", "--role", "write", "--role", "promote"],
@@ -135,7 +137,7 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
                 capture_output=True,
                 text=True,
                 check=True,
-                timeout=60,
+                timeout=PATIENCE_SECONDS,
             )
             key = {"MONITOR_API_KEY": made.stdout.strip()}
             sent = subprocess.run(
@@ -144,19 +146,23 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=150,
+                timeout=PATIENCE_SECONDS,
             )
             assert sent.returncode == 0, sent.stderr + tail(tmp_path / "log")
         finally:
             service.terminate()
-            ended = service.wait(timeout=40)
+            ended = service.wait(timeout=PATIENCE_SECONDS)
     assert ended == 0, tail(tmp_path / "log")
 
 
 def _ask(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the test pod's program."""
+    """Run the test pod's program. It has a patience of its own."""
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=150
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE_SECONDS,
     )
 
 
@@ -176,7 +182,7 @@ def _run(job: dict[str, Any], folder: Path, status: int = 0) -> tuple[list[str],
         [_expanded(word, env) for word in (*job["command"], *job["args"])],
         env={**env, "PATH": f"{folder}:{os.environ['PATH']}", "CALLED": str(called), "STATUS": str(status)},
         check=False,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
     )
     return json.loads(called.read_text(encoding="utf-8")), done.returncode
 

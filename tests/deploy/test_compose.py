@@ -22,8 +22,11 @@ from monitor.settings.values import to_ms
 from monitor.version import VERSION
 from tests.cli.command import environment, inside
 from tests.cli.kafka_service import Served
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.debian import AMTOOL, PROMTOOL, program
-from tests.real.prometheus import Alertmanager, Prometheus, wait_until
+from tests.real.prometheus import Alertmanager, Prometheus
+
+pytestmark = pytest.mark.timeout(1800)  # the first time, the programs may have to be fetched or built
 
 CHECKOUT: Final = Path(__file__).parents[2]
 DEPLOY: Final = CHECKOUT / "deploy"
@@ -165,7 +168,13 @@ def test_keys_are_made_once_for_those_who_mount_them(services: dict[str, dict[st
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = environment(MONITOR__STORE__URL=f"sqlite:///{tmp_path / 'state.db'}", PATH=path)
     done = subprocess.run(
-        [*entrypoint, script], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120, check=False
+        [*entrypoint, script],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert (keys / "operator").read_text(encoding="utf-8") == "made before"
@@ -209,7 +218,7 @@ def test_promtool_accepts_the_settings_with_the_real_rules(tmp_path: Path) -> No
         [program(PROMTOOL), "check", "config", tmp_path / "prometheus.yml"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -222,14 +231,16 @@ def test_promtool_accepts_the_settings_with_the_real_rules(tmp_path: Path) -> No
 def test_amtool_accepts_the_routes_and_they_lead_where_they_should(severity: str, receiver: str) -> None:
     config = DEPLOY / "alertmanager" / "alertmanager.yml"
     amtool = program(AMTOOL)
-    checked = subprocess.run([amtool, "check-config", config], capture_output=True, text=True, timeout=60, check=False)
+    checked = subprocess.run(
+        [amtool, "check-config", config], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     labels = ["alertname=CalibrationDegraded", f"severity={severity}"]
     routed = subprocess.run(
         [amtool, "config", "routes", "test", f"--config.file={config}", f"--verify.receivers={receiver}", *labels],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert routed.returncode == 0, routed.stdout + routed.stderr
@@ -317,11 +328,13 @@ def test_a_real_prometheus_scrapes_it_with_the_key_and_tells_a_real_alertmanager
         scrape["rule_files"].append(str(tmp_path / "rule.yaml"))
         with Prometheus(tmp_path / "prometheus", settings=scrape) as prometheus:
             prometheus.wait_for('up{job="calibration-monitor"} == 1')
-            assert prometheus.query("calibration_build_info")
+            prometheus.wait_for("calibration_build_info")
             wrong = [rule for group in prometheus.rules() for rule in group["rules"] if rule.get("lastError")]
             assert wrong == []
-            told = wait_until(alertmanager.alerts, "the alert to reach the Alertmanager")
-            assert {alert["labels"]["alertname"] for alert in told} >= {"Reaches"}
+            told = eventually(
+                lambda: [alert for alert in alertmanager.alerts() if alert["labels"]["alertname"] == "Reaches"],
+                shown=alertmanager.alerts,
+            )
             assert [receiver["name"] for receiver in told[0]["receivers"]] == ["pager"]
 
 

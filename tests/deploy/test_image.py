@@ -19,6 +19,7 @@ from packaging.version import Version
 from monitor.settings import load_settings
 from monitor.version import VERSION
 from tests.deploy.image_check import DOCKERFILE, Stage, ignore_patterns, ignored, read_stages
+from tests.patience import PATIENCE_SECONDS
 
 CHECKOUT = Path(__file__).parents[2]
 REQUIREMENTS = CHECKOUT / "deploy" / "image" / "requirements.txt"
@@ -44,7 +45,7 @@ def test_hadolint_has_nothing_to_say() -> None:
     text = DOCKERFILE.read_text(encoding="utf-8")
     assert "hadolint ignore" not in text
     linter = Path(sys.executable).parent / "hadolint"
-    done = subprocess.run([linter, DOCKERFILE], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([linter, DOCKERFILE], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert (done.returncode, done.stdout) == (0, "")
     # And it is no linter that says nothing of anything.
     bad = subprocess.run([linter, "-"], input="FROM python\nRUN cd /\n", capture_output=True, text=True, check=False)
@@ -147,7 +148,7 @@ def test_the_wheel_holds_all_that_stands_in_the_package(tmp_path: Path) -> None:
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", tmp_path, source],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name == f"calibration_monitor-{VERSION}-py3-none-any.whl"

@@ -1,5 +1,4 @@
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +19,7 @@ from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import GridTable, ScoreTable
 from tests.evaluation.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
+from tests.patience import eventually, joined
 
 POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS)
 NEGATIVE = replace(POLICY, implied_negative=True)
@@ -537,12 +537,11 @@ class Unreadable(MemoryPanes):
 def run_until(evaluator: Evaluator, done: Callable[[], bool]) -> None:
     thread = threading.Thread(target=evaluator.run)
     thread.start()
-    give_up = time.monotonic() + 30
-    while not done() and thread.is_alive() and time.monotonic() < give_up:
-        time.sleep(0.001)
-    evaluator.stop()
-    thread.join(30)
-    assert not thread.is_alive()
+    try:
+        eventually(lambda: done() or not thread.is_alive(), pause_seconds=0.001)
+    finally:
+        evaluator.stop()
+        joined(thread)
     assert done()
 
 

@@ -1,5 +1,6 @@
 import numpy as np
 
+from monitor.clock import ManualClock
 from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.maturing import COHORTS, CoverageByAge
 from monitor.evaluation.windows import Window
@@ -68,7 +69,7 @@ def test_a_version_that_is_gone_is_forgotten_and_segments_have_none() -> None:
     memory = panes(DAY_MS, [HOUR_MS], [False])
     memory.add(SeriesKey("churn", "7", "region=eu"), [NOW_MS], [0.5], [1])
     memory.add(SeriesKey("churn", "8", ALL), [NOW_MS], [0.5], [1])
-    snapshot = Evaluator(memory, [DAY], draws=0).evaluate()
+    snapshot = Evaluator(memory, [DAY], draws=0, clock=ManualClock()).evaluate()
     assert set(snapshot.coverage) == {("churn", "7"), ("churn", "8")}
     found = CoverageByAge(memory, [DAY])
     assert set(found.take([CHURN, SeriesKey("churn", "8", ALL)], 1)) == {("churn", "7"), ("churn", "8")}

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECONDS
+
 ROOT = Path(__file__).parents[2]
 LOCATOR = "monitor.kernels.cache_locator.PrecompiledCacheLocator"
 PROGRAM = textwrap.dedent(
@@ -60,7 +62,7 @@ class Place:
             },
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 

@@ -10,25 +10,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.chromium import chromium
 
-_PATIENCE_MS = 20_000
-_ENDS_SECONDS = 20
-
-_UNTIL = """new Promise((found, missed) => {
-  const end = Date.now() + %d;
-  (function look() {
-    let value = null;
-    try { value = (%s); } catch (error) { if (Date.now() > end) return missed(error); }
-    if (value) return found(value);
-    if (Date.now() > end) return missed(new Error("not so in time; the page shows: " + document.body.innerText));
-    setTimeout(look, 20);
-  })();
-})"""
+# What is true of it need not be what is left of it on its way here: an element is not, for one.
+_LOOK = "(() => { const found = (%s); return found ? {found} : null; })()"
 
 
 class BrowserError(Exception):
     """The browser did not do what it was told. Says what it answered."""
+
+
+class BrowserEndedError(Exception):
+    """There is no browser any more."""
 
 
 class Browser:
@@ -58,7 +52,7 @@ class Browser:
         os.close(theirs_out)
         self._from, self._to = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
         # A browser that hangs is ended, so that what waits for it reads the end of the pipe.
-        self._watch = threading.Timer(180, self._process.kill)
+        self._watch = threading.Timer(2 * PATIENCE_SECONDS, self._process.kill)
         self._watch.daemon = True
         self._watch.start()
         self._number = 0
@@ -94,7 +88,7 @@ class Browser:
         self._watch.cancel()
         self._to.close()  # the browser ends when nobody speaks to it any more
         try:
-            self._process.wait(_ENDS_SECONDS)
+            self._process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -114,11 +108,24 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, condition: str) -> Any:
-        """Wait until an expression is true, and return it. Raises BrowserError with what the page shows instead."""
-        return self.evaluate(_UNTIL % (_PATIENCE_MS, condition))
+        """Wait until an expression is true, and return it. What the page shows instead is told if it never is."""
+        said = ""
+
+        def look() -> Any:
+            nonlocal said
+            try:
+                return self.evaluate(_LOOK % condition)
+            except BrowserError as error:
+                # The page has not what is asked for yet, or is just leaving for the next.
+                said = str(error)
+                return None
+
+        return eventually(
+            look, shown=lambda: f"{condition}; {said}; the page shows: {self.text()}", pause_seconds=0.02
+        )["found"]
 
     def sees(self, text: str) -> None:
-        """Wait until the page shows a text. Raises BrowserError with what it shows instead."""
+        """Wait until the page shows a text. What it shows instead is told if it never does."""
         self.until(f"document.body.innerText.includes({json.dumps(text)})")
 
     def text(self) -> str:
@@ -184,7 +191,7 @@ class Browser:
         parts = []
         while (byte := self._from.read(1)) != b"\0":
             if not byte:
-                raise BrowserError("the browser ended")
+                raise BrowserEndedError("the browser ended")
             parts.append(byte)
         said: dict[str, Any] = json.loads(b"".join(parts))
         return said

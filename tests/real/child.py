@@ -12,6 +12,9 @@ from typing import IO
 _WORKERS = 16
 """More than a test run has processes."""
 
+_drawn: dict[int, socket.socket | None] = {}
+"""The numbers of this process, each with the mark that keeps others from it."""
+
 # Run between fork and exec of the server, in an interpreter of its own: `preexec_fn` is unsafe once threads run. The
 # kernel's death signal (1 is PR_SET_PDEATHSIG, 9 SIGKILL) survives the exec, but no change of user: that comes first.
 # Where there is none, stop() has to do.
@@ -51,8 +54,9 @@ def free_ports(count: int) -> list[int]:
     """Distinct loopback ports that nobody listens on.
 
     They lie below the range from which systems number outgoing connections, so that a stopped server finds its port
-    still free when it is started again. Each process of a test run draws from numbers of its own: a server that takes
-    seconds to start would find its port taken by that of the other process.
+    still free when it is started again. Each process of a test run draws from numbers of its own, and keeps what it
+    drew until it ends: a server that takes seconds to start would find its port taken by that of the other process, or
+    of another run.
     """
     ports: list[int] = []
     numbers = random.SystemRandom()
@@ -64,9 +68,24 @@ def free_ports(count: int) -> list[int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in ports:
+        if port not in _drawn and _keep(port):
             ports.append(port)
     return ports
+
+
+def _keep(port: int) -> bool:
+    """Let nobody else on this machine draw a number while this process lives; False where somebody has drawn it."""
+    mark = None
+    if sys.platform == "linux":
+        # A name without a file: it belongs to the same network as the port, and goes with the process.
+        mark = socket.socket(socket.AF_UNIX)
+        try:
+            mark.bind(f"\0calibration-monitor-tests-{port}")
+        except OSError:
+            mark.close()
+            return False
+    _drawn[port] = mark
+    return True
 
 
 def _worker() -> int:

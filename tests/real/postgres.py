@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +18,10 @@ from typing import Final, Self
 
 import psycopg
 
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
 
 PASSWORD: Final = "s3cret/of:postgres@tests"
-START_SECONDS: Final = 30
-STOP_SECONDS: Final = 30
 
 # pgserver's own way of running under root adds a user to the system and opens folders up to the root to everyone.
 _UNPRIVILEGED: Final = "nobody"
@@ -87,16 +85,16 @@ class PostgresServer:
                 output,
                 self._user,
             )
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
-            except psycopg.OperationalError as error:
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"PostgreSQL did not start: {error}\n{tail(self.log)}") from error
-                time.sleep(0.05)
-            else:
-                return
+        eventually(self._answers, shown=lambda: tail(self.log))
+
+    def _answers(self) -> bool:
+        try:
+            psycopg.connect(self.url("postgres"), connect_timeout=round(PATIENCE_SECONDS)).close()
+        except psycopg.OperationalError as error:
+            if self._process is not None and self._process.poll() is not None:
+                raise RuntimeError(f"PostgreSQL did not start: {error}\n{tail(self.log)}") from error
+            return False
+        return True
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends all sessions in order, SIGQUIT leaves at once, as a crash would."""
@@ -105,11 +103,11 @@ class PostgresServer:
         process, self._process = self._process, None
         process.send_signal(how)
         try:
-            process.wait(STOP_SECONDS)
+            process.wait(PATIENCE_SECONDS)
         except subprocess.TimeoutExpired as error:
             process.kill()
             process.wait()
-            raise RuntimeError(f"PostgreSQL did not stop within {STOP_SECONDS} s\n{tail(self.log)}") from error
+            raise RuntimeError(f"PostgreSQL did not stop within {PATIENCE_SECONDS:g} s\n{tail(self.log)}") from error
 
     def url(self, database: str, *, port: int | None = None) -> str:
         """Where a database is."""
@@ -137,7 +135,7 @@ class PostgresServer:
                 output,
                 self._user,
             )
-            if process.wait(START_SECONDS):
+            if process.wait(PATIENCE_SECONDS):
                 raise RuntimeError(f"initdb failed\n{tail(self.log)}")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Producer
 
+from tests.patience import PATIENCE_SECONDS
 from tests.real.mixed_log import LogLine
 
 _BATCH = 10_000
@@ -32,6 +33,6 @@ def produce(bootstrap: str, lines: Iterable[LogLine], suffix: str) -> None:
             producer.poll(0)
             while len(producer) >= _BATCH:
                 producer.poll(0.05)
-    producer.flush(60)
+    producer.flush(PATIENCE_SECONDS)
     if failures or len(producer):
         raise RuntimeError(f"{len(failures)} messages were refused and {len(producer)} not sent, first: {failures[:1]}")

@@ -17,22 +17,19 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self
 
 import yaml
 
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
 from tests.real.debian import ALERTMANAGER, PROMETHEUS, link_data, program
 
 JOB: Final = "calibration-monitor"
 """The scrape job's name, everywhere."""
-Found = TypeVar("Found")
-
-START_SECONDS: Final = 60
-STOP_SECONDS: Final = 30
 
 
 class Sample(NamedTuple):
@@ -175,9 +172,9 @@ class Prometheus:
         found: list[dict[str, Any]] = self._api("targets")["activeTargets"]
         return found
 
-    def wait_for(self, expression: str, *, seconds: float = 120.0) -> list[Sample]:
+    def wait_for(self, expression: str) -> list[Sample]:
         """The answer to an instant query, once it has one."""
-        return wait_until(lambda: self.query(expression), f"{expression} to have a value", seconds=seconds)
+        return eventually(lambda: self.query(expression), shown=lambda: f"{expression} to have a value")
 
     def _api(self, path: str, **query: str) -> Any:
         return _answer(f"{self.url}/api/v1/{path}", urllib.parse.urlencode(query).encode() if query else None)
@@ -290,16 +287,6 @@ class Webhook:
         ]
 
 
-def wait_until(look: Callable[[], Found | None], what: str, *, seconds: float = 120.0) -> Found:
-    """What a look finds, once it is something."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:g} s for {what}")
-        time.sleep(0.1)
-    return found
-
-
 def _settings(
     targets: Sequence[str], rules: Iterable[Path], alertmanager: str | None, interval: str, key: str | None
 ) -> dict[str, Any]:
@@ -319,18 +306,22 @@ def _settings(
 def _started(command: Sequence[str | Path], directory: Path, log: Path, ready: str) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         process = start_child(command, directory, output)
-    deadline = time.monotonic() + START_SECONDS
-    while True:
+
+    def answers() -> bool:
         with contextlib.suppress(OSError):
             _ask(ready)
-            return process
+            return True
         if process.poll() is not None:
             raise RuntimeError(f"{Path(command[0]).name} ended with {process.returncode}; its log ends:\n{tail(log)}")
-        if time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            raise RuntimeError(f"no {Path(command[0]).name} after {START_SECONDS} s; its log ends:\n{tail(log)}")
-        time.sleep(0.05)
+        return False
+
+    try:
+        eventually(answers, shown=lambda: tail(log))
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return process
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> None:
@@ -338,7 +329,7 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
         return
     process.send_signal(signal.SIGTERM)
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -346,7 +337,7 @@ def _end(process: subprocess.Popen[bytes] | None) -> None:
 
 def _ask(url: str, data: bytes | None = None) -> bytes:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, data=data), timeout=PATIENCE_SECONDS) as answer:
             said: bytes = answer.read()
             return said
     except urllib.error.HTTPError as error:

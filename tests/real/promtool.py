@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from tests.patience import PATIENCE_SECONDS
 from tests.real.debian import PROMTOOL, program
 
 
@@ -35,5 +36,5 @@ def promtool() -> Path:
 
 
 def _checked(command: Sequence[str], text: bytes = b"") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, input=text, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, input=text, capture_output=True, check=False, timeout=PATIENCE_SECONDS)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())

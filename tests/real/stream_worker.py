@@ -46,10 +46,11 @@ def pipeline(
     checkpoint_seconds: float = 0.5,
     *,
     samples: SampleSettings = SAMPLES,
+    reads: type[KafkaSource] = KafkaSource,
 ) -> Pipeline:
     """A pipeline that keeps every pane of the log, and its samples."""
     # A member that was killed must not hold its partitions for long.
-    source = KafkaSource(
+    source = reads(
         KafkaConnection((bootstrap,)), Topics(kinds), group_id=group, session_timeout_seconds=6, clock=SystemClock()
     )
     return Pipeline(

@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.patience import eventually
 from tests.real.kafka import KafkaBroker
 
 pytestmark = pytest.mark.kafka
@@ -52,7 +52,4 @@ def test_a_broker_ends_with_whoever_started_it(tmp_path: Path) -> None:
         pid = int(starter.stdout.readline())
         os.kill(pid, 0)  # It runs.
         starter.kill()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not Path(f"/proc/{pid}").exists())

@@ -1,5 +1,6 @@
 """Both logs behind one face, so that the same tests run on them."""
 
+import re
 import time
 import uuid
 from collections import defaultdict
@@ -9,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
+from monitor.clock import Clock
+from monitor.errors import SourceUnavailable
 from monitor.events.model import Record
 from monitor.sources.base import LogStart, Message, Source, TopicPartition, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
@@ -16,10 +19,10 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker
 
 PARTITIONS = 3
-PATIENCE_SECONDS = 20
 
 
 class Log(Protocol):
@@ -83,19 +86,23 @@ class KafkaUnderTest:
         start: LogStart | None = None,
         group_instance_id: str | None = None,
         session_timeout_seconds: float = 45.0,
+        clock: Clock | None = None,
     ) -> KafkaSource:
         source = KafkaSource(
-            KafkaConnection([self.broker.bootstrap]),
+            KafkaConnection([self.broker.bootstrap], connect_seconds=PATIENCE_SECONDS),
             Topics(dict.fromkeys(topics)),
             group_id=self.group_id,
             group_instance_id=group_instance_id,
             log_start=start,
             session_timeout_seconds=session_timeout_seconds,
+            clock=clock,
         )
         self._open.append(source)
         return source
 
-    def writer(self, *, connect_seconds: float = 10.0, request_seconds: float = 30.0) -> KafkaWriter:
+    def writer(
+        self, *, connect_seconds: float = PATIENCE_SECONDS, request_seconds: float = PATIENCE_SECONDS
+    ) -> KafkaWriter:
         connection = KafkaConnection(
             [self.broker.bootstrap], connect_seconds=connect_seconds, request_seconds=request_seconds
         )
@@ -135,13 +142,13 @@ def read(
     *,
     reading: Reading | None = None,
     max_records: int = 1_000,
-    patience_seconds: float = PATIENCE_SECONDS,
 ) -> Reading:
-    """Poll until something holds; fail when it does not in reasonable time."""
+    """Poll until something holds; fail when it never does."""
     reading = reading or Reading()
-    deadline = time.monotonic() + patience_seconds
-    while not until(reading):
-        assert time.monotonic() < deadline, f"still waiting; so far: {reading}"
+
+    def look() -> bool:
+        if until(reading):
+            return True
         polled = source.poll(0.2, max_records)
         reading.revoked |= polled.revoked
         reading.assigned |= polled.assigned
@@ -155,7 +162,41 @@ def read(
                 assert batch.next_offset > offsets[-1]
             reading.records[place].extend(batch.records)
             reading.next_offsets[place] = batch.next_offset
+        return False
+
+    eventually(look, shown=lambda: reading, pause_seconds=0)
     return reading
+
+
+def unavailable(attempt: Callable[[], object], why: str) -> None:
+    """Try until the source is unavailable for this reason; on a slow machine there may be others before."""
+    said = "nothing"
+
+    def look() -> object:
+        nonlocal said
+        try:
+            attempt()
+        except SourceUnavailable as error:
+            said = str(error)
+        return re.search(why, said)
+
+    eventually(look, shown=lambda: f"{why} is looked for; told last was {said}")
+
+
+def when_available(attempt: Callable[[], None]) -> None:
+    """Try as the service does: what is unavailable is asked again."""
+    said = ""
+
+    def look() -> bool:
+        nonlocal said
+        try:
+            attempt()
+        except SourceUnavailable as error:
+            said = str(error)
+            return False
+        return True
+
+    eventually(look, shown=lambda: said, pause_seconds=0.2)
 
 
 def count(records: int) -> Callable[[Reading], bool]:
@@ -164,7 +205,7 @@ def count(records: int) -> Callable[[Reading], bool]:
 
 
 def nothing_for(seconds: float) -> Callable[[Reading], bool]:
-    """Holds after that time; what came meanwhile is for the test to look at."""
+    """Holds after that time; what came meanwhile, and should not have, is for the test to look at."""
     deadline = time.monotonic() + seconds
     return lambda _: time.monotonic() >= deadline
 

@@ -17,6 +17,7 @@ from monitor.sources.base import LogStart, Message, TopicPartition, Topics
 from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
+from tests.patience import PATIENCE_SECONDS
 from tests.sources.logs import EmbeddedUnderTest, Reading, count, read, run_all
 
 PART = TopicPartition("t", 0)
@@ -236,8 +237,8 @@ def test_processes_write_while_another_reads(embedded: EmbeddedUnderTest) -> Non
         subprocess.Popen([sys.executable, "-c", WRITER, str(embedded.directory), name, "60"], cwd=Path.cwd())
         for name in ("a", "b")
     ]
-    reading = read(source, count(2 * 60 * 20), patience_seconds=60)
-    assert [writer.wait(30) for writer in writers] == [0, 0]
+    reading = read(source, count(2 * 60 * 20))
+    assert [writer.wait(PATIENCE_SECONDS) for writer in writers] == [0, 0]
     values = [value for partition in range(3) for value in reading.values("t", partition)]
     assert sorted(map(str, values)) == sorted(
         str(f"{w}-{m}-{n}".encode()) for w in "ab" for m in range(60) for n in range(20)

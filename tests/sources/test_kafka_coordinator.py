@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
 from kafka.cluster import ClusterMetadata
 from kafka.coordinator.consumer import ConsumerCoordinator
 
 from monitor.errors import SourceMisconfigured
 from monitor.sources.kafka import KafkaSource
-from tests.sources.logs import KafkaUnderTest, Reading, count, one_by_one, read, run_all
+from tests.patience import eventually
+from tests.sources.logs import KafkaUnderTest, Reading, count, nothing_for, one_by_one, read, run_all
 
 pytestmark = pytest.mark.kafka
 
@@ -30,19 +30,29 @@ def _generation(source: KafkaSource) -> int:
 
 def _poll_without_waiting(until: Callable[[], bool], *members: tuple[KafkaSource, Reading]) -> None:
     """Poll members in turn so that each answer of the group comes between two polls, never during one."""
-    deadline = time.monotonic() + 30
-    while not until():
-        assert time.monotonic() < deadline, [reading for _, reading in members]
+
+    def look() -> bool:
+        if until():
+            return True
         for source, reading in members:
             polled = source.poll(0, 1_000)
             reading.revoked |= polled.revoked
             reading.assigned = (reading.assigned - polled.revoked) | polled.assigned
-        time.sleep(_BETWEEN_POLLS_SECONDS)
+        return False
+
+    eventually(look, shown=lambda: [reading for _, reading in members], pause_seconds=_BETWEEN_POLLS_SECONDS)
 
 
-def _for_seconds(seconds: float) -> Callable[[], bool]:
-    deadline = time.monotonic() + seconds
-    return lambda: time.monotonic() >= deadline
+def _after_heartbeats(count: int, *members: KafkaSource) -> Callable[[], bool]:
+    """Holds when each member has had so many answers to heartbeats."""
+    answers: list[set[float]] = [set() for _ in members]
+
+    def held() -> bool:
+        for source, instants in zip(members, answers, strict=True):
+            instants.add(_coordinator(source).heartbeat.last_receive)
+        return all(len(instants) > count for instants in answers)
+
+    return held
 
 
 def _joined(source: KafkaSource) -> bool:
@@ -53,22 +63,16 @@ def _joined(source: KafkaSource) -> bool:
     return join is not None and join.is_done and join.succeeded()
 
 
-def _reading_for(seconds: float) -> Callable[[Reading], bool]:
-    over = _for_seconds(seconds)
-    return lambda _: over()
-
-
 def test_members_that_never_wait_in_a_poll_share_the_partitions(kafka: KafkaUnderTest) -> None:
     predictions, outcomes = kafka.topic(4), kafka.topic(4)
-    first = kafka.source(predictions, outcomes, session_timeout_seconds=6)
-    second = kafka.source(predictions, outcomes, session_timeout_seconds=6)
+    first, second = kafka.source(predictions, outcomes), kafka.source(predictions, outcomes)
     kept, taken = Reading(), Reading()
     _poll_without_waiting(lambda: kept.assigned == {0, 1, 2, 3}, (first, kept))
     before = _generation(first)
     _poll_without_waiting(lambda: len(kept.assigned) == len(taken.assigned) == 2, (first, kept), (second, taken))
     assert kept.assigned | taken.assigned == {0, 1, 2, 3}
     # Dealt once. With each answer thrown away it would be dealt anew at every heartbeat.
-    _poll_without_waiting(_for_seconds(5), (first, kept), (second, taken))
+    _poll_without_waiting(_after_heartbeats(2, first, second), (first, kept), (second, taken))
     assert _generation(first) == _generation(second) == before + 1
 
 
@@ -76,10 +80,19 @@ def test_partitions_that_are_added_to_all_topics_are_taken_in_without_waiting_in
     predictions, outcomes = kafka.topic(2), kafka.topic(2)
     source = kafka.source(predictions, outcomes)
     run_all(source)
-    with KafkaAdminClient(bootstrap_servers=kafka.broker.bootstrap) as admin:
+    with kafka.broker.admin() as admin:
         admin.create_partitions({predictions: 3, outcomes: 3})
     grown = Reading(assigned={0, 1})
-    _coordinator(source)._cluster.request_update()  # The client asks by itself every five minutes.
+    cluster = _coordinator(source)._cluster
+
+    def known() -> bool:
+        if len(cluster.partitions_for_topic(predictions)) == len(cluster.partitions_for_topic(outcomes)) == 3:
+            return True
+        # The client asks by itself every five minutes; and the broker may not have heard of it itself yet.
+        cluster.request_update()
+        return False
+
+    _poll_without_waiting(known, (source, grown))
     _poll_without_waiting(lambda: grown.assigned == {0, 1, 2}, (source, grown))
     assert grown.revoked == set()
     source.start(2, {})
@@ -89,17 +102,33 @@ def test_partitions_that_are_added_to_all_topics_are_taken_in_without_waiting_in
 
 def test_an_answer_older_than_the_session_is_not_believed(kafka: KafkaUnderTest) -> None:
     topic = kafka.topic(2)
-    source = kafka.source(topic, session_timeout_seconds=1.5)
-    reading = Reading()
-    while not _joined(source):
-        source.poll(0, 10)
-        time.sleep(0.02)
+    sources = [kafka.source(topic, session_timeout_seconds=3)]
+
+    def joined() -> bool:
+        if _joined(sources[-1]):
+            return True
+        if sources[-1].poll(0, 10).assigned:  # The answer came during a poll, and not between two: once more.
+            sources[-1].close()
+            sources.append(kafka.source(topic, session_timeout_seconds=3))
+        return False
+
+    eventually(joined, pause_seconds=0.02)
+    source = sources[-1]
     answered = _generation(source)
     # No heartbeat is sent before the answer is taken in: by then the group has gone on.
-    time.sleep(3)
-    _poll_without_waiting(lambda: reading.assigned == {0, 1}, (source, reading))
+    eventually(_coordinator(source).heartbeat.session_timeout_expired)
+    reading, heard = Reading(), []
+
+    def taken_in() -> bool:
+        polled = source.poll(0, 1_000)
+        reading.assigned = (reading.assigned - polled.revoked) | polled.assigned
+        if polled.assigned:
+            heard.append(_generation(source))
+        return reading.assigned == {0, 1} and bool(_coordinator(source).stable())
+
+    eventually(taken_in, shown=lambda: (reading, heard), pause_seconds=_BETWEEN_POLLS_SECONDS)
+    assert heard[0] != answered
     assert _generation(source) > answered
-    assert _coordinator(source).stable()
 
 
 def test_a_refusal_that_comes_between_two_polls_is_heard(kafka: KafkaUnderTest) -> None:
@@ -118,7 +147,7 @@ def test_the_first_deal_is_the_whole_one(kafka: KafkaUnderTest, caplog: pytest.L
     assert run_all(source) == {0, 1}
     assert _generation(source) == 1
     assert [record.getMessage() for record in caplog.records if "No partition metadata" in record.getMessage()] == []
-    read(source, _reading_for(1))
+    read(source, nothing_for(1))
     assert _generation(source) == 1
 
 

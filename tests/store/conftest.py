@@ -7,6 +7,7 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -25,5 +26,6 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def store(store_url: str, clock: ManualClock) -> Iterator[SqlStore]:
-    with SqlStore.open(store_url, clock=clock) as store:
+    # Threads of a test that write at once wait for each other as long as it takes.
+    with SqlStore.open(store_url, clock=clock, patience_seconds=PATIENCE_SECONDS) as store:
         yield store

@@ -12,6 +12,7 @@ from monitor.events.model import Stratum
 from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS
 from tests.store.samples import HOUR_MS, letter, load, pane
 
 CHECKPOINTS_A_BUCKET = 10
@@ -38,7 +39,8 @@ def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
 
 def main() -> None:
     url, partition = sys.argv[1], int(sys.argv[2])
-    with SqlStore.open(url) as store:
+    # Who else writes there may keep it waiting; what ends it is to be the store's refusal.
+    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS) as store:
         epoch = store.claim(partition)
         k = load(store, partition).offsets.get("predictions", 0)
         while True:

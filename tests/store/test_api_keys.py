@@ -19,6 +19,7 @@ from monitor.store.recalibrations import AuditEntry
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import API_KEYS
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PostgresServer
 from tests.store.refits import queued
 
@@ -121,7 +122,7 @@ def test_of_many_that_take_a_name_at_once_one_has_it(store_url: str) -> None:
     outcomes: list[str] = []
 
     def take(number: int) -> None:
-        with SqlStore.open(store_url) as own:
+        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as own:
             try:
                 ApiKeys(own.database).add_key(a_key(number), actor=f"cli:{number}")
                 outcomes.append("made")
@@ -131,8 +132,7 @@ def test_of_many_that_take_a_name_at_once_one_has_it(store_url: str) -> None:
     threads = [threading.Thread(target=take, args=(number,)) for number in range(1, 5)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert sorted(outcomes) == ["made", "refused", "refused", "refused"]
 
 

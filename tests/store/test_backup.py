@@ -24,6 +24,7 @@ from monitor.store.recalibrations import JobState
 from monitor.store.restore import check_backup, restore, store_name
 from monitor.store.schema import AUDIT, PARTITIONS
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.postgres import PostgresServer
 from tests.store import refits
 from tests.store.samples import HOUR_MS, batch, checkpoint, grid_table, letter, load, pane
@@ -178,11 +179,15 @@ def test_a_service_that_still_runs_on_what_was_replaced_saves_nothing_more(
 
 def test_a_backup_beside_a_busy_service_is_of_one_moment(store_url: str, clock: ManualClock, tmp_path: Path) -> None:
     """Offsets, counters and journal were saved together, and are together in every backup."""
-    saved = threading.Event()
+    saved = [0]
     done = threading.Event()
 
+    def backup_of_more_than(reached: int, name: str) -> Manifest:
+        eventually(lambda: saved[-1] > reached)
+        return back_up(store_url, tmp_path / name, clock)
+
     def serve() -> None:
-        with SqlStore.open(store_url) as store:
+        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as store:
             epochs = {partition: store.claim(partition) for partition in (0, 1)}
             offset = 0
             while not done.is_set():
@@ -202,16 +207,16 @@ def test_a_backup_beside_a_busy_service_is_of_one_moment(store_url: str, clock: 
                         for partition, epoch in epochs.items()
                     ]
                 )
-                saved.set()
+                saved.append(offset)
 
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        assert saved.wait(60)
-        manifests = [back_up(store_url, tmp_path / f"{number}.zip", clock) for number in range(2)]
+        earlier = backup_of_more_than(0, "0.zip")
+        manifests = [earlier, backup_of_more_than(earlier.offsets[0].offset, "1.zip")]
     finally:
         done.set()
-        thread.join()
+        joined(thread)
     assert manifests[-1].offsets[0].offset > manifests[0].offsets[0].offset
     for number, manifest in enumerate(manifests):
         url = f"sqlite:///{tmp_path}/restored-{number}.db"

@@ -10,6 +10,7 @@ import numpy as np
 
 from monitor.store.base import JOURNAL_ROW
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS
 from tests.store.crash_writer import CHECKPOINTS_A_BUCKET
 from tests.store.samples import Loaded, load
 
@@ -45,8 +46,8 @@ def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
     for _ in range(8):
         process = writer(url, 0)
         assert process.stdout is not None
-        # The first word says that it is writing; then any instant will do.
-        said = int(process.stdout.readline())
+        # The first words say that it is writing; then any instant will do.
+        said = [int(process.stdout.readline()) for _ in range(3)][-1]
         time.sleep(instants.uniform(0, 0.15))
         process.kill()
         said = int((process.stdout.read().split() or [str(said)])[-1])
@@ -69,14 +70,14 @@ def test_two_processes_share_one_file(tmp_path: Path) -> None:
         assert process.stdout is not None
         for _ in range(30):
             assert process.stdout.readline()
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS) as store:
         # While both write.
         for partition in (0, 1):
             state = load(store, partition)
             assert_whole(state, state.offsets["predictions"])
         # The partition is taken from a living owner, which is refused and ends.
         epoch = store.claim(0)
-        assert processes[0].wait(20) == 1
+        assert processes[0].wait(PATIENCE_SECONDS) == 1
         assert epoch == 2
         taken = load(store, 0)
         assert_whole(taken, taken.offsets["predictions"])

@@ -19,6 +19,7 @@ from monitor.scores.grid import GRID_VERSION
 from monitor.store.base import Bucket, ClosedPane, PaneKey
 from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PASSWORD, PostgresServer
 from tests.store.samples import batch, checkpoint, grid_table, load
 
@@ -92,7 +93,8 @@ def test_a_database_with_tables_of_something_else_is_refused_and_left_alone(stor
 def test_many_may_open_a_new_store_at_once(store_url: str) -> None:
     script = (
         "import sys; from monitor.store.sql import SqlStore; sys.stdin.readline();"
-        " store = SqlStore.open(sys.argv[1]); print(store.claim(5)); store.close()"
+        f" store = SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS});"
+        " print(store.claim(5)); store.close()"
     )
     processes = [
         subprocess.Popen(
@@ -105,7 +107,11 @@ def test_many_may_open_a_new_store_at_once(store_url: str) -> None:
         )
         for _ in range(4)
     ]
-    answers = [process.communicate("go\n", timeout=60) for process in processes]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = [process.communicate(timeout=PATIENCE_SECONDS) for process in processes]
     assert [error for _, error in answers] == [""] * 4
     assert sorted(int(answer) for answer, _ in answers) == [1, 2, 3, 4]
 
@@ -114,14 +120,13 @@ def test_threads_may_open_a_new_store_at_once(store_url: str) -> None:
     epochs = []
 
     def claim() -> None:
-        with SqlStore.open(store_url) as store:
+        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as store:
             epochs.append(store.claim(0))
 
     threads = [threading.Thread(target=claim) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert sorted(epochs) == [1, 2, 3, 4]
 
 

@@ -13,6 +13,7 @@ import pytest
 from monitor.errors import StoreError, StoreUnavailable
 from monitor.store.base import Bucket
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS
 from tests.real.postgres import PostgresServer
 from tests.store.samples import batch, checkpoint, grid_table, load, pane, rows
 
@@ -163,19 +164,22 @@ def test_an_owner_that_hangs_does_not_hold_the_next_one_for_ever(
     postgres_server: PostgresServer, database: str
 ) -> None:
     url = postgres_server.url(database)
-    with SqlStore.open(url, patience_seconds=0.2) as store, SqlStore.open(url, patience_seconds=0.2) as other:
-        store.claim(0)
-        with store._database.writing() as hanging:
+    # How long one waits for a lock, and six times that how long it may keep one while it does nothing.
+    hasty = SqlStore.open(url, patience_seconds=0.2)
+    patient = SqlStore.open(url, patience_seconds=PATIENCE_SECONDS)
+    with hasty, patient:
+        patient.claim(0)
+        with patient._database.writing() as hanging:
             hanging.exec_driver_sql("UPDATE partitions SET epoch = epoch WHERE partition = 0")
             with pytest.raises(StoreUnavailable, match="lock timeout"):
-                other.claim(0)
-        assert other.claim(0) == 2
-        with pytest.raises(StoreUnavailable, match=r"terminat|closed"), store._database.writing() as hanging:  # noqa: PT012
+                hasty.claim(0)
+        assert hasty.claim(0) == 2
+        with pytest.raises(StoreUnavailable, match=r"terminat|closed"), hasty._database.writing() as hanging:  # noqa: PT012
             hanging.exec_driver_sql("UPDATE partitions SET epoch = epoch WHERE partition = 0")
-            # The server puts this session out; the other's wait ends by itself.
-            threading.Event().wait(2)
-            assert other.claim(0) == 3
+            # The server puts this session out; the other, who would wait for minutes, has the lock then.
+            assert patient.claim(0) == 3
             hanging.exec_driver_sql("SELECT 1")
+        assert patient.claim(0) == 4
 
 
 def test_journal_rows_are_not_compressed_in_vain(postgres_server: PostgresServer, database: str) -> None:

@@ -16,6 +16,7 @@ from monitor.store.recalibrations import Sample, SampleStore
 from monitor.store.samples import MOST_PARTS
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
+from tests.patience import joined
 from tests.samples.samples import closed, random_rows, row
 from tests.store.samples import HOUR_MS, checkpoint
 from tests.store.test_open import execute
@@ -179,8 +180,7 @@ def test_many_threads_read_while_it_is_written(store: SqlStore) -> None:
         thread.start()
     for seed in range(1, 5):
         store.save([checkpoint(epoch, 1 + seed, closed_samples=[span(closed(random_rows(20, seed)))])])
-    for thread in threads:
-        thread.join(60)
+    joined(*threads)
     assert len(found) == 4
     # Each saw a state of the store between two saves.
     assert {len(sample.events) % 20 for sample in found} == {0}

@@ -15,6 +15,7 @@ from monitor.stream.join import Join
 from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
+from tests.patience import joined
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, LogRecord, Traffic, columns_of, unruly_events
 
@@ -143,9 +144,7 @@ def test_one_writer_and_many_readers() -> None:
     for number in range(1, counted.steps()):
         counted.step(number)
     done.set()
-    for reader in readers:
-        reader.join(30)
-        assert not reader.is_alive()
+    joined(*readers)
     merged: dict[object, set[bytes]] = {}
     for own in seen:
         for revision, contents in own.items():

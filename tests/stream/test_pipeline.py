@@ -22,6 +22,8 @@ from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
+from tests import patience
+from tests.patience import eventually
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
 START_MS = 1_760_000_000_000
@@ -77,15 +79,7 @@ def running(pipeline: Pipeline) -> Iterator[Pipeline]:
         yield pipeline
     finally:
         pipeline.stop()
-        thread.join(20)
-        assert not thread.is_alive()
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        patience.joined(thread)
 
 
 def joined(pipeline: Pipeline) -> int:
@@ -113,7 +107,7 @@ def test_it_reads_joins_saves_and_says_so(bench: Bench) -> None:
 def test_a_store_that_is_locked_is_waited_for(bench: Bench) -> None:
     with running(bench.pipeline()) as pipeline:
         eventually(lambda: pipeline.status.ready)
-        other = sqlite3.connect(bench.database, isolation_level=None)
+        other = sqlite3.connect(bench.database, isolation_level=None, timeout=patience.PATIENCE_SECONDS)
         other.execute("BEGIN EXCLUSIVE")
         bench.write(0, 100)
         eventually(lambda: pipeline.status.phase is Phase.STORE_UNAVAILABLE)
@@ -172,17 +166,20 @@ def test_a_few_dead_letters_do_not(bench: Bench) -> None:
 
 def test_dead_letters_that_cannot_be_sent_hold_the_checkpoint_and_are_sent_at_last(bench: Bench) -> None:
     sent: list[DeadLetter] = []
-    refusals = iter([True, True])
+    refused: list[object] = []
+    answers = threading.Event()
 
     def send(letters: object) -> None:
-        if next(refusals, False):
+        if not answers.is_set():
+            refused.append(letters)
             raise SourceUnavailable("the dead-letter topic does not answer")
         sent.extend(letters)  # type: ignore[arg-type]
 
     bench.write_garbage(20)
     with running(bench.pipeline(send=send)) as pipeline:
-        eventually(lambda: pipeline.status.phase is Phase.STORE_UNAVAILABLE)
+        eventually(lambda: pipeline.status.phase is Phase.STORE_UNAVAILABLE and len(refused) >= 2)
         assert bench.store.count_dead_letters() == {}
+        answers.set()
         eventually(lambda: bench.store.count_dead_letters() == {"not_json": 20})
     assert sorted(letter.offset for letter in sent) == sorted(
         letter.letter.offset for letter in bench.store.dead_letters(limit=100)
