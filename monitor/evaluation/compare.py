@@ -12,6 +12,7 @@ from monitor.evaluation.inputs import relative_weights
 from monitor.evaluation.pairing import Pairing, align
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
+from monitor.inference.named import largest_value
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.tables import EventTable
@@ -66,8 +67,9 @@ def compare_tables(
     Rows are paired where both tables are of the same events, see :func:`~monitor.evaluation.pairing.align`; then both
     are drawn together, so that what chance does to both alike cancels. Intervals of semi-norms of the residuals (kCE,
     smCE, ECE, ...) are those of :func:`~monitor.evaluation.difference.of_norm`; of mean losses of the same events
-    (Brier score, log loss), those of the central limit theorem; of any other measure, they follow from the intervals of
-    both: :func:`~monitor.evaluation.difference.from_intervals`.
+    (Brier score, log loss), those of the central limit theorem; of any other measure, MCE among them, they follow from
+    the intervals of both: :func:`~monitor.evaluation.difference.from_intervals`. None holds what no two values can
+    differ by.
 
     Parameters
     ----------
@@ -115,6 +117,7 @@ def compare_tables(
         for name, measure in shared.items():
             if paired and measure.losses is not None:
                 found[name] = difference.of_losses(found[name], one, two, measure.losses)
+            found[name] = found[name].within(largest_value(measure, one.table), largest_value(measure, two.table))
     return Comparison(a, b, aligned.pairing, aligned.note, found)
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -62,6 +62,12 @@ class Difference:
     def certain(self) -> bool:
         """Whether there is a difference: whether 0 lies outside the interval."""
         return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
+
+    def within(self, first: float, second: float) -> "Difference":
+        """The same without what no two values can differ by, given the largest of either; the smallest is 0."""
+        if self.lower is None or self.upper is None:
+            return self
+        return replace(self, lower=max(-first, self.lower), upper=min(second, self.upper))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -188,8 +194,14 @@ def of_losses(found: Difference, first: Events, second: Events, measure: Callabl
 def norms_of_draws(
     first: Events, second: Events, measures: Mapping[str, Measure], moved: Moved, progress: Callable[[int], None]
 ) -> Mapping[str, tuple[Floats, tuple[Floats, Floats]]]:
-    """What :func:`of_norm` needs of each measure that is a semi-norm, by its name; ``progress`` counts draws."""
-    norms = {name: measure.norms for name, measure in measures.items() if measure.norms is not None}
+    """What :func:`of_norm` needs of each measure that is a semi-norm, by its name; ``progress`` counts draws.
+
+    Not of one whose interval is known without draws, as MCE's: its largest gap may be that of a bin of a few events,
+    whose draws reach far beyond what a gap can be.
+    """
+    norms = {
+        name: measure.norms for name, measure in measures.items() if measure.norms is not None and measure.ends is None
+    }
     parts: dict[str, list[Floats]] = {name: [] for name in norms}
     a, b = first.cells, second.cells
     done = 0

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from monitor.evaluation.report import MeasureResult
 from monitor.inference import NullLevel, Progress, intervals, null_level
+from monitor.inference.named import largest_value
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 
@@ -106,7 +107,7 @@ def uncertainty(
             values[name] - found[measure.name].lower,
             found[measure.name].upper - values[name],
             levels[measure.name],
-            measure.largest + (0.0 if measure.offset is None else measure.offset(table)),
+            largest_value(measure, table),
         )
         for name, measure in measures.items()
     }

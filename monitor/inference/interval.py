@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from monitor.inference.cautious import cautious_rates
-from monitor.inference.named import NamedMeasure, listed_measures
+from monitor.inference.named import NamedMeasure, largest_value, listed_measures
 from monitor.inference.null_level import laws_of, with_outcomes
 from monitor.inference.resampling import (
     CAUTIOUS,
@@ -198,9 +198,7 @@ def intervals(
         measure.name: replace(
             found[measure.name],
             lower=max(0.0, found[measure.name].lower),
-            upper=min(
-                measure.largest + (0.0 if measure.offset is None else measure.offset(table)), found[measure.name].upper
-            ),
+            upper=min(largest_value(measure, table), found[measure.name].upper),
         )
         for measure in chosen
     }

@@ -79,3 +79,8 @@ def listed_measures(measures: Iterable[NamedMeasure]) -> list[NamedMeasure]:
         given = reprlib.repr(measures)
         raise InputError(f'measures must be a list such as [MEASURES["smce"]], of monitor.measures, got {given}')
     return found
+
+
+def largest_value(measure: NamedMeasure, table: ScoreTable) -> float:
+    """The largest value that the measure can have of these predictions, its offset with it; the smallest is 0."""
+    return measure.largest + (0.0 if measure.offset is None else measure.offset(table))

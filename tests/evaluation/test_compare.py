@@ -16,11 +16,12 @@ from monitor.evaluation.data import evaluate
 from monitor.evaluation.difference import Difference, Events, from_intervals, of_norm, paired_errors
 from monitor.evaluation.pairing import align
 from monitor.evaluation.report import MeasureResult
+from monitor.inference.named import largest_value
 from monitor.measures import MEASURES, smce
 from monitor.scores import ScoreTable
 from monitor.sources.tables import EventTable, SegmentColumn
 
-CHOSEN = {name: MEASURES[name] for name in ("tce", "kce", "smce", "intce", "ece", "brier")}
+CHOSEN = {name: MEASURES[name] for name in ("tce", "kce", "smce", "intce", "ece", "mce", "brier")}
 
 
 def events(n: int, seed: int, slope: float = 1.0) -> tuple[EventTable, EventTable]:
@@ -29,6 +30,13 @@ def events(n: int, seed: int, slope: float = 1.0) -> tuple[EventTable, EventTabl
     z = rng.normal(0.0, 1.2, n)
     y = (rng.random(n) < expit(z)).astype(np.int8)
     return EventTable(expit(z), y), EventTable(expit(slope * z), y)
+
+
+def rare(n: int, seed: int, slope: float = 1.0, mean: float = -3.0) -> EventTable:
+    """Events of true logits ~ Normal(mean, 1): the upper bins hold a handful."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(mean, 1.0, n)
+    return EventTable(expit(slope * z), (rng.random(n) < expit(z)).astype(np.int8))
 
 
 def with_ids(table: EventTable, ids: list[str], rows: list[int]) -> EventTable:
@@ -130,6 +138,33 @@ def test_the_same_predictions_do_not_differ() -> None:
         assert not each.certain, name
         assert each.p_value is not None
         assert each.p_value > 0.5, name
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("n", [6, 30, 2000])
+def test_no_end_is_beyond_what_two_values_can_differ_by(n: int, paired: bool) -> None:
+    a = rare(n, seed=0)
+    b = replace(a, prediction=expit(1.3 * logit(a.prediction))) if paired else rare(n, seed=100, slope=1.3)
+    found = compare_tables(a, b, measures=MEASURES, draws=19)
+    assert found.pairing == ("rows" if paired else "none")
+    assert {"mce", "tce", "kce", "brier", "binned_ece_width"} <= found.differences.keys()
+    for name, each in found.differences.items():
+        first, second = (
+            largest_value(MEASURES[name], ScoreTable.from_events(one.prediction, one.outcome.astype(float)))
+            for one in (a, b)
+        )
+        assert each.lower is not None
+        assert each.upper is not None
+        assert -first <= each.lower <= each.difference <= each.upper <= second, name
+
+
+def test_mce_of_different_events_has_the_interval_that_both_intervals_make() -> None:
+    # The draws of a bin of two events reach far: from them the interval was -1.4 to 1.5.
+    found = compare_tables(
+        rare(2000, seed=0), rare(2000, seed=100, slope=1.3), measures={"mce": MEASURES["mce"]}, draws=19
+    )
+    first, second = found.first.measures["mce"], found.second.measures["mce"]
+    assert found.differences["mce"] == from_intervals(first, second, paired=False)
 
 
 def test_the_same_events_tell_more_than_different_ones() -> None:
