@@ -1,12 +1,12 @@
 """What a request brings to show who asks: a header, or the cookie of a browser's session."""
 
-import ipaddress
 import re
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fastapi import Request
 
+from monitor.api.addresses import origin_of
 from monitor.api.problems import SESSION_COOKIE, Problem
 from monitor.api.requests import check_json
 
@@ -16,8 +16,6 @@ _CREDENTIAL: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What may follow Bearer (RFC 6750, section 2.1). Keys and tokens are made of less."""
 
 _READS: Final = frozenset({"GET", "HEAD"})
-
-_IPV6_NETWORK: Final = 64
 
 
 class Credential(NamedTuple):
@@ -51,20 +49,8 @@ def credential_of(request: Request) -> Credential | None:
 
 
 def address_of(request: Request) -> str:
-    """From where a request came: an IPv4 address, or the /64 network of an IPv6 one, which is one customer's.
-
-    Headers that a proxy sets are not read: anybody can set them.
-    """
-    host = request.client.host if request.client is not None else ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host or "unknown"
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.ip_network((int(address), _IPV6_NETWORK), strict=False))
+    """From where a request came. Headers that a proxy sets are not read: anybody can set them."""
+    return origin_of(request.client.host if request.client is not None else "")
 
 
 def check_own_page(request: Request, *, or_no_browser: bool) -> None:

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, and a limit to how long, and how large, what stands before the body may be.
+"""HTTP as uvicorn speaks it, with limits to connections, and to how long, and how large, what stands before bodies is.
 
 uvicorn's parser takes headers of any size for as long as they come, before the app hears of the request.
 """
@@ -8,10 +8,12 @@ from http import HTTPStatus
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from monitor.api.connections import Connections
 
 
-def bounded_protocol(max_header_bytes: int, header_seconds: float) -> type[asyncio.Protocol]:
+def bounded_protocol(max_header_bytes: int, header_seconds: float, connections: Connections) -> type[asyncio.Protocol]:
     """The protocol with these limits, as uvicorn's configuration takes it.
 
     Parameters
@@ -22,11 +24,14 @@ def bounded_protocol(max_header_bytes: int, header_seconds: float) -> type[async
         How long they may take to come, and how long after an answer the next request may take to begin. Where nothing
         comes at all, uvicorn's own limit between requests is shorter; any byte ends it, be it of a body that was
         answered before it was read.
+    connections
+        Counts them, and says whether there may be another.
     """
 
     class Bounded(_Bounded):
         _max_header_bytes = max_header_bytes
         _header_seconds = header_seconds
+        _connections = connections
 
     return Bounded
 
@@ -34,9 +39,14 @@ def bounded_protocol(max_header_bytes: int, header_seconds: float) -> type[async
 class _Bounded(HttpToolsProtocol):
     _max_header_bytes: int
     _header_seconds: float
+    _connections: Connections
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._counted: str | None = None
+        """Among whose connections it is."""
+        self._answering: RequestResponseCycle | None = None
+        """The request that is answered; ``cycle`` is the last one that came."""
         self._reading_head = True
         self._head_bytes = 0
         """Of the head that is being read: what came in, at least."""
@@ -48,12 +58,23 @@ class _Bounded(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows it to what asyncio hands over
+        self._counted = self._connections.take(self.client[0] if self.client is not None else "")
+        if self._counted is None:
+            # Unanswered: to be read, an answer would have to wait for whoever is meant to be gone.
+            self.transport.abort()
+            return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of a connection."""
         self._stop_waiting()
         self._stop_resting()
+        if self._counted is not None:
+            self._connections.release(self._counted)
+            self._counted = None
+        if self._answering is not None:
+            # uvicorn tells only the last request that came. The one that is answered would write on, and fail.
+            self._answering.disconnected = True
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -89,9 +110,12 @@ class _Bounded(HttpToolsProtocol):
         self._reading_head = False
         self._stop_waiting()
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answering = self.cycle
 
     def on_response_complete(self) -> None:
         """End an answer."""
+        self._answering = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
         if self._reading_head or not self.cycle.response_complete or self.transport.is_closing():
             # The next request is here already, and has limits of its own.

@@ -29,6 +29,8 @@ class Reason(StrEnum):
     """Too many wrong keys came from its address: it was not looked at."""
     REQUESTS = "requests"
     """Who asked has asked too often within a second."""
+    CONNECTIONS = "connections"
+    """Too many connections were held, by its address or by all: it was closed before it could ask."""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 import errno
 import ipaddress
 import socket
+import sys
 import threading
 from typing import Final, Self
 
@@ -11,6 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from monitor.access.oidc import is_loopback
+from monitor.api.connections import Connections
 from monitor.api.protocol import bounded_protocol
 from monitor.api.tls import Certificate
 from monitor.errors import SettingsError
@@ -32,7 +34,10 @@ class ApiServer:
     grace_seconds
         How long ``stop`` lets requests finish that are under way.
     max_header_bytes, header_seconds
-        How large request line and headers may be together, and how long they may take to come.
+        How large request line and headers may be together, and how long they may take to come; as long, nothing of an
+        answer may be taken.
+    connections
+        Counts those that are held, and refuses further ones.
     certificate
         Shown to whoever connects, over https alone; None: http.
     """
@@ -46,14 +51,18 @@ class ApiServer:
         grace_seconds: float = 5.0,
         max_header_bytes: int = 32 * 1024,
         header_seconds: float = 30.0,
+        connections: Connections | None = None,
         certificate: Certificate | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._grace_seconds = grace_seconds
+        self._untaken_seconds = header_seconds
         config = uvicorn.Config(
             app,
-            http=bounded_protocol(max_header_bytes, header_seconds),
+            http=bounded_protocol(
+                max_header_bytes, header_seconds, Connections() if connections is None else connections
+            ),
             ws="none",
             lifespan="off",
             # Logging belongs to the process, and a log of every request to whatever stands in front.
@@ -146,7 +155,7 @@ class ApiServer:
                     f"api.host {self._host} is {address[0]} on this machine, which others may reach: set 127.0.0.1, or"
                     " mend its entry in /etc/hosts"
                 )
-            return socket.create_server(address[:2], family=family, backlog=2048)
+            listener = socket.create_server(address[:2], family=family, backlog=2048)
         except socket.gaierror as error:
             raise SettingsError(
                 f"api.host {self._host!r} is no address of this machine ({error.strerror}); "
@@ -154,6 +163,10 @@ class ApiServer:
             ) from error
         except OSError as error:
             raise SettingsError(f"api.port: cannot listen on {where}: {_why(error)}") from error
+        if sys.platform == "linux":
+            # Every connection inherits it: one whose reader takes nothing of an answer for so long is at its end.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._untaken_seconds))
+        return listener
 
     def _run(self, listener: socket.socket) -> None:
         try:

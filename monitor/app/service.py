@@ -18,6 +18,7 @@ from typing import Final
 
 import structlog
 
+from monitor.api.connections import Connections
 from monitor.api.create import create_api
 from monitor.api.parts import Limits, Parts
 from monitor.api.refusals import Refusals
@@ -143,6 +144,7 @@ class Service:
                 grace_seconds=_GRACE_SECONDS,
                 max_header_bytes=settings.api.max_header_bytes,
                 header_seconds=settings.api.body_timeout.total_seconds(),
+                connections=Connections(settings.api.max_connections, refusals),
                 certificate=_certificate(settings),
             )
             warn_of_no_access(settings, self.store, self._clock)

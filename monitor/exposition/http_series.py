@@ -26,7 +26,7 @@ REFUSALS: Final = Series(
     "",
     "Requests that were refused: `missing` without a key or token, `wrong` with one that is nobody's, `forbidden` for "
     "lack of a role, `cross_site` from a page of another site, `failures` unread from an address of too many wrong "
-    "ones, `requests` beyond the requests per second of one owner.",
+    "ones, `requests` beyond the requests per second of one owner, `connections` closed unheard as too many were held.",
 )
 
 HTTP: Final = (REQUESTS, SECONDS, REFUSALS)

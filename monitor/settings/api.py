@@ -29,8 +29,12 @@ class ApiSettings(Section):
     """Size of the largest body of POST /v1/events."""
     max_header_bytes: Annotated[int, Field(ge=4096)] = 32 * 1024
     """Size of a request line with its headers; a token of an identity provider is a header too."""
+    max_connections: Positive = 768
+    """Connections at one time; further ones are closed. One address may hold as many as it leaves free: half of them,
+    where it is alone, as a proxy in front is. Each is an open file (ulimit -n), and the process needs others too."""
     body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
-    """How long a request may take to send its headers, and how long its body."""
+    """How long a request may take to send its headers, and how long its body; and how long its sender may take nothing
+    of the answer."""
     request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=2)
     """How long a request may take in all; then it is answered 503."""
     computations: Positive = 2
