@@ -21,6 +21,7 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.folders import Workplace
 from monitor.recalibration.lifecycle import Lifecycle, Live
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
@@ -93,6 +94,7 @@ class Recalibration:
             refits,
             store,
             make_handover(),
+            Workplace(store.database.place),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,

@@ -9,7 +9,6 @@ Source  numba's documentation of NUMBA_CACHE_LOCATOR_CLASSES
 """
 
 import os
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from numba.core.caching import UserProvidedCacheLocator
+
+from monitor.private import private_folder
 
 
 class PrecompiledCacheLocator(UserProvidedCacheLocator):
@@ -69,11 +70,6 @@ def _link(link: Path, file: Path) -> None:
 def _own_directory() -> Path | None:
     """A directory that nobody else can write to: what numba reads there, it runs."""
     try:
-        path = Path(tempfile.gettempdir()) / f"monitor-kernels-{os.getuid()}"
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        found = path.lstat()
+        return private_folder(Path(tempfile.gettempdir()) / f"monitor-kernels-{os.getuid()}")
     except OSError:
         return None
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
-    return path if ours else None

@@ -1,82 +1,114 @@
-"""The folders of refits, one each: who uses one holds a lock on it, so that those of killed services are found."""
+"""The folders of refits, one each: who uses one holds a lock on its claim, so that killed services' are found."""
 
 import fcntl
+import hashlib
 import json
+import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import structlog
 
-_PREFIX: Final = "calibration-refit-"
-_IN_USE: Final = "in-use"
+from monitor.private import private_folder
+
+_PREFIX: Final = "calibration-refits"
+_CLAIM: Final = ".claim"
 
 _log = structlog.get_logger(__name__)
 
 
 class Claim(NamedTuple):
-    """Which refit a folder is of, and who ran it."""
+    """Which refit a folder is of, and who runs it."""
 
     refit: str
     owner: str
 
 
-@contextmanager
-def own_folder(parent: Path, claim: Claim) -> Iterator[Path]:
-    """A folder that is removed at the end: by us, or by the next service if we are killed."""
-    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=parent) as name, (Path(name) / "new").open("wb") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        mark.write(json.dumps(claim._asdict()).encode())
-        mark.flush()
-        # Under this name only once it is locked: a service that starts just now removes what nobody has locked.
-        (Path(name) / "new").rename(Path(name) / _IN_USE)
-        yield Path(name)
+class Workplace:
+    """Where the refits of one store work on this machine.
 
+    Services of other stores have places of their own: what a killed service left is found by the next one that can do
+    something about it. Other users get in nowhere: events are read there, and files are removed.
 
-class Abandoned(NamedTuple):
-    """What a killed service left: its events are gone, its claim stays until it is settled."""
-
-    folder: Path
-    claim: Claim
-
-    def settle(self) -> None:
-        """The store knows of it, so nobody needs the claim any more."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def clear_abandoned(parent: Path) -> list[Abandoned]:
-    """Remove what services that were killed left: it holds events, and nobody else would. Whose it was.
-
-    Services with other stores may share ``parent``: what is cleared here may be theirs, so the claim stays for them.
+    Parameters
+    ----------
+    store
+        The same for all services of the store, and for no others.
+    parent
+        A folder for temporary files; the system's own if left out.
     """
-    found: list[Abandoned] = []
-    for mark in parent.glob(f"{_PREFIX}*/{_IN_USE}"):
+
+    def __init__(self, store: str, parent: Path | None = None) -> None:
+        parent = parent or Path(tempfile.gettempdir())
+        self._home = parent / f"{_PREFIX}-{os.geteuid()}-{hashlib.sha256(store.encode()).hexdigest()[:16]}"
+
+    @contextmanager
+    def own_folder(self, claim: Claim) -> Iterator[Path]:
+        """A folder that is removed at the end: by us, or by the next service if we are killed."""
+        home = private_folder(self._home)
+        if home is None:
+            _log.warning(
+                "others may write where refits work: this one works elsewhere, and waits for its lease if it is killed",
+                folder=str(self._home),
+            )
+            with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-") as name:
+                yield Path(name)
+            return
+        folder = home / secrets.token_hex(8)
+        mark, unlocked = folder.with_suffix(_CLAIM), folder.with_suffix(".new")
+        with unlocked.open("xb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(json.dumps(claim._asdict()).encode())
+            file.flush()
+            # Under this name only once it is locked: a service that starts just now takes what nobody has locked.
+            unlocked.rename(mark)
+            try:
+                folder.mkdir(mode=0o700)
+                yield folder
+            finally:
+                _remove(folder, mark)
+
+    def take_abandoned(self) -> list[Claim]:
+        """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
         try:
-            with mark.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                told = file.read()
-                _clear(mark)
+            home = private_folder(self._home)
         except OSError as error:
-            # In use, or another user's.
-            _log.debug("a refit's folder is left", folder=str(mark.parent), detail=str(error))
-            continue
-        try:
-            found.append(Abandoned(mark.parent, Claim(**json.loads(told))))
-        except (ValueError, TypeError) as error:
-            _log.debug("it is not known which refit a folder was of", folder=str(mark.parent), detail=str(error))
-            shutil.rmtree(mark.parent, ignore_errors=True)
-    return found
+            _log.warning("refits have no place to work", folder=str(self._home), detail=str(error))
+            return []
+        found = [] if home is None else [_take(mark) for mark in sorted(home.glob(f"*{_CLAIM}"))]
+        return [claim for claim in found if claim is not None]
 
 
-def _clear(mark: Path) -> None:
-    """Remove all in its folder but the mark itself."""
-    for entry in mark.parent.iterdir():
-        if entry == mark:
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+def _take(mark: Path) -> Claim | None:
+    """A claim that nobody holds, whose folder is removed with it."""
+    try:
+        with mark.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(file.fileno()).st_nlink:
+                # Its refit came to its end between our opening the file and its lock.
+                return None
+            told = file.read()
+            _remove(mark.with_suffix(""), mark)
+    except (BlockingIOError, FileNotFoundError):
+        # In use, or at its end.
+        return None
+    try:
+        return Claim(**json.loads(told))
+    except (ValueError, TypeError) as error:
+        _log.warning("it is not known which refit a folder was of", claim=str(mark), detail=str(error))
+        return None
+
+
+def _remove(folder: Path, mark: Path) -> None:
+    """The claim last, and by who holds its lock: as long as there are events, there is a claim."""
+    try:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+        mark.unlink(missing_ok=True)
+    except OSError as error:
+        _log.warning("a refit's folder is left: the next start tries again", folder=str(folder), detail=str(error))

@@ -4,8 +4,8 @@ What goes wrong:
 
 - A worker that is killed: the refit is queued again; after three, it has failed.
 - The service ends: workers are ended, and their refits are queued again as if they had not begun.
-- The service is killed: the kernel ends the workers. The service that is started next on the same machine finds their
-  folders and queues the refits again; where there is none, that happens when their leases run out.
+- The service is killed: the kernel ends the workers. The service of this store that is started next on the same
+  machine finds their folders and queues the refits again; where there is none, that happens when their leases run out.
 - The store does not answer: a worker goes on, and its end is written as soon as that is possible.
 - A worker takes too long, or ends with an error: the refit has failed, with a reason that tells its reader what to do.
 """
@@ -14,7 +14,6 @@ import hashlib
 import os
 import secrets
 import socket
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ from monitor.errors import (
 from monitor.maps.artifact import from_bytes
 from monitor.outages import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
-from monitor.recalibration.folders import Abandoned, Claim, clear_abandoned, own_folder
+from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
 from monitor.store.recalibrations import Job, JobState, RecalibrationStore, SampleStore, StoredMap
 
@@ -90,6 +89,8 @@ class Runner:
         Refits, and the events that they are made of.
     handover
         How a refit gets to a worker and back.
+    workplace
+        Where workers' folders are made: of services of this store alone.
     jobs
         Refits that run at one time.
     timeout_seconds
@@ -98,8 +99,6 @@ class Runner:
         Share of the latest events that a fit never sees.
     promoted
         Called when a map was promoted.
-    folder
-        Where workers' folders are made; the system's own for temporary files if left out.
     clock
         The one clock.
     """
@@ -109,12 +108,12 @@ class Runner:
         store: RecalibrationStore,
         samples: SampleStore,
         handover: Handover,
+        workplace: Workplace,
         *,
         jobs: int = 1,
         timeout_seconds: float = 900.0,
         held_out: float = HELD_OUT,
         promoted: Callable[[], None] | None = None,
-        folder: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
@@ -123,11 +122,11 @@ class Runner:
         self._timeout_seconds = timeout_seconds
         self._held_out = held_out
         self._promoted = promoted
-        self._folder = folder or Path(tempfile.gettempdir())
+        self._workplace = workplace
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._queued = threading.Event()
-        self._abandoned: list[Abandoned] = []
+        self._abandoned: list[Claim] = []
         self._threads = [
             threading.Thread(target=self._run, args=(number == 0,), name=f"refits {number}", daemon=True)
             for number in range(jobs)
@@ -135,7 +134,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the threads."""
-        self._abandoned = clear_abandoned(self._folder)
+        self._abandoned = self._workplace.take_abandoned()
         for thread in self._threads:
             thread.start()
 
@@ -177,13 +176,11 @@ class Runner:
 
     def _release_abandoned(self) -> None:
         """Queue again what a service that was killed here had begun: nobody has to wait for the leases."""
-        for each in self._abandoned:
-            refit, owner = each.claim
+        for refit, owner in self._abandoned:
             try:
                 self._store.release_job(refit, owner, lost="the service was killed")
-                each.settle()
             except UnknownRecalibration:
-                # Of another service on this machine, with a store of its own: the claim is left for it to find.
+                # The store was put back to what it was before that refit.
                 continue
             except StoreUnavailable as error:
                 _log.warning("a refit waits for its lease to run out", refit=refit, detail=str(error))
@@ -196,7 +193,7 @@ class Runner:
         log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            with own_folder(self._folder, Claim(job.id, owner)) as folder:
+            with self._workplace.own_folder(Claim(job.id, owner)) as folder:
                 job, end = self._try(job, owner, folder, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted: it is begun again when its lease has run out", detail=str(error))

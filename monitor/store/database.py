@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -57,6 +58,12 @@ class Database:
     def is_sqlite(self) -> bool:
         """Whether this is a file on this machine."""
         return self.engine.dialect.name == SQLITE
+
+    @property
+    def place(self) -> str:
+        """The same for all who open this database on this machine, and for no other database; without secrets."""
+        file = self.engine.url.database if self.is_sqlite else None
+        return self.shown if file is None else str(Path(file).resolve())
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:

@@ -3,7 +3,6 @@
 The clock is turned by hand; the store, the runner and the workers are those of the service.
 """
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,6 +11,7 @@ import pytest
 
 from monitor.app.recalibration import make_handover
 from monitor.clock import ManualClock
+from monitor.recalibration.folders import Workplace
 from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
@@ -20,6 +20,7 @@ from monitor.recalibration.serving import Serving
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.recalibration.samples import START_MS, sample
 
 HOUR: Final = 3600.0
@@ -49,7 +50,12 @@ class Night:
         self.events = Events()
         serving = Serving(self.refits, clock=self.clock)
         self.runner = Runner(
-            self.refits, self.events, make_handover(), promoted=serving.refresh, folder=folder, clock=self.clock
+            self.refits,
+            self.events,
+            make_handover(),
+            Workplace(self.store.database.place, folder),
+            promoted=serving.refresh,
+            clock=self.clock,
         )
         self.lifecycle = Lifecycle(
             self.refits,
@@ -76,13 +82,11 @@ class Night:
         """Let hours pass, look, and wait for what was asked for; all refits so far, the oldest first."""
         self.clock.advance(hours * HOUR)
         self.scheduler.look()
-        waiting = threading.Event()
-        for _ in range(1200):
-            jobs = self.refits.jobs("churn")
-            if all(job.finished_ms is not None for job in jobs):
-                return list(reversed(jobs))
-            waiting.wait(0.05)
-        pytest.fail(f"a refit did not end: {self.refits.jobs('churn')}")
+        eventually(
+            lambda: all(job.finished_ms is not None for job in self.refits.jobs("churn")),
+            shown=lambda: self.refits.jobs("churn"),
+        )
+        return list(reversed(self.refits.jobs("churn")))
 
     def serving(self) -> tuple[str | None, int]:
         champion = self.lifecycle.champion("churn", "7")
@@ -90,7 +94,7 @@ class Night:
 
     def close(self) -> None:
         self.runner.stop()
-        assert self.runner.join(10.0)
+        assert self.runner.join(PATIENCE_SECONDS)
         self.store.close()
 
 

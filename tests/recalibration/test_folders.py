@@ -1,60 +1,100 @@
-"""Folders of refits: one's own is left alone, and those of killed services are cleared and tell whose they were."""
+"""Where refits work: one's own folder is left alone, those of killed services are removed and tell whose they were."""
 
+import os
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.recalibration.folders import Abandoned, Claim, clear_abandoned, own_folder
+from monitor.recalibration.folders import Claim, Workplace
+from tests.recalibration.abandoned import abandon
 
 
-def abandon(parent: Path, name: str, told: bytes) -> Path:
-    """What a service that was killed leaves behind."""
-    folder = parent / f"calibration-refit-{name}"
-    (folder / "figures").mkdir(parents=True)
-    (folder / "in-use").write_bytes(told)
-    (folder / "events.arrow").write_bytes(b"x")
-    return folder
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    """Of a store, where a service was killed."""
+    abandon("store", tmp_path, Claim("rc_1", "gone"))
+    assert len(left(tmp_path)) == 5
+    return Workplace("store", tmp_path)
+
+
+def left(folder: Path) -> list[Path]:
+    """All that is there, without the folder of a store itself."""
+    return [each for home in folder.iterdir() for each in home.rglob("*")] + list(folder.iterdir())
 
 
 def test_an_own_folder_goes_at_the_end_and_nobody_else_removes_it(tmp_path: Path) -> None:
-    with own_folder(tmp_path, Claim("rc_1", "me")) as folder:
+    place, another = Workplace("store", tmp_path), Workplace("store", tmp_path)
+    with place.own_folder(Claim("rc_1", "me")) as folder:
         (folder / "events.arrow").write_bytes(b"x")
-        assert clear_abandoned(tmp_path) == []
+        assert another.take_abandoned() == []
         assert (folder / "events.arrow").exists()
-    assert list(tmp_path.iterdir()) == []
+    (home,) = tmp_path.iterdir()
+    assert list(home.iterdir()) == []
 
 
-def test_a_killed_services_folder_tells_whose_it_was(tmp_path: Path) -> None:
-    with own_folder(tmp_path, Claim("rc_1", "gone")) as folder:
-        told = (folder / "in-use").read_bytes()
-    old = abandon(tmp_path, "old", told)
-    with own_folder(tmp_path, Claim("rc_2", "me")) as mine:
-        assert clear_abandoned(tmp_path) == [Abandoned(old, Claim("rc_1", "gone"))]
-        assert [each.name for each in old.iterdir()] == ["in-use"], "nobody's events are left about"
-        # Whoever comes next, perhaps with the store it belongs to, finds the claim until it is settled.
-        (found,) = clear_abandoned(tmp_path)
-        assert found.claim == Claim("rc_1", "gone")
-        found.settle()
-        assert list(tmp_path.iterdir()) == [mine]
-        assert clear_abandoned(tmp_path) == []
-        # Two services of one store may have found it.
-        found.settle()
+def test_a_killed_services_folder_is_taken_once(place: Workplace, tmp_path: Path) -> None:
+    with place.own_folder(Claim("rc_2", "me")) as mine:
+        assert place.take_abandoned() == [Claim("rc_1", "gone")]
+        assert {mine, mine.with_suffix(".claim")} == {each for each in left(tmp_path) if each.parent != tmp_path}
+        assert place.take_abandoned() == []
+
+
+def test_services_of_other_stores_find_nothing_of_it(place: Workplace, tmp_path: Path) -> None:
+    assert Workplace("another", tmp_path).take_abandoned() == []
+    assert place.take_abandoned() == [Claim("rc_1", "gone")]
 
 
 @pytest.mark.parametrize("told", [b"", b"\xff", b"[]", b'["rc_1"]', b'{"refit": "rc_1"}'])
-def test_one_that_does_not_tell_goes_all_the_same(tmp_path: Path, told: bytes) -> None:
-    abandon(tmp_path, "odd", told)
+def test_one_that_does_not_tell_goes_all_the_same(place: Workplace, tmp_path: Path, told: bytes) -> None:
+    (mark,) = tmp_path.glob("*/*.claim")
+    mark.write_bytes(told)
     with capture_logs() as logs:
-        assert clear_abandoned(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+        assert place.take_abandoned() == []
+    assert list(mark.parent.iterdir()) == []
     assert [entry["event"] for entry in logs] == ["it is not known which refit a folder was of"]
 
 
-def test_what_is_called_otherwise_or_has_no_mark_stays(tmp_path: Path) -> None:
-    (tmp_path / "calibration-refit-new").mkdir()
-    other = tmp_path / "another"
-    other.mkdir()
-    (other / "in-use").touch()
-    assert clear_abandoned(tmp_path) == []
-    assert len(list(tmp_path.iterdir())) == 2
+def test_a_link_in_a_folder_leads_nowhere(place: Workplace, tmp_path: Path) -> None:
+    (folder,) = (each for each in tmp_path.glob("*/*") if each.is_dir())
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").touch()
+    (folder / "link").symlink_to(elsewhere)
+    assert place.take_abandoned() == [Claim("rc_1", "gone")]
+    assert not folder.exists()
+    assert (elsewhere / "precious").exists()
+
+
+@pytest.mark.parametrize("how", ["open", "link", "file"])
+def test_where_others_may_write_nothing_is_read_or_removed(tmp_path: Path, how: str) -> None:
+    place = Workplace("store", tmp_path / "tmp")
+    (tmp_path / "tmp").mkdir()
+    with place.own_folder(Claim("rc_1", "me")) as folder:
+        home = folder.parent
+    home.rmdir()
+    planted = tmp_path / "planted"
+    planted.mkdir(mode=0o755)
+    # Who opens this one waits for ever.
+    os.mkfifo(planted / "x.claim")
+    if how == "open":
+        planted.rename(home)
+    elif how == "link":
+        home.symlink_to(planted)
+    else:
+        home.touch(mode=0o600)
+    assert place.take_abandoned() == []
+    with capture_logs() as logs, place.own_folder(Claim("rc_2", "me")) as folder:
+        assert home not in folder.parents
+        assert folder.stat().st_mode & 0o077 == 0
+    assert not folder.exists()
+    assert [entry["event"].split(":")[0] for entry in logs] == ["others may write where refits work"]
+
+
+def test_what_a_system_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
+    place = Workplace("store", tmp_path)
+    with place.own_folder(Claim("rc_1", "me")) as folder:
+        home = folder.parent
+    home.rmdir()
+    with place.own_folder(Claim("rc_2", "me")) as folder:
+        assert folder.parent == home

@@ -1,7 +1,6 @@
 """Refits in processes of their own: whatever happens to them, each comes to a clear end and nothing is left behind."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,16 +16,19 @@ from monitor.app.refit_task import read_result, write_task
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
+from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.runner import Handover, Runner
 from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.recalibration.abandoned import abandon
 from tests.store.refits import queued
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+STORE = "sqlite:///the store of these refits"
 CHILD = "import sys; from tests.recalibration.test_runner import serve; serve(sys.argv[1], sys.argv[2])"
 
 
@@ -63,10 +65,10 @@ class Running:
             self.refits,
             Samples(),
             handover(how),
+            Workplace(STORE, self.folder),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
             promoted=self._promoted,
-            folder=self.folder,
             clock=clock,
         )
         self.runners.append(runner)
@@ -84,7 +86,8 @@ def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
     for runner in running.runners:
         runner.stop()
     assert all(runner.join(PATIENCE_SECONDS) for runner in running.runners)
-    assert list(running.folder.iterdir()) == []
+    (place,) = running.folder.iterdir()
+    assert list(place.iterdir()) == []
 
 
 def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
@@ -270,25 +273,12 @@ def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
     )
 
 
-def test_folders_of_a_killed_service_are_removed_and_those_in_use_are_not(
-    refits: SqlRecalibrations, run: Running
-) -> None:
-    abandoned = run.folder / "calibration-refit-old"
-    abandoned.mkdir()
-    (abandoned / "in-use").touch()
-    (abandoned / "events.arrow").write_bytes(b"x")
-    run("sleeps")
-    refits.add_job(queued(1))
-    pids(refits)
-    run("passes")
-    assert not abandoned.exists()
-    assert len(list(run.folder.iterdir())) == 1
-
-
 def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
-        runner = Runner(SqlRecalibrations(store.database), Samples(), handover("sleeps"), folder=Path(folder))
+        runner = Runner(
+            SqlRecalibrations(store.database), Samples(), handover("sleeps"), Workplace(STORE, Path(folder))
+        )
         runner.start()
         runner.join(3600.0)
 
@@ -332,48 +322,13 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     ]
 
 
-def test_what_a_killed_service_of_another_store_left_concerns_nobody_here(
-    refits: SqlRecalibrations, run: Running
-) -> None:
+def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: SqlRecalibrations, run: Running) -> None:
     refits.add_job(queued(1))
     assert refits.claim_job("alive", now_ms=2**50, lease_ms=60_000) is not None
-    for name, told in (
-        ("a", '{"refit": "rc_9", "owner": "x"}'),
-        ("b", '{"refit": "rc_1", "owner": "another"}'),
-        ("c", '["rc_1"]'),
-        ("d", "no JSON"),
-    ):
-        folder = run.folder / f"calibration-refit-{name}"
-        folder.mkdir()
-        (folder / "in-use").write_text(told)
-    runner = run("passes")
+    # Of a refit from before the store was restored; and of one that has another owner now.
+    for claim in Claim("rc_9", "x"), Claim("rc_1", "another"):
+        abandon(STORE, run.folder, claim)
+    run("passes")
     refits.add_job(queued(2, model="fraud"))
     assert ended(refits, "rc_2").state is JobState.CANDIDATE
     assert (refits.job("rc_1").state, refits.job("rc_1").attempts) == (JobState.RUNNING, 1)
-    runner.stop()
-    assert runner.join(PATIENCE_SECONDS)
-    # The one of a refit that is not in this store is left for whoever has it.
-    (left,) = run.folder.iterdir()
-    assert left.name == "calibration-refit-a"
-    shutil.rmtree(left)
-
-
-def test_a_service_of_another_store_that_starts_first_takes_nothing_from_the_next_of_this_one(
-    refits: SqlRecalibrations, run: Running, tmp_path: Path
-) -> None:
-    refits.add_job(queued(1))
-    killed_while_sleeping(refits, run, tmp_path)
-    with SqlStore.open(f"sqlite:///{tmp_path}/another.db") as another:
-        elsewhere = SqlRecalibrations(another.database)
-        elsewhere.add_job(queued(2))
-        stranger = Runner(elsewhere, Samples(), handover("passes"), folder=run.folder)
-        stranger.start()
-        ended(elsewhere, "rc_2")
-        stranger.stop()
-        assert stranger.join(10.0)
-    run("passes")
-    assert ended(refits).attempts == 2
-    # It was not its lease that ran out.
-    assert [entry.detail for entry in refits.audit() if entry.action == "released"] == [
-        {"lost": "the service was killed"}
-    ]
