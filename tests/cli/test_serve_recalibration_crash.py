@@ -100,7 +100,7 @@ def test_a_refit_outlives_what_kills_its_worker_and_its_service(folder: Path, se
     first.kill()
     # A worker does not outlive its service.
     wait_until_gone(worker)
-    # Another service of this machine, with a store of its own, starts first: it takes nothing from the next of this one.
+    # Another service of this machine, with another store, starts first: it takes nothing from the next of this one.
     write_settings(folder / "another")
     with Refitting(folder / "another") as stranger:
         stranger.ready()
