@@ -21,11 +21,14 @@ import sqlalchemy as sa
 from monitor.samples.candidates import Candidates
 from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
+from monitor.sources.base import Polled
+from monitor.sources.kafka import KafkaSource
 from monitor.store.base import Bucket, PartitionState
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from monitor.stream.status import Phase
+from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import (
     CLASSES,
@@ -43,7 +46,7 @@ from tests.real.stream_worker import pipeline, topics
 from tests.real.vanishing import broker_vanishes, collected
 from tests.reference.naive_sample import told
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 SUFFIX = "mixed"
 EVENTS = 1_000_000
@@ -72,17 +75,37 @@ def running(instance: Pipeline) -> Iterator[Pipeline]:
         yield instance
     finally:
         instance.stop()
-        thread.join(30)
-        assert not thread.is_alive()
+        joined(thread)
 
 
-def wait_for(log: MixedLog, instance: Pipeline, seconds: float = 120) -> None:
-    """Wait until every message of the log has met its fate."""
-    deadline = time.monotonic() + seconds
-    while sum(instance.status.counters.values()) != len(log.lines):
-        assert instance.status.phase is not Phase.FAILED, instance.status.detail
-        assert time.monotonic() < deadline, instance.status
-        time.sleep(0.05)
+def met(instance: Pipeline) -> int:
+    """Messages that have met their fate."""
+    assert instance.status.phase is not Phase.FAILED, instance.status.detail
+    return sum(instance.status.counters.values())
+
+
+def wait_for(log: MixedLog, instance: Pipeline) -> None:
+    """Wait until every message of the log has met its fate; however long that takes, as long as it goes on."""
+    while (seen := met(instance)) != len(log.lines):
+        goes_on(instance, seen)
+
+
+def goes_on(instance: Pipeline, seen: int) -> None:
+    eventually(lambda: met(instance) != seen, shown=lambda: instance.status)
+
+
+class Holding(KafkaSource):
+    """Brings some of the log, and then nothing until it is let go on: then the broker has been away meanwhile."""
+
+    let = threading.Event()
+    brought = 0
+
+    def poll(self, timeout_seconds: float, max_records: int) -> Polled:
+        if self.brought > EVENTS // 10:
+            assert self.let.wait(PATIENCE_SECONDS)
+        polled = super().poll(timeout_seconds, max_records)
+        self.brought += sum(len(batch.records) for batch in polled.batches)
+        return polled
 
 
 def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
@@ -178,12 +201,13 @@ def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp
 def test_the_broker_restarts_in_the_middle(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     with collected(), SqlStore.open(url) as store:
-        instance = pipeline(kafka_broker.bootstrap, "broker-restart", store, topics(SUFFIX))
+        instance = pipeline(kafka_broker.bootstrap, "broker-restart", store, topics(SUFFIX), reads=Holding)
         with running(instance):
-            while sum(instance.status.counters.values()) < len(log.lines) // 10:
-                time.sleep(0.01)
-            kafka_broker.restart()
-            assert sum(instance.status.counters.values()) < len(log.lines)
+            eventually(lambda: instance.status.records_read > EVENTS // 10, shown=lambda: instance.status)
+            kafka_broker.stop()
+            assert instance.status.records_read < len(log.lines) // 2
+            Holding.let.set()
+            kafka_broker.start()
             wait_for(log, instance)
             assert_as_expected(log, instance)
     finish_and_compare(log, kafka_broker, "broker-restart", url)
@@ -194,18 +218,16 @@ def test_a_second_consumer_joins_and_leaves(kafka_broker: KafkaBroker, log: Mixe
     with SqlStore.open(url) as store:
         instance = pipeline(kafka_broker.bootstrap, "two", store, topics(SUFFIX), checkpoint_seconds=0.2)
         with running(instance):
-            while not instance.status.counters:
-                time.sleep(0.01)
+            eventually(lambda: instance.status.counters)
             other = start_worker(kafka_broker, "two", url)
-            shared = False
-            deadline = time.monotonic() + 60
-            while not shared:
-                shared = len(instance.status.partitions) == log.partitions // 2
-                assert time.monotonic() < deadline, instance.status
-                time.sleep(0.01)
+            eventually(
+                lambda: len(instance.status.partitions) == log.partitions // 2,
+                shown=lambda: instance.status,
+                pause_seconds=0.01,
+            )
             time.sleep(1)
             other.send_signal(signal.SIGTERM)
-            assert other.wait(20) == 0
+            assert other.wait(PATIENCE_SECONDS) == 0
             wait_for(log, instance)
             assert_as_expected(log, instance)
     finish_and_compare(log, kafka_broker, "two", url)
