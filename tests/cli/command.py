@@ -2,11 +2,13 @@
 
 import contextlib
 import io
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from monitor.cli.main import run
 from monitor.clock import SystemClock
@@ -14,6 +16,37 @@ from monitor.events.model import Record
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
+from tests.patience import PATIENCE_SECONDS
+
+TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
+"""Of a command that is run to its end: before it begins, it may have to compile its kernels."""
+
+PATIENT: Final = {
+    "monitor.app.service._PIPELINE_SECONDS": PATIENCE_SECONDS,
+    "monitor.app.service._REFIT_SECONDS": PATIENCE_SECONDS,
+    "monitor.recalibration.serving.PATIENCE_SECONDS": PATIENCE_SECONDS,
+}
+"""Constants by which a service takes as long as the machine needs.
+
+An end in order is then told by its exit status from one that was cut short, on any machine; how long an end may take is
+tested where a clock can be turned.
+"""
+
+_PROGRAM: Final = """
+import importlib, json, sys
+for path, value in json.loads(sys.argv.pop(1)).items():
+    name, _, constant = path.rpartition(".")
+    module = importlib.import_module(name)
+    getattr(module, constant)
+    setattr(module, constant, value)
+from monitor.cli.main import main
+main()
+"""
+
+
+def patient(constants: Mapping[str, object] | None = None) -> list[str]:
+    """`python -m monitor` with patience, and with other constants that differ."""
+    return [sys.executable, "-c", _PROGRAM, json.dumps(PATIENT | dict(constants or {}))]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -23,11 +56,15 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def monitor(
-    *arguments: str, cwd: Path | None = None, timeout: float = 120, **environ: str
+    *arguments: str,
+    cwd: Path | None = None,
+    program: Sequence[str] = (sys.executable, "-m", "monitor"),
+    timeout: float = TIMEOUT_SECONDS,
+    **environ: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "monitor", *arguments],
+        [*program, *arguments],
         cwd=cwd,
         env=environment(**environ),
         capture_output=True,
@@ -48,7 +85,7 @@ def inside(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> subprocess.Popen[bytes]:
     """Start a command that goes on until it is ended."""
     return subprocess.Popen(
-        [sys.executable, "-m", "monitor", *arguments],
+        [*patient(), *arguments],
         cwd=cwd,
         env=environment(**environ),
         stdout=output,

@@ -12,19 +12,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.command import inside, start
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, LogLine, MixedLog
 from tests.real.produce import produce
 
+Found = TypeVar("Found")
+
 REPORTS: Final = "/v1/reports?limit=1000"
 _BASE: Final[dict[str, Any]] = {
-    "source": {"kind": "kafka", "kafka": {"session_timeout": "6s", "connect_timeout": "2s"}},
+    "source": {"kind": "kafka", "kafka": {"session_timeout": "20s", "connect_timeout": "60s"}},
     "store": {"url": "sqlite:///state.db"},
     "models": {
         "defaults": {
@@ -82,9 +85,9 @@ class Log:
             broker.create_topic(topic, self.mixed.partitions)
         produce(broker.bootstrap, self.lines[:until], suffix)
 
-    def write_rest(self, broker: KafkaBroker, suffix: str, after: int) -> None:
-        """Write all but its first lines."""
-        produce(broker.bootstrap, self.lines[after:], suffix)
+    def write_rest(self, broker: KafkaBroker, suffix: str, after: int, until: int | None = None) -> None:
+        """Write all but its first lines, or those of them that stand before others."""
+        produce(broker.bootstrap, self.lines[after:until], suffix)
 
     @cached_property
     def reports(self) -> list[dict[str, Any]]:
@@ -104,13 +107,21 @@ def reports_of(folder: Path, lines: Sequence[LogLine]) -> list[dict[str, Any]]:
 
 
 class Served:
-    """A running `monitor serve` on the settings of a folder. Leaving the block kills what still runs."""
+    """A running `monitor serve` on the settings of a folder. Leaving the block kills what still runs.
 
-    def __init__(self, folder: Path) -> None:
+    What it keeps in the system's folder for temporary files goes into one that it shares with who runs here before and
+    after it, and with no other unless TMPDIR is named.
+    """
+
+    def __init__(self, folder: Path, **environ: str) -> None:
         self.folder = folder
         self.output = folder / f"output-{time.monotonic_ns()}.txt"
+        temporary = folder / "temporary"
+        temporary.mkdir(exist_ok=True)
         with self.output.open("wb") as output:
-            self.process: subprocess.Popen[bytes] = start("serve", cwd=folder, output=output)
+            self.process: subprocess.Popen[bytes] = start(
+                "serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ)
+            )
         self._url = ""
         self.last_counted: dict[tuple[str, str], int] = {}
 
@@ -143,7 +154,7 @@ class Served:
             return 0, b""
         request = urllib.request.Request(f"{self.url}{path}", body, {"content-type": media})
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -160,6 +171,17 @@ class Served:
         """Status and detail of /readyz."""
         status, body = self.get("/readyz")
         return status, body.get("detail", "")
+
+    def says(self, words: str) -> tuple[int, str]:
+        """Status and detail of /readyz, once the detail has these words."""
+
+        def look() -> tuple[int, str] | None:
+            told = self.readiness()
+            return told if words in told[1] else None
+
+        found = self.eventually(look, shown=self.readiness)
+        assert found is not None
+        return found
 
     def samples(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         """/metrics, by name and labels."""
@@ -189,37 +211,40 @@ class Served:
 
     # ------------------------------------------------------------------ waiting, and ending it
 
-    def eventually(self, holds: Callable[[], bool], seconds: float = 60.0, shown: Callable[[], object] = str) -> None:
-        """Wait until something holds, while the process lives."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert self.process.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline, (shown(), self.output.read_text()[-4000:])
-            time.sleep(0.05)
+    def eventually(self, look: Callable[[], Found], shown: Callable[[], object] = str) -> Found:
+        """What a look finds, once that is true of it, while the process lives."""
 
-    def ready(self, seconds: float = 60.0) -> None:
+        def alive() -> Found:
+            found = look()
+            assert found or self.process.poll() is None, self.output.read_text()
+            return found
+
+        return eventually(alive, shown=lambda: (shown(), self.output.read_text()[-4000:]))
+
+    def ready(self) -> None:
         """Wait until /readyz says so."""
-        self.eventually(lambda: self.readiness()[0] == 200, seconds, self.readiness)
+        self.eventually(lambda: self.readiness()[0] == 200, self.readiness)
 
-    def reports_as(self, expected: list[dict[str, Any]], seconds: float = 60.0) -> None:
+    def reports_as(self, expected: list[dict[str, Any]]) -> None:
         """Wait until its reports are these, in every field."""
         self.eventually(
             lambda: self.reports() == expected,
-            seconds,
             lambda: [pair for pair in zip(self.reports(), expected, strict=False) if pair[0] != pair[1]][:1],
         )
+
+    def counts(self, events: int) -> None:
+        """Wait until so many events have met their fate: that is published when their reports can be had already."""
+        self.eventually(lambda: sum(self.counted().values()) == events, self.counted)
 
     def kill(self) -> None:
         """End it as a crash would."""
         self.process.kill()
-        self.process.wait()
+        self.process.wait(PATIENCE_SECONDS)
 
-    def stop(self) -> float:
-        """End it in order; the seconds that it took."""
-        began = time.monotonic()
+    def stop(self) -> None:
+        """End it, all that it runs in order: that is what its exit status tells."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(timeout=30) == 0, self.output.read_text()
-        return time.monotonic() - began
+        assert self.process.wait(PATIENCE_SECONDS) == 0, self.output.read_text()
 
 
 def ndjson(values: Iterable[bytes]) -> bytes:

@@ -1,7 +1,7 @@
 """`monitor serve` with models to refit: its events, its settings, and what is asked of it."""
 
+import contextlib
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +16,7 @@ from monitor.events.encode import encode_labelled
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside
 from tests.cli.kafka_service import Served
+from tests.patience import PATIENCE_SECONDS, eventually
 
 START_MS: Final = 1_790_000_000_000
 HOURS: Final = 3
@@ -48,7 +49,7 @@ class Refitting(Served):
             f"{self.url}{path}", data, {"content-type": "application/json", **named}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")
         except urllib.error.HTTPError as error:
             with error:
@@ -81,18 +82,25 @@ class Refitting(Served):
 
     def working(self, job: Mapping[str, Any]) -> psutil.Process:
         """The process of a refit, once it is there; no other one may be under way."""
-        self.eventually(lambda: len(self.workers()) == 1 and self.job(job)["state"] == "running")
-        return self.workers()[0]
+
+        def look() -> list[psutil.Process]:
+            workers = self.workers()
+            return workers if len(workers) == 1 and self.job(job)["state"] == "running" else []
+
+        (worker,) = self.eventually(look, shown=lambda: self.job(job))
+        return worker
 
 
-def gone(process: psutil.Process, seconds: float = 5.0) -> bool:
-    """Whether a process ends within that time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.02)
-    return False
+def wait_until_gone(process: psutil.Process) -> None:
+    """Wait until a process has ended, by whatever."""
+
+    def look() -> bool:
+        # It may go between two questions.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return True
+
+    eventually(look, shown=lambda: process)
 
 
 def write_settings(folder: Path, **changes: Mapping[str, Any]) -> None:

@@ -73,6 +73,7 @@ class Folder:
                 if sum(pipeline.status.counters.values()) >= until:
                     break
                 pipeline.step()
+            assert sum(pipeline.status.counters.values()) >= until
             pipeline._save_all()
             # While the clock stands, an evaluation renews every interval, however long it takes.
             evaluator = make_evaluator(self.settings, pipeline.panes, ManualClock(CLOCK.now_ms()))

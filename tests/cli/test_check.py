@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -24,6 +23,7 @@ from monitor.sources.base import Message
 from monitor.store.sql import SqlStore
 from tests.access.provider import ec_pair
 from tests.cli.command import inside
+from tests.patience import joined
 from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
 from tests.real.postgres import PASSWORD as POSTGRES_PASSWORD
@@ -182,11 +182,8 @@ def test_a_secret_that_everybody_can_read_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_port_is_free_ours_or_taken(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        chosen = settings(tmp_path, {"api": {"port": port}})
-        taken.close()
-        assert "is free" in worst(look(chosen, "port"), "port")[1]
+    chosen = settings(tmp_path, {"api": {"port": free_ports(1)[0]}})
+    assert "is free" in worst(look(chosen, "port"), "port")[1]
     for body, verdict, said in (
         (b'{"status":"ok","version":"1.2.3"}', OK, "version 1.2.3 answers there already"),
         (b"<html>", FAIL, "taken by another program"),
@@ -222,7 +219,7 @@ class answering:  # noqa: N801 - used as a function
 
     def __exit__(self, *exception: object) -> None:
         self._server.shutdown()
-        self._thread.join()
+        joined(self._thread)
         self._server.server_close()
 
 
@@ -303,7 +300,7 @@ def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:
 
 
 def on_kafka(folder: Path, broker: KafkaBroker, predictions: str, outcomes: str, **kafka: Any) -> Settings:
-    servers = {"bootstrap_servers": [broker.bootstrap], "connect_timeout": "2s", **kafka}
+    servers = {"bootstrap_servers": [broker.bootstrap], "connect_timeout": "60s", **kafka}
     topics = {"predictions": predictions, "outcomes": outcomes}
     return settings(folder, {"source": {"kind": "kafka", "kafka": servers, "topics": topics}})
 

@@ -4,25 +4,29 @@ import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
 
+from monitor.cli import demo
 from monitor.cli.demo_view import Links
 from monitor.demo import MODELS
-from tests.cli.command import inside, monitor, one_error_line, start
+from tests.cli.command import inside, monitor, one_error_line, patient, start
+from tests.patience import PATIENCE_SECONDS, eventually
 
 
-def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes], seconds: float = 240.0) -> re.Match[str]:
+def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re.Match[str]:
     """Where the output says so, at last."""
-    deadline = time.monotonic() + seconds
-    while not (found := re.search(pattern, output.read_text())):
-        assert time.monotonic() < deadline, output.read_text()
-        assert process.poll() is None, output.read_text()
-        time.sleep(0.1)
+
+    def look() -> re.Match[str] | None:
+        found = re.search(pattern, output.read_text())
+        assert found or process.poll() is None, output.read_text()
+        return found
+
+    found = eventually(look, shown=output.read_text)
+    assert found is not None
     return found
 
 
@@ -34,7 +38,7 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_pa
         # However busy the machine is: until both drifts are seen.
         wait_for(output, r"simulated \|.*overconfident [^|]*shape.*rare-event [^|]*prior shift", process)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0, output.read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, output.read_text()
     finally:
         if process.poll() is None:
             process.kill()
@@ -78,10 +82,10 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
         process = start("demo", "--port", "0", cwd=tmp_path, output=output, TMPDIR=str(tmp_path))
     try:
         found = wait_for(tmp_path / "output.txt", r"http://\S+/metrics", process)
-        with urllib.request.urlopen(found.group(), timeout=10) as answer:
+        with urllib.request.urlopen(found.group(), timeout=PATIENCE_SECONDS) as answer:
             assert answer.status == 200
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=15) == 0, (tmp_path / "output.txt").read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, (tmp_path / "output.txt").read_text()
     finally:
         if process.poll() is None:
             process.kill()
@@ -91,17 +95,14 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_said(tmp_path: Path) -> None:
-    try:
-        taken = socket.create_server(("127.0.0.1", 8000))
-    except OSError:
-        taken = None  # by another program: as good
-    try:
-        done = monitor("demo", "--seconds", "1", cwd=tmp_path, timeout=240)
-    finally:
-        if taken is not None:
-            taken.close()
+    assert demo._USUAL_PORT == 8000
+    # Of the usual one, any program on the machine may let go in between.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        program = patient({"monitor.cli.demo._USUAL_PORT": port})
+        done = monitor("demo", "--seconds", "1", cwd=tmp_path, program=program)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "port 8000 is taken, so a free one is used; --port chooses one" in done.stdout
+    assert f"port {port} is taken, so a free one is used; --port chooses one" in done.stdout
     assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stdout)
 
 

@@ -9,19 +9,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from rich.console import Console
 
 from monitor.api.recalibration_examples import EXAMPLES
 from monitor.api.server import ApiServer
+from monitor.asking import ask
 from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.cli.progress import job_progress
+from monitor.errors import ServiceUnavailable
 from monitor.store.recalibrations import Job, JobState
 from tests.api.keys import Keys
 from tests.api.refits import Refits
 from tests.api.service import Service
 from tests.cli.command import inside, one_error_line
+from tests.patience import PATIENCE_SECONDS, eventually, joined
+from tests.real.child import free_ports
 
 COMPARISON: dict[str, Any] = EXAMPLES["RefitBody"]["comparison"]
 
@@ -29,11 +34,11 @@ COMPARISON: dict[str, Any] = EXAMPLES["RefitBody"]["comparison"]
 class World:
     """A service, and a worker that ends what is asked for as a test says."""
 
-    def __init__(self, folder: Path, keys: Keys | None = None) -> None:
+    def __init__(self, folder: Path, keys: Keys | None = None, port: int = 0) -> None:
         self.folder = folder
         self.refits = Refits(folder)
         authenticator = None if keys is None else keys.authenticator()
-        self.server = ApiServer(Service(refits=self.refits, authenticator=authenticator).app(), port=0)
+        self.server = ApiServer(Service(refits=self.refits, authenticator=authenticator).app(), port=port)
         self.server.start()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,15 +49,13 @@ class World:
         begun = len(self.jobs())
 
         def work() -> None:
-            while len(self.jobs()) == begun:
-                gone.wait(0.01)
+            eventually(lambda: len(self.jobs()) > begun)
             self.refits.end(self.jobs()[0].id, state, **({"comparison": COMPARISON} | told))
 
-        gone = threading.Event()
         worker = threading.Thread(target=work)
         worker.start()
         done = self.run("recalibrate", "churn", "--wait", *arguments)
-        worker.join(20)
+        joined(worker)
         return done
 
     def jobs(self) -> list[Job]:
@@ -137,40 +140,62 @@ def test_one_that_takes_too_long_goes_on(world: World) -> None:
     assert job.state is JobState.QUEUED
 
 
-def test_a_restart_of_the_service_is_waited_for(world: World) -> None:
-    port = world.server.port
+class Asking:
+    """Asks as the command does, and notes when it was answered and when it was not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answered, self.missed = threading.Event(), threading.Event()
+        monkeypatch.setattr(command, "ask", self)
+
+    def __call__(self, *arguments: Any, **named: Any) -> httpx.Response:
+        try:
+            answer = ask(*arguments, **named)
+        except ServiceUnavailable:
+            self.missed.set()
+            raise
+        self.answered.set()
+        return answer
+
+
+def test_a_restart_of_the_service_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
+    asking = Asking(monkeypatch)
+    # Not one of those that outgoing connections are given meanwhile.
+    (port,) = free_ports(1)
+    world = World(tmp_path, port=port)
 
     def restart() -> None:
-        while not world.jobs():
-            gone.wait(0.01)
+        assert asking.answered.wait(PATIENCE_SECONDS)
         world.server.stop()
-        gone.wait(1.0)
+        assert asking.missed.wait(PATIENCE_SECONDS)
         world.refits.end(world.jobs()[0].id, JobState.CANDIDATE)
         world.server = ApiServer(Service(refits=world.refits).app(), port=port)
         world.server.start()
 
-    gone = threading.Event()
     thread = threading.Thread(target=restart)
     thread.start()
-    done = world.run("recalibrate", "churn", "--wait")
-    thread.join(20)
+    try:
+        done = world.run("recalibrate", "churn", "--wait")
+        joined(thread)
+    finally:
+        world.close()
     assert done.returncode == 0, done.stderr
     assert "candidate" in done.stdout
 
 
 def test_one_that_stays_away_is_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "_PATIENCE_SECONDS", 0.5)
+    asking = Asking(monkeypatch)
 
     def end() -> None:
-        while not world.jobs():
-            gone.wait(0.01)
+        assert asking.answered.wait(PATIENCE_SECONDS)
         world.server.stop()
 
-    gone = threading.Event()
     thread = threading.Thread(target=end)
     thread.start()
     done = world.run("recalibrate", "churn", "--wait")
-    thread.join(20)
+    joined(thread)
+    assert world.jobs()[0].state is JobState.QUEUED
     assert done.returncode == 1
     assert "does not answer" in done.stderr.splitlines()[-1]
 

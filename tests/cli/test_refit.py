@@ -233,7 +233,7 @@ def test_the_table_says_what_a_person_needs(folder: Path) -> None:
     assert words.split(": ", 1)[1].split(".")[0] == verdict.sentence.split(".")[0]
     assert "\x1b" not in done.stdout
     # In a narrow terminal the Brier score makes room.
-    narrow = monitor("refit", "calibrated.csv", "--method", "offset", *QUICK, cwd=folder, timeout=300)
+    narrow = monitor("refit", "calibrated.csv", "--method", "offset", *QUICK, cwd=folder)
     assert (narrow.returncode, narrow.stderr) == (3, "")
     assert "not certain" in narrow.stdout
 

@@ -1,21 +1,19 @@
 """`monitor serve`, as whoever supervises it sees it."""
 
-import json
 import signal
 import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from monitor.demo import Traffic
-from tests.cli.command import inside, monitor, one_error_line, start
-from tests.real.child import free_ports
+from tests.cli.command import environment, inside, monitor, one_error_line
+from tests.cli.kafka_service import Served
+from tests.patience import PATIENCE_SECONDS, eventually
 
 START_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -31,77 +29,40 @@ access: {{mode: 'off'}}
 """
 
 
-class Served:
-    """A running `monitor serve`."""
+class Supervised(Served):
+    """A running `monitor serve` on the settings above."""
 
     def __init__(self, folder: Path, **environ: str) -> None:
-        (self.port,) = free_ports(1)
-        self.folder = folder
-        (folder / "monitor.yaml").write_text(SETTINGS.format(port=self.port), encoding="utf-8")
-        self.output = folder / "output.txt"
-        with self.output.open("wb") as output:
-            self.process = start("serve", cwd=folder, output=output, **environ)
-
-    def get(self, path: str) -> tuple[int, Any]:
-        """Status and JSON body; 0 while nothing listens."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.loads(error.read())
-        except OSError:
-            return 0, None
-
-    def eventually(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert self.process.poll() is None, self.output.read_text()
-            assert time.monotonic() < deadline, self.output.read_text()
-            time.sleep(0.05)
+        (folder / "monitor.yaml").write_text(SETTINGS.format(port=0), encoding="utf-8")
+        super().__init__(folder, **environ)
 
     def total(self, series: str) -> float:
         """The sum of a series over its labels."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((f"{series} ", f"{series}{{")))
+        return sum(value for (name, _), value in self.samples().items() if name == series)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal; the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=30)
-
-    def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.output.read_text().splitlines()]
+        return self.process.wait(PATIENCE_SECONDS)
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    running: list[Served] = []
-
-    def begin(**environ: str) -> Served:
-        served = Served(tmp_path, **environ)
-        running.append(served)
-        return served
-
-    yield begin
-    for served in running:
-        if served.process.poll() is None:
-            served.process.kill()
-            served.process.wait()
+def serve(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
+    with ExitStack() as running:
+        yield lambda **environ: running.enter_context(Supervised(tmp_path, **environ))
 
 
-def test_events_become_reports_and_sigterm_keeps_them(tmp_path: Path, serve: Callable[..., Served]) -> None:
+def test_events_become_reports_and_sigterm_keeps_them(tmp_path: Path, serve: Callable[..., Supervised]) -> None:
     traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS, seed=8, rate=0.3)
     values = [message.value or b"-" for message in traffic.until(START_MS + 2 * HOUR_MS)]
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(values))
 
     first = serve()
-    first.eventually(lambda: first.get("/readyz")[0] == 200)
+    first.ready()
     assert f"{len(values):,} events" in inside("replay", "events.jsonl", cwd=tmp_path).stdout
     path = "/v1/models/overconfident/report?window=1h"
     first.eventually(lambda: first.get(path)[0] == 200 and first.get(path)[1]["n"] > 500)
-    first.eventually(lambda: first.total("calibration_events_total") == len(values))
+    first.eventually(lambda: first.total("calibration_events_total") == len(values), first.samples)
     # An evaluation may be under way that began before the last of them was read; the one after it is of all.
     evaluations = first.total("calibration_evaluations_total")
     first.eventually(lambda: first.total("calibration_evaluations_total") >= evaluations + 2)
@@ -131,7 +92,7 @@ def test_events_become_reports_and_sigterm_keeps_them(tmp_path: Path, serve: Cal
     assert second.log()[-1]["records_read"] == 0
 
 
-def test_sigterm_while_the_kernels_are_compiled_ends_it_too(tmp_path: Path, serve: Callable[..., Served]) -> None:
+def test_sigterm_while_the_kernels_are_compiled_ends_it_too(tmp_path: Path, serve: Callable[..., Supervised]) -> None:
     (tmp_path / "cache").mkdir()
     served = serve(NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     served.eventually(lambda: served.get("/healthz")[0] == 200)
@@ -141,12 +102,10 @@ def test_sigterm_while_the_kernels_are_compiled_ends_it_too(tmp_path: Path, serv
     assert status == 0, served.output.read_text()
 
 
-def test_rest_serves_while_the_broker_does_not(tmp_path: Path, serve: Callable[..., Served]) -> None:
+def test_rest_serves_while_the_broker_does_not(tmp_path: Path, serve: Callable[..., Supervised]) -> None:
     served = serve(MONITOR__SOURCE__KIND="kafka", MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS="127.0.0.1:1")
-    served.eventually(
-        lambda: served.get("/readyz")[0] == 503 and served.get("/readyz")[1]["phase"] == "source_unavailable"
-    )
-    assert "127.0.0.1:1" in served.get("/readyz")[1]["detail"]
+    status, detail = served.says("127.0.0.1:1")
+    assert (status, detail.partition(": ")[0]) == (503, "source_unavailable")
     assert served.get("/v1/models")[0] == 200
     status = served.end()
     assert status == 0, served.output.read_text()
@@ -169,14 +128,37 @@ def test_a_store_of_another_kind_is_one_line_and_status_1(tmp_path: Path) -> Non
     assert "is no SQLite file" in one_error_line(done)
 
 
-def test_a_second_interrupt_ends_it_at_once(tmp_path: Path, serve: Callable[..., Served]) -> None:
-    served = serve()
-    served.eventually(lambda: served.get("/readyz")[0] == 200)
-    served.process.send_signal(signal.SIGINT)
-    served.process.send_signal(signal.SIGINT)
+# A service whose end would take for ever.
+STUCK = """
+import threading
+from monitor.app.service import Service
+
+def stop(service):
+    print("ending", flush=True)
+    threading.Event().wait()
+
+Service.stop = stop
+from monitor.cli.main import main
+main()
+"""
+
+
+def test_a_second_interrupt_ends_it_whatever_it_waits_for(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(port=0), encoding="utf-8")
+    output = tmp_path / "output.txt"
+    with output.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", STUCK, "serve"],
+            cwd=tmp_path,
+            env=environment(TMPDIR=str(tmp_path)),
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+        )
     try:
-        status = served.process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        pytest.fail(served.output.read_text())
-    # The two may have come as one.
-    assert status in {0, 1, 130}
+        for said in ("kernels compiled", "ending\n"):
+            eventually(lambda said=said: said in output.read_text(), shown=output.read_text)  # type: ignore[misc]
+            process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 130, output.read_text()
+    finally:
+        process.kill()
+        process.wait(PATIENCE_SECONDS)

@@ -39,8 +39,7 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
     suffix = "late"
     log = small_log(tmp_path, own_broker, suffix)
     with Served(tmp_path) as served:
-        served.eventually(lambda: "Connection refused" in served.readiness()[1])
-        assert served.readiness() == (
+        assert served.says("Connection refused") == (
             503,
             (
                 "source_unavailable: the log of events cannot be read and is tried again and again: cannot connect to "
@@ -55,25 +54,23 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
         assert b"cannot connect to Kafka" in body
 
         own_broker.start()
-        served.eventually(lambda: "do not exist yet" in served.readiness()[1])
-        status, detail = served.readiness()
+        status, detail = served.says("do not exist yet")
         assert status == 503
         assert f"waiting for topics that do not exist yet: {', '.join(topics(suffix))}; create them" in detail
 
         half = len(log.lines) // 2
         log.write(own_broker, suffix, half)
-        served.eventually(lambda: sum(served.counted().values()) == half)
+        served.counts(half)
         served.ready()
         own_broker.kill()
-        served.eventually(lambda: "no broker of Kafka" in served.readiness()[1])
-        assert served.readiness()[0] == 503
+        assert served.says("no broker of Kafka")[0] == 503
         assert served.get("/v1/models")[1]["models"]
         own_broker.start()
         log.write_rest(own_broker, suffix, half)
-        served.eventually(lambda: sum(served.counted().values()) == len(log.lines))
+        served.counts(len(log.lines))
         served.reports_as(log.reports)
         served.ready()
-        assert served.stop() < 10
+        served.stop()
 
 
 def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
@@ -88,8 +85,7 @@ def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
     with Served(tmp_path) as served:
         served.reports_as(log.reports)
         kafka_broker.produce(predictions, GARBAGE, partition=1)
-        served.eventually(lambda: served.readiness()[1].startswith("failed"))
-        status, detail = served.readiness()
+        status, detail = served.says("consumption has stopped for good")
         assert status == 503
         assert "were no valid events, more than the ceiling of 30%" in detail
         assert "look at them with `monitor dead-letters list`, mend the producer, and start the service again" in detail
@@ -122,12 +118,9 @@ def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
     assert done.stdout.startswith(f"sent back {sent_back} dead letters: ")
     write_settings(tmp_path, kafka_broker, suffix, dead_letters={"max_ratio": 1.0, "topic": dead})
     with Served(tmp_path) as again:
-        again.eventually(
-            lambda: sum(again.counted().values()) == len(log.lines) + len(GARBAGE) + sent_back,
-            shown=again.counted,
-        )
+        again.counts(len(log.lines) + len(GARBAGE) + sent_back)
         again.reports_as(log.reports)
-        assert again.stop() < 10
+        again.stop()
 
 
 def all_of(broker: KafkaBroker, topic: str) -> list[Any]:
@@ -162,7 +155,7 @@ def test_offsets_that_were_purged(kafka_broker: KafkaBroker, tmp_path: Path, pol
     log.write(kafka_broker, suffix)
     with Served(tmp_path) as served:
         served.reports_as(log.reports)
-        assert served.stop() < 10
+        served.stop()
     # While it stood still, more was written than the topic keeps.
     predictions, _ = topics(suffix)
     end = sum((line.topic, line.partition) == ("predictions", 2) for line in log.lines)
@@ -171,8 +164,7 @@ def test_offsets_that_were_purged(kafka_broker: KafkaBroker, tmp_path: Path, pol
     kafka_broker.delete_records(predictions, {2: end + 20})
     with Served(tmp_path) as served:
         if policy == "stop":
-            served.eventually(lambda: served.readiness()[1].startswith("failed"))
-            status, detail = served.readiness()
+            status, detail = served.says("consumption has stopped for good")
             assert status == 503
             assert (
                 f"topic {predictions} partition 2: the stored offset {end} was purged: the log begins at {end + 20}."
@@ -181,7 +173,7 @@ def test_offsets_that_were_purged(kafka_broker: KafkaBroker, tmp_path: Path, pol
             assert "set source.when_purged to earliest" in detail
             served.reports_as(log.reports)
             return
-        served.eventually(lambda: sum(served.counted().values()) == len(log.lines) + 30, shown=served.counted)
+        served.counts(len(log.lines) + 30)
         served.ready()
         assert served.samples()["calibration_purged_offsets_total", frozenset()] == 20
         (warning,) = [line for line in served.log() if "not in the log" in line["event"]]
@@ -194,8 +186,7 @@ def test_topics_of_different_partition_counts_are_one_clear_line(kafka_broker: K
     kafka_broker.create_topic(outcomes, 2)
     write_settings(tmp_path, kafka_broker, "uneven")
     with Served(tmp_path) as served:
-        served.eventually(lambda: served.readiness()[1].startswith("failed"))
-        status, detail = served.readiness()
+        status, detail = served.says("consumption has stopped for good")
         assert status == 503
         assert f"got {predictions}: 4, {outcomes}: 2; create the topics anew with 4 partitions each" in detail
         assert len(detail.splitlines()) == 1

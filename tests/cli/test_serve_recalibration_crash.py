@@ -102,7 +102,7 @@ def test_a_refit_outlives_what_kills_its_worker_and_its_service(folder: Path, se
     wait_until_gone(worker)
     # Another service of this machine, with another store, starts first: it takes nothing from the next of this one.
     write_settings(folder / "another")
-    with Refitting(folder / "another") as stranger:
+    with Refitting(folder / "another", TMPDIR=str(folder / "temporary")) as stranger:
         stranger.ready()
     second = serve()
     job = second.ended(killed)

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.cli.refit_service import Refitting, gone, overconfident, replay, wait_until_sampled, write_settings
+from tests.cli.refit_service import (
+    Refitting,
+    overconfident,
+    replay,
+    wait_until_gone,
+    wait_until_sampled,
+    write_settings,
+)
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresServer
 
@@ -17,7 +24,12 @@ P = [0.1, 0.5, 0.9]
 
 
 def settings(broker: KafkaBroker, store: str) -> dict[str, Any]:
-    kafka = {"bootstrap_servers": broker.bootstrap, "group_id": TOPIC, "session_timeout": "6s"}
+    kafka = {
+        "bootstrap_servers": broker.bootstrap,
+        "group_id": TOPIC,
+        "session_timeout": "20s",
+        "connect_timeout": "60s",
+    }
     return {"store": {"url": store}, "source": {"kind": "kafka", "kafka": kafka, "topics": {"events": TOPIC}}}
 
 
@@ -45,12 +57,15 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
             answers = list(pool.map(ask, both))
         assert sorted(status for status, _ in answers) == [202, 409], answers
         (job,) = (body for status, body in answers if status == 202)
-        one.eventually(lambda: len(one.workers()) + len(two.workers()) == 1)
-        busy, idle = (one, two) if one.workers() else (two, one)
-        # Its service ends: the other one goes on with it, at once.
-        (worker,) = busy.workers()
-        assert busy.stop() < 10
-        assert gone(worker)
+        busy = one.eventually(lambda: next((each for each in both if each.workers()), None), lambda: one.job(job))
+        assert busy is not None
+        idle = two if busy is one else one
+        # However slow the machine is, it is not done before its service ends.
+        worker = busy.working(job)
+        worker.suspend()
+        # The other one goes on with it, since it is given back, and not because its lease has run out.
+        busy.stop()
+        wait_until_gone(worker)
         job = idle.ended(job)
         assert (job["state"] in {"candidate", "rejected"}, job["attempts"]) == (True, 1), job
 
@@ -59,7 +74,7 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
             champion = back.ended(back.refit("churn", method="temperature", promote=True))
             assert champion["state"] == "champion", champion["reason"]
             # Promoted by either: what serves is told by the store.
-            idle.eventually(lambda: idle.recalibrate("churn", P)[1]["map"] == champion["id"], 10.0)
+            idle.eventually(lambda: idle.recalibrate("churn", P)[1]["map"] == champion["id"])
             expected = back.recalibrate("churn", P)
             assert idle.recalibrate("churn", P) == expected
 
@@ -78,9 +93,9 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
             finally:
                 postgres_server.start()
             idle.eventually(lambda: idle.ask_for("POST", "/v1/models/churn/rollback", {})[0] == 200)
-            back.eventually(lambda: back.recalibrate("churn", P)[1]["map"] is None, 20.0)
-            assert back.stop() < 10
-            assert idle.stop() < 10
+            back.eventually(lambda: back.recalibrate("churn", P)[1]["map"] is None)
+            back.stop()
+            idle.stop()
 
 
 def knows_that_it_is_away(served: Refitting) -> bool:

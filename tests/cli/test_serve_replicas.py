@@ -1,18 +1,22 @@
 """Two `monitor serve` of one consumer group on one store: each reports on what it holds, and takes over exactly."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.kafka_service import Log, Served, reports_of, unjoined_as_one, write_settings
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import LogLine
 
 pytestmark = pytest.mark.kafka
 
 EVENTS = 20_000
 SUFFIX = "replicas"
+
+
+def halves(one: Served, other: Served) -> list[set[int]]:
+    """What two replicas hold, once each has two of the four partitions."""
+    found = [held(one), held(other)]
+    return found if [len(each) for each in found] == [2, 2] and set.union(*found) == {0, 1, 2, 3} else []
 
 
 def held(served: Served) -> set[int]:
@@ -24,38 +28,32 @@ def test_each_reports_on_its_own_partitions_and_takes_over_the_other_ones(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     folders = tmp_path / "one", tmp_path / "two"
-    for folder in folders:
-        write_settings(folder, kafka_broker, SUFFIX, store={"url": f"sqlite:///{tmp_path}/state.db"})
+    # Who is killed is missed after its session; who ends in order has one that nobody's patience would outlast.
+    for folder, session in zip(folders, ("20s", "20m"), strict=True):
+        source = {"kafka": {"session_timeout": session}}
+        write_settings(folder, kafka_broker, SUFFIX, store={"url": f"sqlite:///{tmp_path}/state.db"}, source=source)
     log = Log(folders[0], EVENTS)
     half = len(log.lines) // 2
     log.write(kafka_broker, SUFFIX, half)
     with Served(folders[0]) as one, Served(folders[1]) as two:
-        one.eventually(lambda: len(held(one)) == len(held(two)) == 2, shown=lambda: (held(one), held(two)))
-        assert held(one) | held(two) == {0, 1, 2, 3}
+        each = one.eventually(lambda: halves(one, two), lambda: (held(one), held(two)))
         log.write_rest(kafka_broker, SUFFIX, half)
-        for replica in (one, two):
-            partitions = held(replica)
+        for replica, partitions in zip((one, two), each, strict=True):
             lines = [line for line in log.lines if line.partition in partitions]
             replica.reports_as(reports_of(replica.folder, lines))
-            # Counts are published at the end of the turn in which the reports can be had already.
-            replica.eventually(has(replica, lines), shown=replica.counted)
+            replica.counts(len(lines))
             assert replica.get("/readyz")[1]["partitions"] == sorted(partitions)
 
-        assert two.stop() < 10
-        one.eventually(has(one, log.lines), shown=one.counted)
+        two.stop()
+        one.counts(len(log.lines))
         one.reports_as(log.reports)
         assert held(one) == {0, 1, 2, 3}
         assert unjoined_as_one(one.counted()) == unjoined_as_one(log.mixed.expected.counters)
 
         # One that is killed is missed once its session has timed out; what it saved is there.
         with Served(folders[1]) as three:
-            three.eventually(lambda: len(held(three)) == 2 == len(held(one)))
+            three.eventually(lambda: halves(one, three), lambda: (held(one), held(three)))
             one.kill()
-            three.eventually(has(three, log.lines), shown=three.counted)
+            three.counts(len(log.lines))
             three.reports_as(log.reports)
             assert unjoined_as_one(three.counted()) == unjoined_as_one(log.mixed.expected.counters)
-
-
-def has(served: Served, lines: list[LogLine]) -> Callable[[], bool]:
-    """Whether a replica has counted as many events as there are lines."""
-    return lambda: sum(served.counted().values()) == len(lines)

@@ -2,8 +2,6 @@
 
 import re
 import signal
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,13 +10,15 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from monitor.app.demo import pace_to_now, source_simulator
-from monitor.clock import ManualClock
+from monitor.cli import simulate as command
+from monitor.clock import ManualClock, SystemClock
 from monitor.demo import MODELS, Pace, Simulator
 from monitor.errors import SettingsError
 from monitor.settings import Settings
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 from tests.cli.command import inside, one_error_line, start, written
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker
 
 NOW_MS = 1_795_000_000_123
@@ -86,9 +86,21 @@ def test_settings_that_leave_no_place_for_outcomes_are_refused() -> None:
         source_simulator(Kept(), settings_of(labelled="done"), ManualClock(NOW_MS), speed=1.0, seed=0)
 
 
-def test_it_writes_the_embedded_log_up_to_the_present(tmp_path: Path) -> None:
+class Standing(SystemClock):
+    """Seconds pass on it, and the time of day stays."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+
+def test_it_writes_the_embedded_log_up_to_the_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "monitor.yaml").write_text("source: {embedded: {directory: log}}", encoding="utf-8")
-    before_ms = time.time_ns() // 1_000_000
+    # The history is level with the clock however long it takes to write.
+    now_ms = SystemClock().now_ms()
+    monkeypatch.setattr(command, "SystemClock", lambda: Standing(now_ms))
     done = inside("simulate", "--speed", "1", "--seconds", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -100,7 +112,7 @@ def test_it_writes_the_embedded_log_up_to_the_present(tmp_path: Path) -> None:
     assert len(records) == int(said.group(1).replace(",", "")) > 100_000
     # What was written last happened within this second or two.
     newest_ms = max(record.timestamp for record in records if isinstance(record, LogRecord))
-    assert before_ms - 2000 < newest_ms <= time.time_ns() // 1_000_000
+    assert now_ms - 2000 < newest_ms <= now_ms
 
 
 def end_offsets(broker: KafkaBroker) -> list[int]:
@@ -126,14 +138,15 @@ def test_it_writes_to_kafka_until_it_is_told_to_end(kafka_broker: KafkaBroker, t
     )
     with (tmp_path / "output.txt").open("wb") as output:
         process = start("simulate", "--speed", "1", cwd=tmp_path, output=output)
+
+    def both_have_some() -> bool:
+        assert process.poll() is None, (tmp_path / "output.txt").read_text()
+        return all(end_offsets(kafka_broker))
+
     try:
-        deadline = time.monotonic() + 120
-        while not all(end_offsets(kafka_broker)):
-            assert process.poll() is None, (tmp_path / "output.txt").read_text()
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.1)
+        eventually(both_have_some, shown=(tmp_path / "output.txt").read_text)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0, (tmp_path / "output.txt").read_text()
+        assert process.wait(PATIENCE_SECONDS) == 0, (tmp_path / "output.txt").read_text()
     finally:
         if process.poll() is None:
             process.kill()

@@ -9,6 +9,7 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Pace, Simulator
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import Message
+from tests.patience import eventually, joined
 
 NOW_MS = 1_795_000_000_123
 HOUR_MS = 3_600_000
@@ -63,28 +64,33 @@ def test_it_runs_faster_than_the_wall_clock_until_it_is_stopped() -> None:
     thread = threading.Thread(target=simulator.run)
     thread.start()
     try:
-        for _ in range(200):
-            if simulator.now_ms > simulator.start_ms + 300_000:
-                break
-            threading.Event().wait(0.05)
+        eventually(lambda: simulator.now_ms > simulator.start_ms + 300_000)
     finally:
         simulator.stop()
-        thread.join(10.0)
-    assert not thread.is_alive()
-    assert simulator.now_ms > simulator.start_ms + 300_000
+        joined(thread)
 
 
 def test_it_does_not_run_into_the_future() -> None:
     kept = Kept()
-    clock = SystemClock()
+    clock = ManualClock(NOW_MS)
     pace = Pace(speed=1000.0, history_ms=0, calm_ms=0, behind_ms=0)
     simulator = Simulator(kept, "events", clock, pace=pace, rate=0.1)
     thread = threading.Thread(target=simulator.run)
+
+    def begun() -> bool:
+        clock.advance(0.1)
+        return simulator.now_ms > simulator.start_ms
+
     thread.start()
-    threading.Event().wait(1.0)
-    simulator.stop()
-    thread.join(10.0)
-    assert simulator.now_ms <= clock.now_ms()
+    try:
+        # It has begun, and then more simulated time passes than there is up to the present.
+        eventually(begun)
+        clock.advance(60.0)
+        eventually(lambda: simulator.now_ms >= clock.now_ms())
+    finally:
+        simulator.stop()
+        joined(thread)
+    assert simulator.now_ms == clock.now_ms()
 
 
 @pytest.mark.parametrize("history_ms", [0, HOUR_MS])
