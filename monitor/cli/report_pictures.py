@@ -1,6 +1,6 @@
 """What was found in a table, in pictures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -13,6 +13,7 @@ from monitor.cli.plain import plain
 from monitor.cli.verdict import of_measure
 from monitor.errors import NotEnoughData
 from monitor.evaluation.compare import Comparison
+from monitor.evaluation.local import LocalReport
 from monitor.evaluation.report import MeasureResult, Report
 from monitor.evaluation.spans import Spans
 from monitor.figures import (
@@ -30,6 +31,7 @@ from monitor.figures import (
 )
 from monitor.local import LocalMap
 from monitor.measures import MEASURES
+from monitor.scores import ScoreTable
 
 _INTERVAL: Final = 1.96
 """Standard errors to either side in a 95% interval."""
@@ -58,7 +60,7 @@ def pictures_of(found: Findings) -> tuple[list[Picture], list[str]]:
         )
     if found.views.plane is not None and found.local is not None:
         try:
-            pictures.append(_plane(found.views.plane, found.local.features))
+            pictures.append(_plane(found.views.plane, found.local, found.scores))
         except NotEnoughData as error:
             missing.append(f"no map of the features: {error}")
     return pictures, missing
@@ -127,14 +129,22 @@ def _moment(report: Report) -> Moment:
     return Moment(middle, rows, report.prevalence, report.mean_prediction, start)
 
 
-def _plane(plane: LocalMap, features: Sequence[str]) -> Picture:
-    x, y = (plain(each) for each in features[:2])
-    others = " The other features have no part in this map." if len(features) > 2 else ""
+def _plane(plane: LocalMap, local: LocalReport, scores: ScoreTable) -> Picture:
+    x, y = (plain(each) for each in local.features[:2])
+    others = " The other features have no part in this map." if len(local.features) > 2 else ""
+    largest = local.measures.get("mlce")
+    variance = float(scores.counts @ (scores.score * (1.0 - scores.score))) / scores.total
     return Picture(
         "plane",
         f"Where among {x} and {y} the model is too high or too low",
         f"Predictions of like {x} and {y} are compared with what came true of them.{others}",
-        local_map_figure(plane, _literal(x), _literal(y)),
+        local_map_figure(
+            plane,
+            _literal(x),
+            _literal(y),
+            p_value=None if largest is None else largest.p_value,
+            variance=variance,
+        ),
     )
 
 

@@ -107,6 +107,34 @@ def test_the_worst_place_of_a_map_is_named() -> None:
     assert to_png(figure)
 
 
+def test_a_map_accuses_no_place_of_what_chance_does() -> None:
+    """The largest of many noisy errors is large, and says nothing where there is no local error beyond chance."""
+    rng = np.random.default_rng(3)
+    x, p = rng.normal(size=(2000, 2)), rng.uniform(0.05, 0.95, 2000)
+    found = local_error_map(p, rng.random(2000) < p, x, size=20)
+    figure = local_map_figure(found, "age", "income", p_value=0.98)
+    check_layout(figure)
+    written = texts(figure)
+    assert "No place is worse than chance (local calibration error: p = 0.98)" in written
+    assert not any("Worst near" in each or "The cross" in each for each in written)
+    assert not figure.axes[0].lines
+    # Evidence of predictions of one size says nothing of a place at which all sizes together are within chance.
+    other = local_map_figure(found, "age", "income", p_value=0.01, variance=float((p * (1.0 - p)).mean()))
+    assert any(each.startswith("No place of this plane stands out from chance: the worst is") for each in texts(other))
+    # Nor does a level that was not drawn.
+    assert not any("Worst near" in each for each in texts(local_map_figure(found, "age", "income")))
+
+
+def test_a_map_says_what_is_drawn_and_names_only_what_is_clear() -> None:
+    axis, error = np.arange(3.0), np.full((3, 3), 0.01)
+    n_eff = np.full((3, 3), 60.0)
+    error[0, 0], error[2, 2], n_eff[2, 2] = 0.15, -0.12, 1000.0
+    figure = local_map_figure(LocalMap(axis, axis, error, n_eff), "age", "income", p_value=0.05)
+    written = texts(figure)
+    assert "Worst near age = 2, income = 2: predictions are 12 points too low there" in written
+    assert any("whatever was predicted for them" in each and "The cross marks" in each for each in written)
+
+
 def test_a_map_without_neighbours_says_so() -> None:
     axis = np.arange(3.0)
     lonely = LocalMap(axis, axis, np.full((3, 3), 0.5), np.full((3, 3), 2.0))
