@@ -1,6 +1,6 @@
 """What serves: recalibrated predictions, the map for those who apply it themselves, and how a model stands."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -17,9 +17,11 @@ from monitor.api.artifacts import artifact_answer, artifact_responses, not_modif
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
 from monitor.api.recalibration_documents import (
+    Open,
     champion_document,
     job_summary,
     method_document,
+    open_of,
     settings_document,
 )
 from monitor.api.recalibration_schemas import AppliedBody, ApplyRequestBody, MethodsBody, RecalibrationBody
@@ -242,18 +244,18 @@ def _standing(known: Recalibrations, model: str, version: str | None) -> dict[st
     chosen = known.version_of(model, version)
     champion: Champion = known.champion(model, chosen)
     jobs = known.jobs(model, before=None, limit=_LOOKED_AT)
-    promotable = known.promotable(jobs)
+    may = open_of(known, jobs)
     return {
         "model": model,
         "version": chosen,
         "serves": champion_document(champion),
-        "under_way": _first((job for job in jobs if job.state in UNDER_WAY), promotable),
-        "candidate": _first((job for job in jobs if job.id in promotable and job.order.version == chosen), promotable),
+        "under_way": _first((job for job in jobs if job.state in UNDER_WAY), may),
+        "candidate": _first((job for job in jobs if job.id in may.promotable and job.order.version == chosen), may),
         "settings": settings_document(known.order(model, chosen), known.schedules().get(model, {})),
         "live": known.live(model, chosen),
     }
 
 
-def _first(jobs: Iterable[Job], promotable: Collection[str]) -> dict[str, Any] | None:
+def _first(jobs: Iterable[Job], may: Open) -> dict[str, Any] | None:
     job = next(iter(jobs), None)
-    return None if job is None else job_summary(job, promotable)
+    return None if job is None else job_summary(job, may)

@@ -2,40 +2,39 @@
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from monitor.durations import format_duration
 from monitor.events.times import format_time
 from monitor.maps import Method
-from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
-
-WITH_MAP: Final = (
-    JobState.REJECTED,
-    JobState.CANDIDATE,
-    JobState.CHAMPION,
-    JobState.RETIRED,
-    JobState.ROLLED_BACK,
-)
-"""States of a refit that made a map."""
+from monitor.recalibration.contract import Recalibrations
+from monitor.store.recalibrations import AuditEntry, Champion, Job, Order
 
 Document = dict[str, Any]
 
 
-def job_document(job: Job, promotable: Collection[str] = ()) -> Document:
-    """A refit with all that is known of it. See :func:`job_summary`."""
-    return {**job_summary(job, promotable), "comparison": job.comparison}
+class Open(NamedTuple):
+    """What may be done with refits as things stand: their ids."""
+
+    with_map: Collection[str]
+    """Those whose map can be had."""
+    promotable: Collection[str]
+    """Those that a promotion would let serve."""
 
 
-def job_summary(job: Job, promotable: Collection[str] = ()) -> Document:
-    """A refit as lists show it: without its comparison.
+def open_of(known: Recalibrations, jobs: Collection[Job]) -> Open:
+    """What may be done with these refits."""
+    return Open(known.with_map(jobs), known.promotable(jobs))
 
-    Parameters
-    ----------
-    promotable
-        Ids of the refits that may be promoted now, see :meth:`Recalibrations.promotable`; none of one that was just
-        queued.
-    """
+
+def job_document(job: Job, may: Open) -> Document:
+    """A refit with all that is known of it."""
+    return {**job_summary(job, may), "comparison": job.comparison}
+
+
+def job_summary(job: Job, may: Open) -> Document:
+    """A refit as lists show it: without its comparison."""
     order = job.order
     path = job_path(job.id)
     return {
@@ -60,8 +59,8 @@ def job_summary(job: Job, promotable: Collection[str] = ()) -> Document:
         "links": {
             "self": path,
             "page": f"/recalibrations/{quote(job.id, safe='')}",
-            "artifact": f"{path}/artifact" if job.state in WITH_MAP else None,
-            "promotion": f"{path}/promotion" if job.id in promotable else None,
+            "artifact": f"{path}/artifact" if job.id in may.with_map else None,
+            "promotion": f"{path}/promotion" if job.id in may.promotable else None,
             "figures": {name: f"{path}/figures/{quote(name, safe='')}" for name in job.figures},
             "model": model_path(order.model, "recalibration"),
         },

@@ -31,7 +31,7 @@ class LinksBody(Body):
 
     self: str
     page: str = Field(description="for people")
-    artifact: str | None = Field(description="its map; null while there is none")
+    artifact: str | None = Field(description="its map; null while there is none, and where it is not kept any more")
     promotion: str | None = Field(description="where to promote it; null where that would be refused as things stand")
     figures: dict[str, str] = Field(description="its pictures by name, SVG")
     model: str = Field(description="what serves the model")

@@ -17,7 +17,13 @@ from monitor.api.artifacts import artifact_answer, artifact_responses
 from monitor.api.pages import read_cursor, write_cursor
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
-from monitor.api.recalibration_documents import champion_document, job_document, job_path, job_summary
+from monitor.api.recalibration_documents import (
+    champion_document,
+    job_document,
+    job_path,
+    job_summary,
+    open_of,
+)
 from monitor.api.recalibration_schemas import (
     ChampionBody,
     NoteBody,
@@ -231,9 +237,9 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         except UnknownRecalibration:
             raise _wrong_cursor(query.cursor) from None
         shown = jobs[: query.limit]
-        promotable = known.promotable(shown)
+        may = open_of(known, shown)
         return {
-            "recalibrations": [job_summary(job, promotable) for job in shown],
+            "recalibrations": [job_summary(job, may) for job in shown],
             "next_cursor": write_cursor((shown[-1].id,)) if len(jobs) > len(shown) else None,
         }
 
@@ -301,7 +307,7 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
 
 def refit_document(known: Recalibrations, job: Job) -> dict[str, Any]:
     """A refit with all that is known of it."""
-    return job_document(job, known.promotable((job,)))
+    return job_document(job, open_of(known, (job,)))
 
 
 def read_struct(body: bytes, kind: type[T], example: str) -> T:

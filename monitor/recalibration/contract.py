@@ -81,6 +81,10 @@ class Recalibrations(Protocol):
         """Ids of those refits that :meth:`promote` would let serve as things stand."""
         ...
 
+    def with_map(self, jobs: Collection[Job]) -> set[str]:
+        """Ids of those refits whose map :meth:`artifact` has."""
+        ...
+
     def artifact(self, map_id: str) -> StoredMap:
         """One map."""
         ...

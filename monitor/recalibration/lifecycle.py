@@ -16,6 +16,7 @@ from monitor.recalibration.contract import Applied
 from monitor.recalibration.plan import RefitPlan, next_slot_ms
 from monitor.recalibration.serving import Serving
 from monitor.store.recalibrations import (
+    UNDER_WAY,
     AuditEntry,
     Champion,
     Job,
@@ -147,6 +148,11 @@ class Lifecycle:
         """Ids of those refits that :meth:`promote` would let serve as things stand."""
         candidates = [job.id for job in jobs if job.state is JobState.CANDIDATE]
         return self._store.promotable(candidates) if candidates else set()
+
+    def with_map(self, jobs: Collection[Job]) -> set[str]:
+        """Ids of those refits whose map :meth:`artifact` has."""
+        ended = [job.id for job in jobs if job.state not in {*UNDER_WAY, JobState.FAILED}]
+        return self._store.kept(ended) if ended else set()
 
     def artifact(self, map_id: str) -> StoredMap:
         """One map."""

@@ -258,6 +258,10 @@ class RecalibrationStore(Protocol):
         """Those of some jobs that :meth:`promote` would let serve as things stand."""
         ...
 
+    def kept(self, job_ids: Collection[str]) -> set[str]:
+        """Those of some jobs whose map :meth:`artifact` has. Reads no map."""
+        ...
+
     def artifact(self, map_id: str) -> StoredMap:
         """One map.
 

@@ -239,6 +239,12 @@ class SqlRecalibrations:
         with self._database.reading() as connection:
             return promotion.promotable(connection, job_ids)
 
+    def kept(self, job_ids: Collection[str]) -> set[str]:
+        """Those of some jobs whose map :meth:`artifact` has. Reads no map."""
+        with self._database.reading() as connection:
+            found = sa.select(RECALIBRATION_MAPS.c.id).where(RECALIBRATION_MAPS.c.id.in_(job_ids))
+            return set(connection.execute(found).scalars())
+
     def artifact(self, map_id: str) -> StoredMap:
         """One map.
 
@@ -308,7 +314,13 @@ class SqlRecalibrations:
         with self._changing() as connection:
             serving = servings.now(connection, model, version)
             if serving is None or serving.map_id is None:
-                raise Conflict(f"no map serves model {model!r} version {version!r}: there is nothing to roll back")
+                others = ", ".join(
+                    repr(each.version) for each in servings.all_now(connection) if each.model == model and each.map_id
+                )
+                hint = f"; maps serve the versions {others}" if others else ""
+                raise Conflict(
+                    f"no map serves model {model!r} version {version!r}: there is nothing to roll back{hint}"
+                )
             restored, goes_back_to, passed = servings.target_of_rollback(connection, serving)
             champion = servings.serve(
                 connection, model, version, restored, since_ms=now_ms, before=serving, goes_back_to=goes_back_to

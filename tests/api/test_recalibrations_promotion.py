@@ -77,6 +77,28 @@ def test_a_candidate_whose_map_is_not_kept_has_no_link(client: Client, refits: R
     assert_problem(client.post(f"/v1/recalibrations/{job}/promotion", json={}), 409, "not kept any more")
 
 
+def test_a_map_has_a_link_as_long_as_it_can_be_had(client: Client, refits: Refits) -> None:
+    gone, kept = candidate(refits), candidate(refits)
+    with refits.database.database.writing() as connection:
+        connection.execute(sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id == gone))
+    refits.request(refits.order("churn"), actor="ada")
+    listed = client.get("/v1/recalibrations").json()["recalibrations"]
+    path = f"/v1/recalibrations/{kept}/artifact"
+    assert [each["links"]["artifact"] for each in listed] == [None, path, None]
+    for each in listed:
+        assert client.get(each["links"]["self"]).json()["links"] == each["links"]
+        status = client.get(f"{each['links']['self']}/artifact").status_code
+        assert status == (404 if each["links"]["artifact"] is None else 200)
+
+
+def test_who_rolls_back_the_wrong_version_is_told_which_have_maps(client: Client, refits: Refits) -> None:
+    nothing = assert_problem(client.post("/v1/models/churn/rollback", json={}), 409, "nothing to roll back")
+    assert "versions" not in nothing["detail"]
+    refits.promote(candidate(refits, "7"), actor="ada", note="")
+    # Without a version that of the newest predictions is meant, and its map is another.
+    assert_problem(client.post("/v1/models/churn/rollback", json={}), 409, "version '8'", "maps serve the versions '7'")
+
+
 def test_the_page_offers_what_may_be_promoted_alone(refits: Refits, tmp_path: Path) -> None:
     one, other = candidate(refits), candidate(refits)
     with ApiServer(Service(refits=refits).app(), port=0) as server:

@@ -23,6 +23,14 @@ def serving(refits: SqlRecalibrations, model: str = "churn") -> str | None:
     return next((each.map_id for each in refits.champions() if each.model == model), None)
 
 
+def has_map(refits: SqlRecalibrations, job_id: str) -> bool:
+    try:
+        refits.artifact(job_id)
+    except UnknownRecalibration:
+        return False
+    return True
+
+
 def test_a_list_without_comparisons_says_all_the_rest(refits: SqlRecalibrations) -> None:
     for number in range(1, 5):
         run(refits, number, model="ab"[number % 2])
@@ -83,6 +91,7 @@ def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, re
                     connection.execute(lost)
         ids = [job.id for job in refits.jobs()]
         told = refits.promotable(ids)
+        assert refits.kept(ids) == {each for each in ids if has_map(refits, each)}
         assert told <= set(ids)
         if not ids:
             continue
@@ -97,5 +106,5 @@ def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, re
             assert one not in refits.promotable(ids)
         done[one in told] += 1
     assert min(done.values()) > 5
-    assert refits.promotable([]) == set()
+    assert refits.promotable([]) == refits.kept([]) == set()
     assert refits.promotable(["rc_none"]) == set()
