@@ -14,7 +14,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, joined
 
 AUDIENCE = "calibration-monitor"
 
@@ -142,4 +142,4 @@ def running(*pairs: Pair, tls: ssl.SSLContext | None = None) -> Iterator[Running
             ended.set()
             provider.open.set()
             server.shutdown()
-            thread.join()
+            joined(thread)

@@ -21,7 +21,7 @@ from monitor.access.keys import (
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable, Unauthenticated
 from tests.access.keys import KEY, NOW_MS, CountingSource, stored, wrong_key
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, joined
 
 
 def settle(access: KeyAuthenticator) -> None:
@@ -74,8 +74,7 @@ def test_wrong_keys_from_many_threads_are_no_more(access: KeyAuthenticator, sour
     threads = [threading.Thread(target=try_many) for _ in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert len(refused) == 1600
     assert source.reads == 1
 

@@ -23,7 +23,7 @@ from monitor.clock import ManualClock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError, Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, ed_pair, rsa_pair, running
 from tests.access.tokens import EC, ED, NOW, NOW_MS, RSA
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, joined
 
 REFRESH = 600.0
 DISCOVERY = "/realms/ml/.well-known/openid-configuration"
@@ -183,8 +183,7 @@ def test_many_that_ask_at_once_are_one_question(provider: Running) -> None:
     for thread in threads:
         thread.start()
     provider.open.set()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     assert found == ["oidc:ada"] * 8
     assert access.reads == 1
 
