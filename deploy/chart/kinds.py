@@ -110,6 +110,6 @@ def probe() -> Schema:
     )
 
 
-def egress() -> Schema:
-    """Where something may be reached."""
-    return section({"to": PEERS, "ports": {**array(PORT), "minItems": 1}})
+def egress(*, ports: int = 1) -> Schema:
+    """Where something may be reached, on so many ports at least."""
+    return section({"to": PEERS, "ports": {**array(PORT), "minItems": ports}})

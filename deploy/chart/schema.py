@@ -266,7 +266,8 @@ def _network() -> dict[str, Schema]:
                         "dns": egress(),
                         "kafka": egress(),
                         "postgresql": egress(),
-                        "oidc": egress(),
+                        # None: those of its addresses.
+                        "oidc": egress(ports=0),
                         "extra": array(section({"to": PEERS, "ports": array()})),
                     }
                 ),

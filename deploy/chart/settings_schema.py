@@ -19,6 +19,8 @@ _KEPT: Final = (
     "minLength",
     "maxLength",
 )
+_DURATION: Final = r"^\s*([0-9]+(\.[0-9]+)?|([0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d|w)\s*)+)\s*$"
+"""As monitor.durations reads them: 90s, 1h30m, or seconds."""
 
 
 def settings_schema() -> dict[str, Any]:
@@ -45,8 +47,7 @@ def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
         # The words alone: that `off` is no text to YAML would say less.
         del kept["type"]
     if node.get("format") == "duration":
-        # As monitor.durations reads them: 90s, 1h30m, or seconds.
-        return {"type": ["string", "number"], "minLength": 1}
+        return {"type": ["string", "number"], "pattern": _DURATION, "minimum": 0}
     if node.get("type") == "array":
         items = node.get("items", {})
         kept["items"] = _plain(items, definitions) if items else {}

@@ -63,7 +63,8 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* What the service itself would refuse, or would not do as meant. */ -}}
+{{- /* What the service would refuse at its start, or would not do as meant. */ -}}
+{{- include "monitor.checkSettings" . -}}
 {{- if $settings.group_instance_id -}}
 {{- fail "config.source.kafka.group_instance_id is made of the pod's name: leave it out" -}}
 {{- end -}}
@@ -113,6 +114,12 @@
 {{- if and (default dict $config.models).only_declared (not (hasKey $declared .name)) -}}
 {{- fail (printf "recalibration.models names %q, which config.models.declared does not, and config.models.only_declared is true" .name) -}}
 {{- end -}}
+{{- $timeout := default $values.recalibration.timeout .timeout -}}
+{{- $seconds := float64 (include "monitor.seconds" $timeout) -}}
+{{- if le (float64 $values.recalibration.activeDeadlineSeconds) $seconds -}}
+{{- $attempts := add1 (int $values.recalibration.backoffLimit) -}}
+{{- fail (printf "recalibration.activeDeadlineSeconds is %d, but the job of %q waits %s for its refit: it must be longer than these %.0f s, and for %d attempts (backoffLimit) longer than %.0f s, or lower the timeout" (int $values.recalibration.activeDeadlineSeconds) .name $timeout $seconds $attempts (mulf $seconds $attempts)) -}}
+{{- end -}}
 {{- $key := toJson (list .name (default "" .version)) -}}
 {{- if has $key $names -}}
 {{- fail (printf "recalibration.models names %q twice" .name) -}}
@@ -122,6 +129,16 @@
 {{- if and $values.ingress.enabled (not $values.ingress.hosts) -}}
 {{- fail "ingress.hosts must name a host where ingress.enabled is true" -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Seconds of a duration as monitor.durations reads it: 90s, 1h30m. */}}
+{{- define "monitor.seconds" -}}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0 "w" 604800.0 -}}
+{{- $seconds := 0.0 -}}
+{{- range regexFindAll "[0-9.]+ *[a-z]+" . -1 -}}
+{{- $seconds = addf $seconds (mulf (regexFind "^[0-9.]+" . | float64) (get $units (regexFind "[a-z]+$" .))) -}}
+{{- end -}}
+{{- $seconds -}}
 {{- end -}}
 
 {{/* "true" if a text is an address with a password; as monitor.settings.values.hide_password has it. */}}

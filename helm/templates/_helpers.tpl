@@ -108,6 +108,17 @@ securityContext:
   {{- toYaml .Values.securityContext | nindent 2 }}
 {{- end -}}
 
+{{/* Bytes of a quantity of Kubernetes, such as 10Gi. */}}
+{{- define "monitor.bytes" -}}
+{{- $count := regexFind "^[0-9.]+" . | float64 -}}
+{{- $unit := regexFind "[a-zA-Z]+$" . -}}
+{{- $power := index (dict "" 0 "m" -1 "k" 1 "K" 1 "M" 2 "G" 3 "T" 4 "P" 5 "E" 6) (trimSuffix "i" $unit) -}}
+{{- $base := ternary 1024.0 1000.0 (hasSuffix "i" $unit) -}}
+{{- if lt $power 0 }}{{ $count = divf $count 1000 }}{{ end -}}
+{{- range until (int (max $power 0)) }}{{ $count = mulf $count $base }}{{ end -}}
+{{- $count -}}
+{{- end -}}
+
 {{- define "monitor.url" -}}
 {{- printf "http://%s:%d" (include "monitor.fullname" .) (int .Values.service.port) -}}
 {{- end -}}

@@ -34,6 +34,19 @@
 {{- toYaml (dict "topics" (default (list "calibration-events") $topics)) -}}
 {{- end -}}
 
+{{/*
+Bytes that the embedded log takes at the most, 0 where no size bounds it: of each partition of each topic what is kept, and
+one segment of a quarter of that, or of 64 MiB, as EmbeddedLog has it.
+*/}}
+{{- define "monitor.logBytes" -}}
+{{- $embedded := default dict .Values.config.source.embedded -}}
+{{- $kept := default 0 $embedded.retention_bytes | float64 -}}
+{{- $topics := (fromYaml (include "monitor.topics" .)).topics -}}
+{{- with (default dict .Values.config.dead_letters).topic }}{{ $topics = append $topics . }}{{ end -}}
+{{- $segment := minf (divf $kept 4) 67108864 -}}
+{{- mulf (addf $kept $segment) (len $topics) (default 4 $embedded.partitions) -}}
+{{- end -}}
+
 {{/* Brokers in one line, with commas between them. */}}
 {{- define "monitor.brokers" -}}
 {{- $servers := (default dict .Values.config.source.kafka).bootstrap_servers -}}

@@ -113,12 +113,14 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
     (port,) = free_ports(1)
     # As deploy/kind.sh installs it.
     quick = {"evaluation": {"interval": "1s"}, "models": {"defaults": {"horizon": "1m"}}}
-    objects = of_values({"config": {"api": {"port": port, "host": "127.0.0.1"}, **quick}})
+    objects = of_values({"config": {"api": {"port": port}, **quick}})
     each = container(objects)
     volume = each["volumeMounts"][0]["mountPath"]
     (tmp_path / "data").mkdir()
     (tmp_path / "monitor.yaml").write_text(
-        settings_of(objects).replace(volume, str(tmp_path / "data")), encoding="utf-8"
+        # Where a pod listens on all addresses, this listens on one that no other machine reaches.
+        settings_of(objects).replace(volume, str(tmp_path / "data")).replace("host: 0.0.0.0", "host: 127.0.0.1"),
+        encoding="utf-8",
     )
     env = {variable["name"]: variable["value"].replace(MOUNT, str(tmp_path)) for variable in each["env"]}
     env |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

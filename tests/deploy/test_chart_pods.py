@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.chart import VALUES, container, every, of_file, of_values, only, pods
+from tests.deploy.chart import KUBERNETES, VALUES, container, every, of_file, of_values, only, pods, problems
 
 NAMES = [file.name.removesuffix("-values.yaml") for file in VALUES]
 all_values = pytest.mark.parametrize("name", NAMES)
@@ -160,6 +160,30 @@ def test_the_service_reaches_what_was_declared_and_nothing_else() -> None:
     # An embedded log and SQLite are reached without a network.
     embedded = every(of_values({"networkPolicy": {"enabled": True}}), "NetworkPolicy")[0]["spec"]
     assert {port["port"] for rule in embedded["egress"] for port in rule["ports"]} == {53}
+
+
+@pytest.mark.parametrize(
+    ("oidc", "ports", "reached"),
+    [
+        ({"issuer": "https://login.example.org/realms/a:1"}, [], {443}),
+        ({"issuer": "https://kc:8443"}, [], {8443}),
+        ({"issuer": "https://kc:8443/realms/ml", "jwks_url": "https://[2001:db8::1]:9443?a=b"}, [], {8443, 9443}),
+        ({"issuer": "https://[2001:db8::1]", "jwks_url": "https://keys:9443"}, [], {443, 9443}),
+        # Those that are named are all: a proxy's, for example.
+        ({"issuer": "https://kc:8443"}, [3128], {3128}),
+    ],
+)
+def test_the_provider_of_tokens_is_reached_where_it_is(
+    oidc: dict[str, str], ports: list[int], reached: set[int]
+) -> None:
+    policy = {"enabled": True, "egress": {"oidc": {"ports": ports}}}
+    objects = of_values({"networkPolicy": policy, "config": {"access": {"oidc": {**oidc, "audience": "monitor"}}}})
+    rules = every(objects, "NetworkPolicy")[0]["spec"]["egress"]
+    (rule,) = (rule for rule in rules if 53 not in {port["port"] for port in rule["ports"]})
+    assert "to" not in rule
+    assert [port["protocol"] for port in rule["ports"]] == ["TCP"] * len(reached)
+    assert {port["port"] for port in rule["ports"]} == reached
+    assert [problem for each in objects for problem in problems(each, KUBERNETES[0])] == []
 
 
 def test_probes_ask_what_they_are_for() -> None:

@@ -186,6 +186,14 @@ def test_secrets_are_refused_where_anybody_may_read_them(values: dict[str, Any],
             },
             'recalibration.models names "b", which config.models.declared does not',
         ),
+        (
+            {"recalibration": {"existingSecret": "k", "timeout": "2h", "models": [{"name": "a"}]}},
+            "it must be longer than these 7200 s, and for 2 attempts (backoffLimit) longer than 14400 s, or lower the",
+        ),
+        (
+            {"recalibration": {"existingSecret": "k", "models": [{"name": "a"}, {"name": "b", "timeout": "49m 60s"}]}},
+            'recalibration.activeDeadlineSeconds is 3000, but the job of "b" waits 49m 60s for its refit: it must be',
+        ),
         ({"ingress": {"enabled": True}}, "ingress.hosts must name a host"),
         (
             {"rules": {"enabled": True, "overrides": {"CalibrationDegrade": {"for": "1h"}}}},

@@ -1,0 +1,204 @@
+"""Settings that the service refuses at its start, or could not use in a pod: the chart says so before an install."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from monitor.errors import SettingsError
+from monitor.settings import load_settings
+from tests.deploy.chart import CHART, container, of_values, refusal, settings_of
+
+BROKERS: dict[str, Any] = {"bootstrap_servers": ["kafka:9092"]}
+ISSUER = "https://login.example.org/realms/ml"
+
+
+def kafka(**more: Any) -> dict[str, Any]:
+    """Settings with these keys of source.kafka."""
+    return {"source": {"kind": "kafka", "kafka": {**BROKERS, **more}}}
+
+
+def oidc(**keys: Any) -> dict[str, Any]:
+    """Settings with these keys of access.oidc."""
+    return {"access": {"oidc": keys}}
+
+
+def declared(**keys: Any) -> dict[str, Any]:
+    """Settings of a model."""
+    return {"models": {"declared": {"churn": keys}}}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            kafka(security_protocol="SASL_SSL"),
+            "config.source.kafka.sasl_mechanism must be set where security_protocol is SASL_SSL, such as SCRAM-SHA-512",
+        ),
+        (
+            kafka(sasl_mechanism="GSSAPI", security_protocol="PLAINTEXT"),
+            "config.source.kafka.security_protocol must be SASL_SSL or SASL_PLAINTEXT where sasl_mechanism is GSSAPI",
+        ),
+        (kafka(sasl_mechanism="SCRAM-SHA-512"), "where sasl_mechanism is SCRAM-SHA-512, and is PLAINTEXT"),
+        (
+            {"source": {"kafka": {"sasl_mechanism": "PLAIN", "security_protocol": "SASL_SSL"}}},
+            "config.source.kafka.sasl_mechanism is PLAIN, which asks for user and password even where",
+        ),
+        (
+            {"source": {"topics": {"predictions": "both", "outcomes": "both"}}},
+            'config.source.topics names "both" twice',
+        ),
+        (
+            oidc(issuer="http://login.example.org/realms/ml", audience="a"),
+            "config.access.oidc.issuer must begin with https://",
+        ),
+        (oidc(issuer="http://localhost.example.org", audience="a"), "config.access.oidc.issuer must begin with https"),
+        (oidc(issuer="login.example.org", audience="a"), "config.access.oidc.issuer must begin with https://"),
+        (oidc(issuer="https://", audience="a"), "config.access.oidc.issuer must begin with https://"),
+        (oidc(issuer="", audience="a"), "config.access.oidc.issuer must begin with https://"),
+        (oidc(issuer=f"{ISSUER}?a=b", audience="a"), "hold no user, fragment, query or space"),
+        (oidc(issuer="https://me@login.example.org", audience="a"), "hold no user, fragment, query or space"),
+        (
+            oidc(issuer=ISSUER, audience="a", jwks_url="http://login.example.org/keys"),
+            "config.access.oidc.jwks_url must begin with https://",
+        ),
+        (oidc(issuer=ISSUER, audience="a", jwks_url=f"{ISSUER}/keys#1"), "and hold no user, fragment or space"),
+        (oidc(issuer=ISSUER), "config.access.oidc.audience must be set where issuer is"),
+        ({"windows": []}, "config.windows must have at least one window"),
+        ({"windows": [{"length": "1h"}, {"mature": True}]}, "config.windows[1] must have a length"),
+        ({"windows": [{"name": "a", "length": "1h"}, {"name": "a", "last": 9}]}, 'config.windows names "a" twice'),
+        (
+            {"windows": [{"name": "early", "length": "1h", "mature": False}]},
+            "config.windows[0].name must have the word immature in it",
+        ),
+        (declared(sketch_features=256), "config.models.declared.churn has sketch_features, which are of classes"),
+        (
+            {"models": {"defaults": {"implied_negative": True}, "declared": {"churn": {"classes": ["a", "b"]}}}},
+            "config.models.declared.churn has classes, none of which is the negative",
+        ),
+        (declared(classes=3, implied_negative=True), "config.models.declared.churn has classes, none of which is"),
+        # What the schema says.
+        ({"models": {"defaults": {"horizon": "a day"}}}, "config.models.defaults.horizon: Does not match pattern"),
+        ({"evaluation": {"interval": "5 sec"}}, "config.evaluation.interval: Does not match pattern"),
+        ({"pipeline": {"max_ahead": -1}}, "config.pipeline.max_ahead: Must be greater than or equal to 0"),
+    ],
+)
+def test_what_the_service_refuses_the_chart_refuses(config: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert said in refusal({"config": config})
+    with pytest.raises(SettingsError):
+        _as_the_service_reads(config, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        oidc(issuer="HTTPS://login.example.org:8443", audience="a"),
+        oidc(issuer="https://[2001:db8::1]:8443/ml", audience="a", jwks_url="https://login.example.org?keys=1"),
+        oidc(issuer="http://localhost:8080/realms/ml", audience="a"),
+        oidc(issuer="http://127.0.0.2", audience="a", jwks_url="http://[::1]:80/keys"),
+        {"windows": [{"name": "early-immature", "length": "1h", "mature": False}, {"name": "late", "last": 9}]},
+        {
+            "models": {
+                "defaults": {"implied_negative": True},
+                "declared": {"churn": {"classes": "a, b", "implied_negative": False, "sketch_features": 16}},
+            }
+        },
+        {"models": {"defaults": {"horizon": "1h 30m", "allowed_lateness": " 90 "}}, "pipeline": {"max_ahead": 90}},
+        {"source": {"embedded": {"retention": None}}},
+    ],
+)
+def test_what_the_service_accepts_the_chart_accepts(config: dict[str, Any], tmp_path: Path) -> None:
+    of_values({"config": config})
+    _as_the_service_reads(config, tmp_path)
+
+
+def test_what_the_environment_sets_is_not_missed() -> None:
+    def by_environment(name: str, config: dict[str, Any]) -> None:
+        refusal({"config": config})
+        of_values({"config": config, "extraEnv": [{"name": name, "value": "set"}]})
+
+    by_environment("MONITOR__SOURCE__KAFKA__SASL_MECHANISM", kafka(security_protocol="SASL_SSL"))
+    by_environment("MONITOR__SOURCE__KAFKA__SECURITY_PROTOCOL", kafka(sasl_mechanism="GSSAPI"))
+    by_environment("MONITOR__ACCESS__OIDC__AUDIENCE_FILE", oidc(issuer=ISSUER))
+    by_environment("MONITOR__API__HOST", {"api": {"host": "localhost"}})
+    by_environment("MONITOR__STORE__URL_FILE", {"store": {"url": "sqlite:////data/state.db"}})
+    by_environment("MONITOR__SOURCE__EMBEDDED__DIRECTORY", {"source": {"embedded": {"directory": "/data/log"}}})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1", None])
+def test_a_host_that_no_probe_reaches_is_refused(host: str | None) -> None:
+    """Left out with null, it would be that of the service's own default."""
+    text = refusal({"config": {"api": {"host": host}}})
+    assert f"config.api.host is {host or '127.0.0.1'}, where no probe and no Service reaches it" in text
+
+
+def test_a_host_that_probes_reach_is_accepted() -> None:
+    for host in ("0.0.0.0", "::"):
+        assert yaml.safe_load(settings_of(of_values({"config": {"api": {"host": host}}})))["api"]["host"] == host
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"store": {"url": "sqlite:////data/state.db"}}, "config.store.url is at /data/state.db, where nothing is"),
+        ({"store": {"url": "sqlite+pysqlite:////data/a.db?timeout=5"}}, "config.store.url is at /data/a.db, where"),
+        (
+            {"store": {"url": "sqlite:////var/lib/calibration-monitor-2/state.db"}},
+            "config.store.url is at /var/lib/calibration-monitor-2/state.db, where nothing is mounted",
+        ),
+        (
+            {"store": {"url": "sqlite:////var/lib/calibration-monitor/../state.db"}},
+            "config.store.url is at /var/lib/state.db, where nothing is mounted",
+        ),
+        ({"store": {"url": "sqlite://"}}, "config.store.url must name a file"),
+        ({"store": {"url": "sqlite:///:memory:"}}, "config.store.url must name a file"),
+        ({"store": {"url": "mysql://db/calibration"}}, "config.store.url must look like sqlite:////var/lib/"),
+        (
+            {"source": {"embedded": {"directory": "/data/log"}}},
+            "config.source.embedded.directory is at /data/log, where nothing is mounted that can be written",
+        ),
+    ],
+)
+def test_state_and_log_elsewhere_than_on_a_volume_are_refused(config: dict[str, Any], said: str) -> None:
+    assert said in refusal({"config": config})
+
+
+def test_state_and_log_may_be_on_a_volume_of_ones_own() -> None:
+    config = {"store": {"url": "sqlite:////data/state.db"}, "source": {"embedded": {"directory": "/data/log"}}}
+    volume = {"name": "own", "persistentVolumeClaim": {"claimName": "own"}}
+    mount = {"name": "own", "mountPath": "/data/"}
+    objects = of_values({"config": config, "extraVolumes": [volume], "extraVolumeMounts": [mount]})
+    assert mount in container(objects)["volumeMounts"]
+    text = refusal({"config": config, "extraVolumes": [volume], "extraVolumeMounts": [{**mount, "readOnly": True}]})
+    assert "config.store.url is at /data/state.db" in text
+    # Of these two, the first is relative to the image's working directory, which is the volume; Kafka needs no log.
+    of_values({"config": {"store": {"url": "sqlite:///state.db"}, "source": {"embedded": {"directory": "log"}}}})
+    of_values({"config": {"source": {"kind": "kafka", "kafka": BROKERS, "embedded": {"directory": "/data/log"}}}})
+    # A Secret replaces the address.
+    of_values({"config": {"store": {"url": "sqlite:////data/state.db"}}, "store": {"existingSecret": "db"}})
+
+
+def test_the_images_working_directory_is_the_volume() -> None:
+    lines = (CHART.parent / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    final = [line for line in lines if line.startswith("WORKDIR")][-1]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container(of_values({}))["volumeMounts"]}
+    assert final == f"WORKDIR {mounts['data']}"
+    assert "workingDir" not in container(of_values({}))
+
+
+def _as_the_service_reads(config: dict[str, Any], folder: Path) -> None:
+    """Let the service read these settings, over the chart's own."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
+    _merge(values, config)
+    file = folder / "monitor.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    load_settings(file, {})
+
+
+def _merge(into: dict[str, Any], values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
