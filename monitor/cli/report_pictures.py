@@ -70,11 +70,14 @@ def sheet_of(found: Findings, title: str, subtitle: str) -> Figure:
     """One figure that says it all."""
     if found.comparison is not None and found.comparison.differences:
         return _comparison_figure(found.comparison)
-    measured = _rows(_report_of(found))
+    report = _report_of(found)
+    measured, missing = _rows(report), None if report is None else report.insufficient
     if found.many is None:
-        return report_sheet(found.scores, measured, _literal(title), _literal(subtitle))
+        return report_sheet(found.scores, measured, _literal(title), _literal(subtitle), insufficient=missing)
     rows = [_row(CLASS_MEASURES[name].title, each) for name, each in found.many.measures.items()]
-    return report_sheet(found.scores, rows, _literal(title), _literal(subtitle), of_table=measured)
+    return report_sheet(
+        found.scores, rows, _literal(title), _literal(subtitle), of_table=measured, insufficient=missing
+    )
 
 
 def _of_scores(found: Findings) -> Iterator[Picture]:
@@ -84,7 +87,9 @@ def _of_scores(found: Findings) -> Iterator[Picture]:
         about = plain(found.comparison.second.model)
     elif found.many is not None:
         about = "the most probable class"
-    for each in report_figures(found.scores, _rows(_report_of(found))):
+    report = _report_of(found)
+    missing = None if report is None else report.insufficient
+    for each in report_figures(found.scores, _rows(report), insufficient=missing):
         yield each if about is None else replace(each, title=f"{each.title} ({about})")
 
 

@@ -13,7 +13,7 @@ from monitor.figures.axis import ProbabilityAxis
 from monitor.figures.cells import DRAWS, BinSums, drawn, smce_row
 from monitor.figures.picture import MeasureRow
 from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, PAPER, PREDICTED, dress, frame, legend, new_figure
-from monitor.figures.words import percent, points
+from monitor.figures.words import count, percent, points
 from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
 from monitor.measures.corp import corp_curve
@@ -34,7 +34,9 @@ _HISTOGRAM_BINS: Final = 40
 _SEED: Final = 0
 
 
-def reliability_diagram(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figure:
+def reliability_diagram(
+    table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None
+) -> Figure:
     """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
 
     Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
@@ -46,6 +48,8 @@ def reliability_diagram(table: ScoreTable, *, smce: MeasureRow | None = None) ->
         m rows.
     smce
         The table's smCE as a report has it, with its level under calibration; drawn here if left out.
+    insufficient
+        Why the report judges nothing, if it does not: the title says so.
 
     Raises
     ------
@@ -59,11 +63,13 @@ def reliability_diagram(table: ScoreTable, *, smce: MeasureRow | None = None) ->
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_reliability(figure, HEIGHT, cells, smce or smce_row(cells))
+    draw_reliability(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
     return figure
 
 
-def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow) -> None:
+def draw_reliability(
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+) -> None:
     """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     bins = BinSums.of(cells, axis.edges(_BINS))
@@ -73,7 +79,7 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, smce:
     grid = frame(
         figure,
         height,
-        finding(bins, beyond_chance=bool(smce.beyond_chance)),
+        finding(bins, beyond_chance=bool(smce.beyond_chance), insufficient=insufficient),
         caption,
         rows=(4.2, 1.0),
         gap=0.16,
@@ -101,11 +107,14 @@ def draw_reliability(figure: FigureBase, height: float, cells: ScoreTable, smce:
     draw_density(density, cells, axis)
 
 
-def finding(bins: BinSums, *, beyond_chance: bool) -> str:
+def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:
     """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
+    if insufficient is not None:
+        return f"Too little data to tell: {insufficient}"
     if not beyond_chance:
-        # Other tests may see what smCE does not, so the title says which one it speaks for.
-        return "Predictions come true about as often as they say:\nby smCE, the differences are within chance"
+        # Other tests may see what smCE does not, so the title says which one it speaks for; and of little data no
+        # test sees much, so it does not say that there is nothing.
+        return f"No difference beyond chance can be seen\n(by smCE, n = {count(float(bins.counts.sum()))})"
     worst = int(np.argmax(np.abs(bins.residual)))
     if bins.residual[worst] == 0.0:
         return "Predictions come true as often as they say"

@@ -10,7 +10,9 @@ from monitor.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 
 
-def report_figures(table: ScoreTable, rows: Sequence[MeasureRow] = ()) -> Sequence[Picture]:
+def report_figures(
+    table: ScoreTable, rows: Sequence[MeasureRow] = (), *, insufficient: str | None = None
+) -> Sequence[Picture]:
     """The pictures that belong to a report on a table, each with a heading and an explanation.
 
     Parameters
@@ -21,6 +23,8 @@ def report_figures(table: ScoreTable, rows: Sequence[MeasureRow] = ()) -> Sequen
     rows
         The measures of a report on the table, so that no figure says other than it does. What chance makes of smCE and
         of TCE is drawn here where they are not among them.
+    insufficient
+        Why the report judges nothing, if it does not: titles say so.
     """
     if not table.counts.any():
         return ()
@@ -34,7 +38,7 @@ def report_figures(table: ScoreTable, rows: Sequence[MeasureRow] = ()) -> Sequen
                 "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the"
                 " grey band is as far as chance alone goes."
             ),
-            figure=reliability_diagram(cells, smce=smce),
+            figure=reliability_diagram(cells, smce=smce, insufficient=insufficient),
         ),
         Picture(
             name="where",
@@ -43,7 +47,7 @@ def report_figures(table: ScoreTable, rows: Sequence[MeasureRow] = ()) -> Sequen
                 "The smooth calibration error comes with the function that proves it: it shows which predictions say"
                 " too little and which say too much."
             ),
-            figure=witness_figure(cells, smce=smce),
+            figure=witness_figure(cells, smce=smce, insufficient=insufficient),
         ),
     ]
     if not table.weighted:

@@ -45,6 +45,7 @@ def report_sheet(
     subtitle: str,
     *,
     of_table: Sequence[MeasureRow] | None = None,
+    insufficient: str | None = None,
 ) -> Figure:
     """A report on one sheet.
 
@@ -59,6 +60,8 @@ def report_sheet(
     of_table
         The measures of the table itself, where the rows are of something else, as of whole vectors. The figures take
         from them what chance makes of smCE, so that the sheet says one thing; it is drawn here where they lack it.
+    insufficient
+        Why the report judges nothing, if it does not: the titles of the figures say so.
 
     Returns
     -------
@@ -80,8 +83,8 @@ def report_sheet(
     if filled:
         cells = drawn(table)
         smce = judged(rows if of_table is None else of_table, "smce") or smce_row(cells)
-        reliability.draw_reliability(next(parts), reliability.HEIGHT, cells, smce)
-        witness.draw_witness(next(parts), witness.HEIGHT, cells, smce)
+        reliability.draw_reliability(next(parts), reliability.HEIGHT, cells, smce, insufficient)
+        witness.draw_witness(next(parts), witness.HEIGHT, cells, smce, insufficient)
     else:
         next(parts).text(
             MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY

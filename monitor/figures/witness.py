@@ -32,6 +32,8 @@ _BINS: Final = 24
 _LEAST_SHARE: Final = 0.1
 """A place with a smaller part in all misses is not spoken of."""
 _MOST_PLACES: Final = 3
+_MOSTLY: Final = 0.5
+"""Share of smCE that the difference of the means is, if the error has one direction."""
 _LEVELS: Final = 101
 _POINTS: Final = 600
 """More of the line cannot be seen."""
@@ -134,7 +136,7 @@ def centred_witness(table: ScoreTable) -> Floats:
     return witness - float(levels[best]) if gained else witness
 
 
-def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figure:
+def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None) -> Figure:
     """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
 
     Parameters
@@ -143,6 +145,8 @@ def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figu
         m rows.
     smce
         The table's smCE as a report has it, with its level under calibration; drawn here if left out.
+    insufficient
+        Why the report judges nothing, if it does not: the title says so.
 
     Raises
     ------
@@ -151,17 +155,20 @@ def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None) -> Figu
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells))
+    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
     return figure
 
 
-def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow) -> None:
+def draw_witness(
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+) -> None:
     """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    sure = bool(smce.beyond_chance)
+    sure = bool(smce.beyond_chance) and insufficient is None
     found = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
-    grid = frame(figure, height, _title(found, smce), CAPTION, rows=(1.2, 1.0), gap=0.2)
+    title = _title(cells, found, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
+    grid = frame(figure, height, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
     line = figure.add_subplot(grid[0, 0])
     bars = figure.add_subplot(grid[1, 0])
     dress(line)
@@ -170,17 +177,28 @@ def draw_witness(figure: FigureBase, height: float, cells: ScoreTable, smce: Mea
     _draw_surplus(bars, cells, axis, colors)
 
 
-def _title(found: tuple[Place, ...], smce: MeasureRow) -> str:
+def _title(cells: ScoreTable, found: tuple[Place, ...], smce: MeasureRow) -> str:
     if found:
         strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
         return "\n".join(str(place) for place in strongest)
-    if smce.beyond_chance or smce.null_q95 is None:
-        return "The predictions are off by a little everywhere: no range stands out"
+    if smce.beyond_chance:
+        return _on_the_whole(cells, smce)
+    if smce.null_q95 is None:
+        return f"How much of this is chance is not known\n({smce.title} {amount(smce.value, smce.unit)})"
     return (
         "No range of predictions is too low or too high beyond chance\n"
         f"({smce.title} {amount(smce.value, smce.unit)}; 95% of calibrated models stay below "
         f"{amount(smce.null_q95, smce.unit)})"
     )
+
+
+def _on_the_whole(cells: ScoreTable, smce: MeasureRow) -> str:
+    """What an error beyond chance is where no range of its own stands out."""
+    gap = cells.mean_prediction - cells.prevalence
+    means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"
+    if abs(gap) < _MOSTLY * smce.value:
+        return f"Predictions are too high here, too low there; no range stands out\n({means} on the whole)"
+    return f"Predictions are too {'high' if gap > 0.0 else 'low'} on the whole; no range stands out\n({means})"
 
 
 def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:

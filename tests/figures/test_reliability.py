@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.figures import report_figures, report_sheet
 from monitor.figures.cells import BinSums, drawn, smce_row
 from monitor.figures.reliability import _consistency_band, _corners, finding, reliability_diagram
 from monitor.scores import ScoreTable
@@ -16,7 +17,7 @@ def test_the_title_is_the_bin_that_adds_most() -> None:
         finding(bins, beyond_chance=True)
         == "Largest gap: predictions of about 80% come true 65% of the time,\n15 points too high"
     )
-    assert "within chance" in finding(bins, beyond_chance=False)
+    assert finding(bins, beyond_chance=False) == "No difference beyond chance can be seen\n(by smCE, n = 110)"
 
 
 def test_a_perfect_table_is_called_so_whatever_the_level() -> None:
@@ -69,4 +70,22 @@ def test_a_rare_event_is_told_on_stretched_axes() -> None:
 def test_a_calibrated_model_is_not_accused() -> None:
     table = TABLES["calibrated"]()
     assert smce_row(drawn(table)).beyond_chance is False
-    assert any("within chance" in each for each in texts(reliability_diagram(table)))
+    assert "No difference beyond chance can be seen (by smCE, n = 3,000)" in texts(reliability_diagram(table))
+
+
+def test_too_little_data_is_not_called_calibrated() -> None:
+    """Of one event nothing is within chance, and nothing comes true as often as it was said."""
+    table = TABLES["one event"]()
+    written = texts(reliability_diagram(table))
+    assert "No difference beyond chance can be seen (by smCE, n = 1)" in written
+    reason = "only 1 of at least 2 predictions have an outcome"
+    (reliability, where, _), sheet = (
+        report_figures(table, insufficient=reason),
+        report_sheet(table, [], "", "", insufficient=reason),
+    )
+    for titles in (
+        [reliability.figure.texts[0], where.figure.texts[0]],
+        [part.texts[0] for part in sheet.subfigs[-2:]],
+    ):
+        told = [each.get_text().replace("\n", " ") for each in titles]
+        assert told == [f"Too little data to tell: {reason}", f"Too little data to tell where: {reason}"]

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
+from scipy.special import expit
 
 from monitor.figures.cells import drawn
+from monitor.figures.picture import MeasureRow
 from monitor.figures.style import GREY
 from monitor.figures.witness import TOO_HIGH, TOO_LOW, Place, centred_witness, places, witness_figure
 from monitor.measures import smce, smce_witness
@@ -54,6 +56,38 @@ def test_a_place_in_words() -> None:
 def test_the_title_says_where_or_that_there_is_nothing() -> None:
     assert any("too low" in each and "too high" in each for each in texts(witness_figure(TABLES["balanced"]())))
     assert any("beyond chance" in each for each in texts(witness_figure(TABLES["calibrated"]())))
+
+
+@pytest.mark.parametrize(
+    ("n", "seed", "offset", "told"),
+    [
+        (200, 0, 0.3, "Predictions are too high on the whole; no range stands out (56.0% predicted, 46.5% came true)"),
+        (
+            1000,
+            23,
+            -0.3,
+            "Predictions are too low on the whole; no range stands out (43.9% predicted, 50.1% came true)",
+        ),
+    ],
+)
+def test_a_large_error_that_no_range_holds_is_told_with_its_direction(
+    n: int, seed: int, offset: float, told: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.0, 1.2, n)
+    table = ScoreTable.from_events(expit(1.3 * z + offset), rng.random(n) < expit(z))
+    assert places(table) == ()
+    assert told in texts(witness_figure(table))
+
+
+def test_an_error_of_both_directions_is_not_told_as_one() -> None:
+    table = ScoreTable.from_events([0.4] * 20 + [0.6] * 20, ([0, 1] * 20))
+    level = MeasureRow("smCE", smce(table), "ratio", null_mean=0.0, null_q95=0.001)
+    written = texts(witness_figure(table, smce=level))
+    told = "Predictions are too high here, too low there; no range stands out"
+    assert f"{told} (50.0% predicted, 50.0% came true on the whole)" in written
+    unknown = witness_figure(table, smce=MeasureRow("smCE", 0.01, "ratio")).texts[0].get_text()
+    assert unknown.startswith("How much of this is chance is not known")
 
 
 def test_the_bars_add_up_to_the_mean_residual() -> None:
