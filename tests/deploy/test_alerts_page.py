@@ -1,7 +1,10 @@
-"""The examples of docs/alerts.md are what they claim to be."""
+"""The examples of docs/alerts.md are what they claim to be, and so are the settings of compose's Alertmanager."""
 
+import json
 import re
 import subprocess
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +12,9 @@ import pytest
 import yaml
 
 from tests.deploy.chart import of_values, only
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.debian import AMTOOL, program
+from tests.real.prometheus import Alertmanager
 from tests.real.promtool import check_rules
 
 pytestmark = pytest.mark.timeout(1800)  # the first time, the programs may have to be fetched or built
@@ -21,6 +25,9 @@ BLOCKS: Final[list[dict[str, Any]]] = [
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ]
 VALUES, ALERTMANAGER = BLOCKS
+OF_COMPOSE: Final[dict[str, Any]] = yaml.safe_load(
+    (PAGE.parents[1] / "deploy" / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
+)
 
 
 def test_the_example_of_overrides_changes_what_it_names(tmp_path: Path) -> None:
@@ -62,7 +69,7 @@ def test_amtool_accepts_the_example_of_alertmanager(alertmanager_file: Path) -> 
     told = amtool("check-config", alertmanager_file)
     assert "SUCCESS" in told
     assert "2 receivers" in told
-    assert "2 inhibit rules" in told
+    assert "4 inhibit rules" in told
 
 
 @pytest.mark.parametrize(
@@ -78,3 +85,86 @@ def test_the_example_sends_each_to_whom_it_says(
 ) -> None:
     told = amtool("config", "routes", "test", f"--config.file={alertmanager_file}", *labels)
     assert told.strip() == receiver
+
+
+# ---------------------------------------------------------------------- what is muted, and what is not
+
+DOWN: Final = "CalibrationMonitorDown"
+Alert = tuple[str, dict[str, str]]
+BLUE: Final = {"namespace": "ml", "service": "blue", "job": "calibration-monitor"}
+GREEN: Final = BLUE | {"service": "green"}
+ELSEWHERE: Final = BLUE | {"namespace": "shop"}
+PLAIN: Final = {"job": "calibration-monitor"}
+"""Of a scrape that gives neither namespace nor service."""
+CHURN: Final = {"model": "churn", "version": "1", "segment": "all", "window": "1d"}
+OF_AN_INSTANCE: Final = ("CalibrationCheckpointOld", "CalibrationEvaluationFailing")
+OF_A_RELEASE: Final = ("CalibrationDataStale", "CalibrationConsumerLagging")
+
+NOTHING_READS: Final[list[Alert]] = [(DOWN, BLUE), (DOWN, PLAIN)]
+ONE_IS_DOWN: Final[list[Alert]] = [(DOWN, GREEN | {"instance": "a"})]
+MUTED: Final[list[Alert]] = [
+    *((name, release | {"instance": "a"}) for name in (*OF_AN_INSTANCE, DOWN) for release in (BLUE, PLAIN)),
+    *((name, release) for name in OF_A_RELEASE for release in (BLUE, PLAIN)),
+    *((name, GREEN | {"instance": "a"}) for name in OF_AN_INSTANCE),
+]
+TOLD: Final[list[Alert]] = [
+    *((name, GREEN | {"instance": "b"}) for name in OF_AN_INSTANCE),
+    *((name, GREEN) for name in OF_A_RELEASE),
+    *((name, ELSEWHERE | {"instance": "a"}) for name in OF_AN_INSTANCE),
+    *((name, ELSEWHERE) for name in OF_A_RELEASE),
+    (DOWN, ELSEWHERE | {"instance": "c"}),
+    ("CalibrationDegraded", BLUE | CHURN),
+    ("CalibrationDeadLetters", BLUE),
+]
+
+
+@pytest.fixture(scope="module", params=["page", "compose"])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
+    """An Alertmanager with the settings of the page, or of compose, whose receivers send nothing anywhere."""
+    settings = {"page": ALERTMANAGER, "compose": OF_COMPOSE}[request.param]
+    quiet = settings | {"receivers": [{"name": each["name"]} for each in settings["receivers"]]}
+    with Alertmanager(tmp_path_factory.mktemp(request.param), settings=quiet) as found:
+        yield found
+
+
+def fire(alertmanager: Alertmanager, alerts: list[Alert]) -> None:
+    """Tell an Alertmanager of alerts, as Prometheus does."""
+    body = json.dumps([{"labels": labels | {"alertname": name}} for name, labels in alerts]).encode()
+    asked = urllib.request.Request(
+        f"{alertmanager.url}/api/v2/alerts", data=body, headers={"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:
+        assert answer.status == 200
+
+
+def muted(alertmanager: Alertmanager) -> list[dict[str, str]]:
+    """The labels of the alerts that it tells nobody of."""
+    return [alert["labels"] for alert in alertmanager.alerts() if alert["status"]["state"] == "suppressed"]
+
+
+def shown(alerts: list[Alert]) -> list[list[tuple[str, str]]]:
+    return in_order([labels | {"alertname": name} for name, labels in alerts])
+
+
+def in_order(found: list[dict[str, str]]) -> list[list[tuple[str, str]]]:
+    return sorted(sorted(labels.items()) for labels in found)
+
+
+def test_what_is_down_mutes_what_follows_from_it_and_nothing_else(running: Alertmanager) -> None:
+    everything = NOTHING_READS + ONE_IS_DOWN + MUTED + TOLD
+    fire(running, everything)
+    # Each that mutes, mutes one of these: so once they are muted, it was heeded.
+    eventually(lambda: len(muted(running)) >= len(MUTED), shown=lambda: muted(running))
+    assert in_order([alert["labels"] for alert in running.alerts()]) == shown(everything)
+    assert in_order(muted(running)) == shown(MUTED)
+
+
+def test_a_fault_of_shape_mutes_the_shift_of_the_same_window_of_the_same_release(tmp_path: Path) -> None:
+    settings = ALERTMANAGER | {"receivers": [{"name": each["name"]} for each in ALERTMANAGER["receivers"]]}
+    name = "CalibrationPrevalenceShifted"
+    same = [(name, BLUE | CHURN)]
+    others = [(name, BLUE | CHURN | {"window": "1h"}), (name, GREEN | CHURN), (name, ELSEWHERE | CHURN)]
+    with Alertmanager(tmp_path, settings=settings) as running:
+        fire(running, [("CalibrationDegraded", BLUE | CHURN), *same, *others])
+        eventually(lambda: muted(running), shown=running.alerts)
+        assert in_order(muted(running)) == shown(same)

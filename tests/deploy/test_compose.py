@@ -113,7 +113,7 @@ def test_all_are_held_short(services: dict[str, dict[str, Any]]) -> None:
             assert service["user"] == "65532:65532"
             assert any(each.startswith("/tmp:") for each in service["tmpfs"])
             assert service["build"] == {"context": "..", "dockerfile": "deploy/Dockerfile"}
-    assert sum(service["image"] == OURS for service in services.values()) == 3
+    assert sum(service["image"] == OURS for service in services.values()) == 4
 
 
 def test_it_is_started_in_order_and_ended_in_order(services: dict[str, dict[str, Any]]) -> None:
@@ -158,38 +158,51 @@ def test_the_commands_are_commands(services: dict[str, dict[str, Any]], tmp_path
         assert inside(command, *rest, "--help", cwd=tmp_path).returncode == 0
 
 
-def test_keys_are_made_once_for_those_who_mount_them(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.mkdir()
-    (keys / "operator").write_text("made before", encoding="utf-8")
-    (script,) = services["keys"]["command"]
-    script = script.replace("/run/calibration-monitor", str(keys)).replace("$$", "$")
-    entrypoint = services["keys"]["entrypoint"]
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = environment(MONITOR__STORE__URL=f"sqlite:///{tmp_path / 'state.db'}", PATH=path)
+KEYS: Final = "/run/calibration-monitor"
+
+
+def make_key(service: dict[str, Any], volume: Path, folder: Path) -> dict[str, str]:
+    """Make a key as a service does, in a folder that stands for its volume: what is in it then."""
+    volume.mkdir(exist_ok=True)
+    words = [each.replace(KEYS, str(volume)).replace("$$", "$") for each in service["entrypoint"]]
+    variables = environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    command = [*words, *service["command"]]
     done = subprocess.run(
-        [*entrypoint, script],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
+        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert (keys / "operator").read_text(encoding="utf-8") == "made before"
-    assert (keys / "prometheus").read_text(encoding="utf-8").startswith("cmk_")
-    assert (keys / "prometheus").stat().st_mode & 0o777 == 0o444
-    # Nobody but they needs keys, and only their maker writes.
-    users = {name: each for name, service in services.items() for each in mounts(service) if each[0] == "keys"}
-    assert {name: read_only for name, (_, _, read_only) in users.items()} == {
-        "keys": False,
-        "monitor": True,
-        "prometheus": True,
+    return {path.name: path.read_text(encoding="utf-8") for path in volume.iterdir()}
+
+
+def test_keys_are_made_once_each_for_those_alone_who_need_it(
+    services: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "monitor.yaml").write_text("store: {url: 'sqlite:///state.db'}\n", encoding="utf-8")
+    users = {name: each for name, service in services.items() for each in mounts(service) if each[1] == KEYS}
+    makers = [name for name in users if not users[name][2]]
+    held = {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
+    # Whoever mounts a volume, wherever, reads all that is in it; and only the maker of a key writes.
+    readers = {(name, source) for name, service in services.items() for source, *_ in mounts(service) if source in held}
+    assert {(name, *held[source]) for name, source in readers} == {
+        ("scrape-key", "prometheus"),
+        ("prometheus", "prometheus"),
+        ("keys", "operator"),
+        ("monitor", "operator"),
     }
+    assert makers == ["scrape-key", "keys"]
+    # Prometheus runs as another user than the service.
+    assert (tmp_path / "scrape-key" / "prometheus").stat().st_mode & 0o777 == 0o444
+    assert (tmp_path / "keys" / "operator").stat().st_mode & 0o777 == 0o400
+    listed = [json.loads(line) for line in inside("keys", "list", "--json", cwd=tmp_path).stdout.splitlines()]
+    assert {key["name"]: set(key["roles"]) for key in listed} == {
+        "prometheus": {"read"},
+        "operator": {"read", "write", "promote"},
+    }
+    # A second start leaves them as they are.
+    assert held == {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
     settings = read(DEPLOY / "prometheus" / "prometheus.yml")
     scraped = next(job for job in settings["scrape_configs"] if job["job_name"] == "calibration-monitor")
-    assert scraped["authorization"]["credentials_file"] == f"{users['prometheus'][1]}/prometheus"
+    assert scraped["authorization"]["credentials_file"] == f"{KEYS}/prometheus"
 
 
 # ---------------------------------------------------------------------- Prometheus, Alertmanager, Grafana
@@ -259,13 +272,12 @@ def test_severities_and_inhibitions_name_what_there_is() -> None:
     (route,) = settings["route"]["routes"]
     (matcher,) = route["matchers"]
     assert matcher.split('"')[1] in {rule["labels"]["severity"] for rule in rules}
-    (inhibition,) = settings["inhibit_rules"]
-    (source,) = inhibition["source_matchers"]
-    assert source.split('"')[1] in names
-    (target,) = inhibition["target_matchers"]
-    pattern = target.split('"')[1]
-    for part in re.findall(r"\w+(?=[|)])", pattern.partition("(")[2]):
-        assert f"Calibration{part}" in names
+    for inhibition in settings["inhibit_rules"]:
+        for matcher in (*inhibition["source_matchers"], *inhibition["target_matchers"]):
+            if matcher.startswith("alertname"):
+                # Each part of a choice is an alert.
+                before, _, choice = matcher.split('"')[1].rstrip(")").partition("(")
+                assert {f"{before}{part}" for part in choice.split("|")} <= names, matcher
     # None of them sends anything anywhere.
     assert all(set(receiver) == {"name"} for receiver in settings["receivers"])
 
