@@ -208,9 +208,12 @@ class RecalibrationClient:
                 if self._served is None:
                     # Those who came while the first one waited have its answer, and do not ask again one by one.
                     self._fetch_first(shared=self._attempts > attempts)
-        elif self._served is not None and self._is_due():
+            return self._served
+        served = self._served
+        if served is not None and self._is_due():
+            # The next call has what comes of it: this one does not depend on how quick the thread is.
             self._refresh_behind()
-        return self._served
+        return served
 
     def _is_early(self) -> bool:
         """Whether it is too early to ask again for what could not be had, and to be allowed to do without."""
