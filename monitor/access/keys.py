@@ -106,6 +106,13 @@ def in_force(key: StoredKey, now_ms: int) -> bool:
     return key.revoked_ms is None and (key.expires_ms is None or now_ms < key.expires_ms)
 
 
+def state_of(key: StoredKey, now_ms: int) -> str:
+    """How a key stands, in words: in force, expired or revoked."""
+    if key.revoked_ms is not None:
+        return "revoked"
+    return "in force" if in_force(key, now_ms) else "expired"
+
+
 class KeySource(Protocol):
     """Where keys come from, such as a KeyStore or a file. Any thread."""
 

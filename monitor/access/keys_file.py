@@ -56,7 +56,7 @@ class KeysFile:
         self._lock = threading.Lock()
         # Bytes are compared, and no times: those of two changes may be equal, and Kubernetes swaps links.
         self._bytes = _read(path)
-        self._keys = parse_keys(self._bytes, str(path))
+        self._keys = _parse(self._bytes, path)
         self._complaint: str | None = None
         """What was logged last, and still holds."""
 
@@ -66,7 +66,7 @@ class KeysFile:
             try:
                 found = _read(self._path)
                 if found != self._bytes:
-                    self._keys = parse_keys(found, str(self._path))
+                    self._keys = _parse(found, self._path)
                     self._bytes = found
                     _log.info("the file of API keys has changed", file=str(self._path), keys=len(self._keys))
                 self._complaint = None
@@ -197,6 +197,13 @@ def _refuse(node: yaml.Node, file: str, where: str, problem: str) -> NoReturn:
     # Some rules name what they are about, others go on from the key.
     colon = "" if problem.startswith(("must", "is ")) else ":"
     raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where}{colon} {problem}")
+
+
+def _parse(data: bytes, path: Path) -> tuple[StoredKey, ...]:
+    try:
+        return parse_keys(data, str(path))
+    except SettingsError as error:
+        raise SettingsError(f"access.keys_file: {error}") from error
 
 
 def _read(path: Path) -> bytes:

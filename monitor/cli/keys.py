@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.access.base import StoredKey
-from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_name, in_force, make_key, parse_key
+from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_name, make_key, parse_key, state_of
 from monitor.access.model import Role, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
@@ -240,18 +240,12 @@ def _entry(key: StoredKey) -> str:
     return "- " + "\n  ".join(lines) + "\n"
 
 
-def _state(key: StoredKey, now_ms: int) -> str:
-    if key.revoked_ms is not None:
-        return "revoked"
-    return "in force" if in_force(key, now_ms) else "expired"
-
-
 def _table(found: Iterable[tuple[str, StoredKey]], now_ms: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("id", "name", "roles", "created", "state"):
         table.add_column(name, no_wrap=name not in {"name", "roles"}, overflow="fold")
     for kept_in, key in found:
-        state = _state(key, now_ms)
+        state = state_of(key, now_ms)
         until = "in force" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
         since = {"revoked": key.revoked_ms, "expired": key.expires_ms}.get(state)
         table.add_row(
@@ -277,7 +271,7 @@ def _as_json(key: StoredKey, kept_in: str, now_ms: int) -> dict[str, Any]:
         "created": format_time(key.created_ms) if kept_in == "store" else None,
         "expires": None if key.expires_ms is None else format_time(key.expires_ms),
         "revoked": None if key.revoked_ms is None else format_time(key.revoked_ms),
-        "state": _state(key, now_ms).replace(" ", "_"),
+        "state": state_of(key, now_ms).replace(" ", "_"),
         "kept_in": kept_in,
     }
 
@@ -303,7 +297,7 @@ def _unknown(settings: Settings, keys: Sequence[StoredKey], name_or_id: str) -> 
     try:
         in_file = _wanted(_keys_in_file(settings), name_or_id)
     except SettingsError as error:
-        return f"no API key in the store has the name or the id {shown}, and the file of keys is broken: {error}"
+        return f"no API key in the store has the name or the id {shown}; those of the file are not known: {error}"
     if in_file is not None:
         return f"{shown} stands in access.keys_file ({settings.access.keys_file}): remove its entry there"
     there = [f"{plain(key.name)} ({key.key_id})" for key in keys if key.revoked_ms is None]

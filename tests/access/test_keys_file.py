@@ -126,7 +126,9 @@ def test_a_file_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> Non
 def test_a_broken_file_is_refused_at_the_start(tmp_path: Path) -> None:
     path = tmp_path / "keys.yaml"
     path.write_text(entry(id="zz"), encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"keys.yaml:1: keys\[0\].id must be 12 hexadecimal digits, got 'zz'"):
+    with pytest.raises(
+        SettingsError, match=r"access\.keys_file: .*/keys\.yaml:1: keys\[0\].id must be 12 hexadecimal digits, got 'zz'"
+    ):
         KeysFile(path)
 
 
@@ -183,9 +185,9 @@ def test_a_file_that_breaks_later_leaves_the_last_good_one_and_is_logged_once(tm
         clock.advance(REVOKED_WITHIN_SECONDS)
         assert access.authenticate(key).name == "key:first"
     assert [(each["log_level"], each.get("detail", each.get("keys"))) for each in logs] == [
-        ("warning", f"{path}:1: keys[0].name must be given"),
+        ("warning", f"access.keys_file: {path}:1: keys[0].name must be given"),
         ("warning", f"access.keys_file: cannot read {path}: No such file or directory"),
         ("info", 2),
         # Mended, and broken again: that is news.
-        ("warning", f"{path}:1: keys[0].name must be given"),
+        ("warning", f"access.keys_file: {path}:1: keys[0].name must be given"),
     ]

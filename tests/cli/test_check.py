@@ -21,7 +21,6 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.settings import Settings, load_settings
 from monitor.sources.base import Message
 from monitor.store.sql import SqlStore
-from tests.access.provider import ec_pair
 from tests.cli.command import inside
 from tests.patience import joined
 from tests.real.child import free_ports
@@ -221,55 +220,6 @@ class answering:  # noqa: N801 - used as a function
         self._server.shutdown()
         joined(self._thread)
         self._server.server_close()
-
-
-def test_access_without_a_key_is_warned_of_with_the_command(tmp_path: Path) -> None:
-    chosen = settings(tmp_path, {"access": {"mode": "required"}})
-    verdict, detail = worst(look(chosen, "access"), "access")
-    assert verdict is WARN
-    assert "monitor keys create" in detail
-    assert inside("keys", "create", "ada", "--role", "read", cwd=tmp_path).returncode == 0
-    assert worst(look(chosen, "access"), "access") == (OK, "1 API keys in force in the store")
-    assert inside("keys", "revoke", "ada", cwd=tmp_path).returncode == 0
-    assert worst(look(chosen, "access"), "access")[0] is WARN
-    missing = settings(tmp_path, {"access": {"mode": "required", "keys_file": str(tmp_path / "none.yaml")}})
-    verdict, detail = worst(look(missing, "access"), "access")
-    assert verdict is FAIL
-    assert "none.yaml" in detail
-
-
-def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
-    pair = ec_pair()
-    bodies: dict[str, bytes] = {"/jwks": json.dumps({"keys": [pair.jwk()]}).encode()}
-    with answering(bodies) as port:
-        issuer = f"http://127.0.0.1:{port}"
-
-        def told(**oidc: str) -> tuple[Verdict, str]:
-            tree = {"access": {"mode": "required", "oidc": {"issuer": issuer, "audience": "monitor", **oidc}}}
-            provider, keys = look(settings(tmp_path, tree), "access")
-            assert keys == ("access", OK, "0 API keys in force in the store")
-            return provider.verdict, provider.detail
-
-        assert told()[0] is FAIL  # There is no discovery document.
-        discovery = {"issuer": f"{issuer}/", "jwks_uri": f"{issuer}/jwks"}
-        bodies["/.well-known/openid-configuration"] = json.dumps(discovery).encode()
-        assert "must be equal, to the last slash" in told()[1]
-        bodies["/.well-known/openid-configuration"] = json.dumps(discovery | {"issuer": issuer}).encode()
-        assert told() == (OK, f"tokens of {issuer}: 1 keys for signatures")
-        assert told(jwks_url=f"{issuer}/jwks")[0] is OK
-        # A file of keys that is not there hides nothing of the provider.
-        oidc = {"issuer": issuer, "audience": "monitor"}
-        tree = {"access": {"mode": "required", "oidc": oidc, "keys_file": str(tmp_path / "none.yaml")}}
-        provider, keys = look(settings(tmp_path, tree), "access")
-        assert provider == ("access", OK, f"tokens of {issuer}: 1 keys for signatures")
-        assert keys.verdict is FAIL
-        assert "none.yaml" in keys.detail
-        secret = {"kty": "oct", "k": "c2VjcmV0"}
-        bodies["/jwks"] = json.dumps({"keys": [pair.jwk(), secret]}).encode()
-        assert told()[0] is WARN
-        assert "keys[1] is secret and was published: replace it" in told()[1]
-        bodies["/jwks"] = b'{"keys": []}'
-        assert "holds no keys" in told()[1]
 
 
 def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:

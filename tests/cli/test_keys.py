@@ -264,8 +264,8 @@ def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Pa
     assert inside("keys", "revoke", "prometheus", cwd=folder).returncode == 0
     unknown = inside("keys", "revoke", "x", cwd=folder)
     assert one_error_line(unknown) == (
-        "no API key in the store has the name or the id 'x', and the file of keys is broken: keys.yaml:1: keys[0].name"
-        " must be given"
+        "no API key in the store has the name or the id 'x'; those of the file are not known: access.keys_file:"
+        " keys.yaml:1: keys[0].name must be given"
     )
 
 

@@ -1,10 +1,11 @@
 """Access control: whether anybody could ask."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
 
-from monitor.access.keys import KeySource, in_force
+from monitor.access.keys import KeySource, state_of
 from monitor.access.provider import Provider
 from monitor.app.access import make_provider, open_keys_file
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
@@ -29,40 +30,50 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
         yield _provider(provider)
     now_ms = around.clock.now_ms()
     file = open_keys_file(around.settings)
-    in_file = 0 if file is None else _count(file, now_ms)
+    in_file = None if file is None else _states(file, now_ms)
     in_store = _in_store(around, now_ms)
-    told = [] if in_store is None else [f"{in_store} API keys in force in the store"]
-    if file is not None:
-        told.append(f"{in_file} in {access.keys_file}")
+    told = [] if in_store is None else [f"{_keys(in_store['in force'])} in force in the store{_others(in_store)}"]
+    if in_file is not None:
+        told.append(f"{in_file['in force']} in {access.keys_file}{_others(in_file)}")
     if in_store is None:
         told.append("those in the store are not known, as it does not answer, or is older")
-    keys = in_file + (in_store or 0)
-    if not keys and access.oidc.issuer is None and in_store is not None:
-        yield warn("access", f"no API key is in force, so every request is refused: {_MAKE_ONE}")
+    known = (in_store or Counter()) + (in_file or Counter())
+    if not known["in force"] and access.oidc.issuer is None and in_store is not None:
+        yield warn("access", f"no API key is in force{_others(known)}, so every request is refused: {_MAKE_ONE}")
     else:
         yield ok("access", "; ".join(told))
 
 
-def _in_store(around: Surroundings, now_ms: int) -> int | None:
-    """Keys in force; None where they cannot be counted, which is told elsewhere."""
+def _in_store(around: Surroundings, now_ms: int) -> Counter[str] | None:
+    """Keys by their state; None where they cannot be counted, which is told elsewhere."""
     try:
         with closing(connect_existing(around.settings.store.url, _PATIENCE_SECONDS, around.clock)) as database:
             with database.reading() as connection:
                 revision = revision_of(connection)
             if revision is None:
-                return 0
+                return Counter()
             if revision != newest_revision():
                 return None
-            return _count(ApiKeys(database), now_ms)
+            return _states(ApiKeys(database), now_ms)
     except NoStore:
-        return 0
+        return Counter()
     except StoreError:
         return None
 
 
-def _count(source: KeySource, now_ms: int) -> int:
+def _states(source: KeySource, now_ms: int) -> Counter[str]:
     known = source.keys()
-    return sum(in_force(key, now_ms) for key in known)
+    return Counter(state_of(key, now_ms) for key in known)
+
+
+def _keys(count: int) -> str:
+    return "1 API key" if count == 1 else f"{count} API keys"
+
+
+def _others(states: Counter[str]) -> str:
+    """Those that are not in force, in parentheses: whoever looks for one finds out why it is refused."""
+    told = [f"{states[state]} {state}" for state in ("expired", "revoked") if states[state]]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _provider(provider: Provider) -> Finding:
@@ -71,7 +82,7 @@ def _provider(provider: Provider) -> Finding:
         found = provider.read()
     except ProviderUnavailable as error:
         return fail("access", f"the keys of the provider of tokens cannot be read: {error}")
-    told = f"tokens of {provider.issuer}: {len(found.keys)} keys for signatures"
+    told = f"tokens of {provider.issuer}: {len(found.keys)} {'key' if len(found.keys) == 1 else 'keys'} for signatures"
     secret = [each for each in found.unusable if "secret" in each]
     if secret:
         return warn("access", f"{told}; {'; '.join(secret)}")
