@@ -13,7 +13,7 @@ from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.settings import Settings
-from monitor.settings.model import ModelsSettings
+from monitor.settings.models import ModelsSettings
 from monitor.settings.values import to_ms
 from monitor.sources.base import Topics
 from monitor.stream.partition import PartitionSettings

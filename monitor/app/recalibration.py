@@ -29,7 +29,7 @@ from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.serving import Serving
 from monitor.settings import Settings
-from monitor.settings.model import ModelsSettings
+from monitor.settings.models import ModelsSettings
 from monitor.settings.refits import RefitSettings
 from monitor.settings.values import to_ms
 from monitor.store.recalibrations_sql import SqlRecalibrations

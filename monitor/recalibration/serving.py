@@ -40,6 +40,8 @@ class Serving:
         Where maps are, and what tells who serves.
     refresh_seconds
         How long the answer of the store is good for.
+    patience_seconds
+        How long whoever asks waits for the store, where it is known what served last.
     clock
         The one clock.
     """
@@ -49,10 +51,12 @@ class Serving:
         store: RecalibrationStore,
         *,
         refresh_seconds: float = REFRESH_SECONDS,
+        patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._refresh_seconds = refresh_seconds
+        self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         """Of what follows, and never held while the store is asked."""
@@ -125,7 +129,7 @@ class Serving:
         if not is_first and not is_changed:
             return known
         try:
-            return answer.result(PATIENCE_SECONDS)
+            return answer.result(self._patience_seconds)
         except TimeoutError:
             return known
 

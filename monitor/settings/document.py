@@ -45,7 +45,7 @@ def reference() -> str:
     lines = [
         "# Settings",
         "",
-        "<!-- Written by `monitor config --reference`; a test compares. Edit monitor/settings/model.py instead. -->",
+        "<!-- Written by `monitor config --reference`; a test compares. Edit the folder monitor/settings instead. -->",
         "",
         "`monitor serve --config monitor.yaml` reads them; without `--config` it reads `monitor.yaml` in the working",
         "directory if there is one. `monitor config` prints the settings in force, with secrets hidden, and",

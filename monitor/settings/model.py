@@ -5,16 +5,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
-from monitor.errors import InputError
-from monitor.events.model import CLASS
 from monitor.settings.access import AccessSettings
 from monitor.settings.api import ApiSettings
 from monitor.settings.exposition import ExpositionSettings
-from monitor.settings.refits import DeclaredRefitSettings, RecalibrationSettings, RefitSettings
+from monitor.settings.models import ModelsSettings
+from monitor.settings.refits import RecalibrationSettings
 from monitor.settings.section import Positive, Section, Text
 from monitor.settings.values import (
     Address,
-    Classes,
     Duration,
     MeasureNames,
     Names,
@@ -151,80 +149,6 @@ class StoreSettings(Section):
 
     url: Annotated[Address, Field(repr=False)] = "sqlite:///monitor-data/state.db"
     """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
-
-
-class ModelDefaults(Section):
-    """What holds for a model unless `declared` says otherwise."""
-
-    horizon: Annotated[Duration, Field(ge=_SECOND)] = timedelta(hours=24)
-    """How long after a prediction its outcome still counts. A prediction is mature once this has passed."""
-    allowed_lateness: Duration = timedelta(hours=1)
-    """How far out of order events may stand in their log; older ones are counted as late and dropped."""
-    implied_negative: bool = False
-    """Whether a mature prediction without an outcome counts as a negative (no click, no fraud)."""
-    segments: Names = ()
-    """Keys of an event's segments that become series of their own; other keys are ignored."""
-    recalibration: RefitSettings = RefitSettings()
-
-
-class DeclaredModel(Section):
-    """What holds for one model; a key that is left out is as in `defaults`."""
-
-    horizon: Annotated[Duration, Field(ge=_SECOND)] | None = None
-    allowed_lateness: Duration | None = None
-    implied_negative: bool | None = None
-    segments: Names | None = None
-    classes: Classes | None = None
-    """Names of the classes that the model tells apart, by class, or their number; null is a model of one probability.
-    Names may be added behind the last; in another order they would be other classes."""
-    sketch_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
-    """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
-    are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
-    recalibration: DeclaredRefitSettings | None = None
-    """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
-
-
-class ModelsSettings(Section):
-    """The models that are watched. They appear by themselves, unless only declared ones may."""
-
-    only_declared: bool = False
-    """Whether events of models that `declared` does not name are refused (and counted)."""
-    defaults: ModelDefaults = ModelDefaults()
-    declared: dict[Text, DeclaredModel] = Field(default_factory=dict)
-    """Models by name, with what is different for each. For example: {churn: {horizon: 30d, segments: [region]}}"""
-
-    @model_validator(mode="after")
-    def _classes_fit(self) -> "ModelsSettings":
-        for name, model in self.declared.items():
-            if model.classes is None:
-                if model.sketch_features is not None:
-                    raise ValueError(f"declared.{name} has sketch_features, which are of classes: name its classes")
-                continue
-            implied = self.defaults.implied_negative if model.implied_negative is None else model.implied_negative
-            if implied:
-                raise ValueError(
-                    f"declared.{name} has classes, none of which is the negative: set its implied_negative to false"
-                )
-            if CLASS in (self.defaults.segments if model.segments is None else model.segments):
-                raise ValueError(
-                    f"declared.{name} has classes, whose series are called class=...: it can have no segment key class"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _refits_fit(self) -> "ModelsSettings":
-        for name in self.declared:
-            try:
-                self.refits(name).check()
-            except InputError as error:
-                raise ValueError(f"declared.{name}.recalibration.options: {error}") from None
-        return self
-
-    def refits(self, name: str) -> RefitSettings:
-        """How the recalibration maps of a model are made."""
-        declared = self.declared.get(name)
-        own = None if declared is None else declared.recalibration
-        return self.defaults.recalibration if own is None else own.over(self.defaults.recalibration)
 
 
 class CapSettings(Section):

@@ -18,10 +18,12 @@ from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
 from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.serving import Serving
 from monitor.store.recalibrations import Job, JobState
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
 from monitor.store.sql import SqlStore
+from tests.patience import PATIENCE_SECONDS
 from tests.snapshots import NOW_MS
 from tests.store.refits import stored_map
 
@@ -47,6 +49,8 @@ class Refits(Lifecycle):
             versions=version_of,
             models=lambda: list(VERSIONS),
             plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
+            # What was just changed is seen by the next request, however slow the machine is.
+            serving=Serving(self.kept, patience_seconds=PATIENCE_SECONDS, clock=self.clock),
             live=lambda *_: self.measured,
             clock=self.clock,
         )

@@ -88,3 +88,55 @@ def test_variables_override_them() -> None:
     )
     assert settings.recalibration.sample == 5
     assert settings.models.refits("Churn") == RefitSettings(method="lore", options={"gamma": 0.2}, schedule="0 3 * * 1")
+
+
+@pytest.mark.parametrize(
+    ("models", "says"),
+    [
+        (
+            "{declared: {triage: {classes: 3, recalibration: {method: platt}}}}",
+            "models.declared.triage.recalibration: method 'platt' is not for predictions over 3 classes",
+        ),
+        (
+            "{defaults: {recalibration: {schedule: '0 3 * * *'}}, declared: {churn: {}, triage: {classes: 3}}}",
+            "declared.triage.recalibration: method 'beta' is not for predictions over 3 classes",
+        ),
+        (
+            "{declared: {churn: {recalibration: {method: vector_scaling, on_verdict: true}}}}",
+            "declared.churn.recalibration: method 'vector_scaling' is not for predictions P(y = 1)",
+        ),
+        (
+            "{declared: {churn: {recalibration: {method: group_wise_beta}}}}",
+            "declared.churn.recalibration: method 'group_wise_beta' needs segments",
+        ),
+        (
+            "{declared: {churn: {segments: [region], recalibration: {method: lore_groups, options: {segment: tier}}}}}",
+            "declared.churn.recalibration: option segment of lore_groups must be one of region, as declared",
+        ),
+    ],
+)
+def test_a_method_that_the_model_cannot_have_is_refused(tmp_path: Path, models: str, says: str) -> None:
+    assert says in refused(tmp_path, f"models: {models}")
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        {"declared": {"triage": {"classes": 3}}},
+        {
+            "declared": {
+                "triage": {"classes": 3, "recalibration": {"method": "vector_scaling", "schedule": "0 3 * * *"}}
+            }
+        },
+        {
+            "defaults": {"recalibration": {"schedule": "0 3 * * *"}},
+            "declared": {"triage": {"classes": 3, "recalibration": {"schedule": "never"}}},
+        },
+        {
+            "defaults": {"segments": ["region"]},
+            "declared": {"churn": {"recalibration": {"method": "group_wise_beta"}}},
+        },
+    ],
+)
+def test_what_nobody_asks_for_by_itself_is_not_refused(models: dict[str, object]) -> None:
+    Settings.model_validate({"models": models})
