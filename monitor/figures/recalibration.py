@@ -22,7 +22,7 @@ from monitor.scores import ScoreTable
 Floats = NDArray[np.float64]
 
 MAPS: Final[Mapping[str, str]] = MappingProxyType(
-    {"none": "no map", "champion": "champion", "challenger": "challenger"},
+    {"none": "no map", "champion": "champion", "challenger": "new"},
 )
 """What may be compared, in the order of pictures, and what it is called there."""
 

@@ -82,11 +82,13 @@ def gamma_curves(
     weight: ArrayLike | None = None,
     *,
     gammas: Sequence[float] = GAMMAS,
-    max_points: int = 500,
-    draws: int = 39,
+    max_points: int = 2000,
+    draws: int = 199,
     seed: int = 0,
 ) -> dict[str, GammaCurve]:
     """MLCE of each map at each gamma, with its level under calibration.
+
+    Points, draws and seed are those of a refit's comparison, so that at its gamma both are the same numbers.
 
     Parameters
     ----------
@@ -167,7 +169,8 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
 
 
 def _columns(curves: Mapping[str, GammaCurve]) -> int:
-    return 4 if max(map(len, curves)) <= 22 else 3
+    longest = max(map(len, curves))
+    return 4 if longest <= 22 else 3 if longest <= 26 else 2
 
 
 def _style(place: int, number: int) -> tuple[str, str | tuple[int, tuple[int, int]], float]:

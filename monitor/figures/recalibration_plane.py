@@ -35,7 +35,7 @@ from monitor.local.neighbourhood import averages, laplace_kernel
 
 Floats = NDArray[np.float64]
 
-HEIGHT: Final = {2: 8.2, 3: 7.4}
+HEIGHT: Final = {2: 8.2, 3: 7.6}
 CAPTION: Final = (
     "How to read it: each point of a map is a kind of event; events that are alike lie close together. Blue: "
     "predictions say too much there; orange: too little; white: fewer than 50 events near. Below, how many of the "
@@ -120,7 +120,9 @@ def plane_figure(
     w = np.ones(plane.shape[0]) if weight is None else weight
     where = _standardised(plane)
     ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
-    x, y = np.linspace(ends[0], ends[1] + 1e-9, _SIZE, axis=1)
+    # A coordinate that is the same for all is drawn as a strip of one standard deviation.
+    ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
+    x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
     corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     found = _errors(corners, where, residual, w, gamma)
     if not found.enough.any():
@@ -128,7 +130,7 @@ def plane_figure(
             f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {found.n_eff.max():.0f}"
         )
     worst = np.abs(found.error[found.enough]).max(axis=0)
-    height = HEIGHT.get(len(labels), 7.4)
+    height = HEIGHT.get(len(labels), 7.6)
     figure = new_figure(height)
     grid = frame(
         figure,
@@ -136,7 +138,7 @@ def plane_figure(
         _title(float(worst[0]), float(worst[-1])),
         CAPTION,
         rows=(1.45, 1.0),
-        gap=1.15,
+        gap=1.15 if len(labels) < 3 else 1.35,
         above=0.3,
         right=0.85,
     )
@@ -256,7 +258,8 @@ def _draw_bins(
         )
     ]
     handles.append(Line2D([], [], color=INK, ls=":", lw=1.6, label="all together, before"))
-    legend(drawn[0], handles, columns=len(handles), above=0.38)
+    # Of three maps with the names of their methods one row may be wider than the figure.
+    legend(drawn[0], handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
 
 
 def _line(number: int, of: int) -> tuple[str, str, float]:

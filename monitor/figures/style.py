@@ -38,6 +38,8 @@ CHANCE: Final = PALE
 TITLE_SIZE: Final = 14.0
 TEXT_SIZE: Final = 10.5
 SMALL_SIZE: Final = 9.5
+LEAST_SIZE: Final = 7.0
+"""Below it nothing can be read."""
 
 MARGIN: Final = 0.22
 """Inches between a figure's edge and its text."""
@@ -176,11 +178,27 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float 
     )
 
 
+def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
+    """The text, cut if it must be, and the points, ``size`` or less, at which it fits into ``width`` inches."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+
+    def inches(words: str) -> float:
+        return float(text_to_path.get_text_width_height_descent(words, font, ismath=False)[0]) / 72.0
+
+    most = width * size / LEAST_SIZE
+    if inches(text) > most:
+        kept = next((n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= most), 0)
+        text = f"{text[:kept]}\N{HORIZONTAL ELLIPSIS}"
+    return text, max(min(size, size * width / max(inches(text), 1e-9)), LEAST_SIZE)
+
+
 def name_panel(axes: Axes, name: str, remark: str) -> None:
-    """What one of several axes shows, in bold above it, and a remark below that."""
+    """What one of several axes shows, in bold above it, and a remark below that, no wider than the axes."""
+    width = axes.get_position().width * WIDTH
     height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     for text, inches, color, size, weight in (
         (name, 0.22, INK, TEXT_SIZE, "bold"),
         (remark, 0.05, GREY, SMALL_SIZE, "normal"),
     ):
-        axes.text(0.0, 1.0 + inches / height, text, transform=axes.transAxes, color=color, size=size, weight=weight)
+        shown, points = fitting(text, width, size, bold=weight == "bold")
+        axes.text(0.0, 1.0 + inches / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)

@@ -15,8 +15,11 @@ from monitor.figures.recalibration_gamma import GAMMAS, GammaCurve, gamma_curves
 from monitor.figures.recalibration_plane import plane_figure
 from monitor.figures.recalibration_reliability import before_and_after_figure
 from monitor.figures.recalibration_segments import MOST, SegmentRow, segments_figure
+from monitor.figures.style import WIDTH, fitting
 from monitor.local import local_calibration_error
+from monitor.maps import METHODS
 from monitor.measures import smce
+from monitor.recalibration.comparison_local import local_finding
 from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 from tests.figures.tables import check_layout, texts
@@ -88,8 +91,64 @@ def test_the_pictures_draw_and_stay_in_their_frames(name: str, champion: bool) -
     for figure in found.values():
         check_layout(figure)
     written = texts(found["reliability"])
-    assert "challenger: lore" in written
+    assert "new: lore" in written
     assert ("champion: beta" in written) == champion
+
+
+def test_the_longest_names_of_methods_stay_in_their_frames() -> None:
+    refit = REFITS["balanced"]()
+    longest, other = sorted(METHODS, key=len, reverse=True)[:2]
+    found = refit_figures(
+        refit.events,
+        refit.predictions,
+        refit.phi,
+        segments=refit.segments(),
+        methods={"champion": longest, "challenger": other},
+    )
+    for name, figure in found.items():
+        check_layout(figure)
+        if name in {"reliability", "local_map"}:
+            panels = [axes for axes in figure.axes if any(text.get_text() for text in axes.texts)]
+            assert len(panels) >= 3
+            for axes in panels:
+                box = axes.get_window_extent()
+                for text in axes.texts:
+                    assert text.get_window_extent().x1 <= box.x1 + 0.05 * box.width, text.get_text()
+    for name in ("local_map", "mlce_by_gamma"):
+        assert {f"champion: {longest}", f"new: {other}"} <= set(texts(found[name]))
+
+
+def test_a_text_shrinks_before_it_is_cut() -> None:
+    assert fitting("short", WIDTH, 10.0) == ("short", 10.0)
+    text, size = fitting("a text of some length", 1.3, 10.0)
+    assert text == "a text of some length"
+    assert 7.0 <= size < 10.0
+    text, size = fitting("a text of some length", 0.5, 10.0, bold=True)
+    assert text.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert 7.0 <= size < 8.0
+    assert fitting("", 1.0, 10.0) == ("", 10.0)
+
+
+def test_a_coordinate_that_is_the_same_for_all_is_a_strip() -> None:
+    refit = REFITS["balanced"]()
+    plane = np.column_stack([refit.phi[:, 0], np.full(refit.phi.shape[0], 7.0)])
+    outcome = dict.fromkeys(("before", "after"), refit.events.outcome.astype(np.float64))
+    predictions = {"before": refit.predictions["none"], "after": refit.predictions["challenger"]}
+    figure = plane_figure(predictions, outcome, plane)
+    check_layout(figure)
+    assert figure.axes[0].get_ylim() == pytest.approx((-0.5, 0.5))
+    assert not any("e-" in each or "e\N{MINUS SIGN}" in each for each in texts(figure))
+
+
+def test_a_picture_and_its_comparison_are_the_same_numbers() -> None:
+    refit = Refit(3000)
+    curves = gamma_curves(refit.predictions, refit.events.outcome, refit.phi, gammas=(0.4,), seed=3)
+    for name, curve in curves.items():
+        told = local_finding(refit.predictions[name], refit.events.outcome, None, refit.phi, seed=3).document
+        assert told is not None
+        assert told["gamma"] == 0.4
+        shown = {"value": curve.mlce[0], "null_mean": curve.null_mean[0], "null_q95": curve.null_q95[0]}
+        assert shown == pytest.approx({key: told["mlce"][key] for key in shown})
 
 
 def test_the_same_refit_gives_the_same_bytes() -> None:
