@@ -94,7 +94,11 @@ def test_the_list_says_how_far_each_refit_is(refits: Refits, tmp_path: Path) -> 
 
 
 def test_a_refit_is_shown_with_its_comparison_and_its_pictures(refits: Refits, tmp_path: Path) -> None:
-    job = refits.end(ask(refits), comparison=EXAMPLES["RefitBody"]["comparison"]).id
+    told = EXAMPLES["RefitBody"]["comparison"]
+    evidence = {**told["evidence"]["against_none"], "e_value": 1e25, "log10_e": 25.9}
+    few = {"fewer than 50 events": 3, "beyond the 100 largest": 1}
+    told = {**told, "segments_left_out": few, "evidence": {**told["evidence"], "against_champion": evidence}}
+    job = refits.end(ask(refits), comparison=told).id
     with ApiServer(Service(refits=refits).app(), port=0) as server:
         document = browse(f"{server.url}/recalibrations/{job}", tmp_path)
         shown = words(document)
@@ -105,6 +109,10 @@ def test_a_refit_is_shown_with_its_comparison_and_its_pictures(refits: Refits, t
             f"monitor promote {job}",
             "48,200",
             "smCE",
+            # As the guard says it.
+            "10^26",
+            "Not compared: 3 segments, fewer than 50 events",
+            "Not compared: 1 segment, beyond the 100 largest",
         ):
             assert said in shown
         assert f'src="{server.url}/v1/recalibrations/{job}/figures/reliability"' in document
