@@ -1,11 +1,12 @@
 """Promotion: which refits may be promoted as things stand, and how one is."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from monitor.errors import Conflict
+from monitor.events.times import format_time
 from monitor.store import audit, refits, servings
 from monitor.store.recalibrations import Champion, Job, JobState
 from monitor.store.schema import RECALIBRATION_MAPS, REFITS
@@ -36,6 +37,31 @@ def promotable(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
     return {row.id for row in found if row.baseline == serving.get((row.model, row.version))}
 
 
+def promote_by_itself(connection: sa.Connection, job: Job, *, now_ms: int) -> Champion:
+    """Let a candidate's map serve because its order says so, not because somebody does now.
+
+    After a rollback nothing begins to serve by a schedule or a verdict, nor by what was asked for before: a map of the
+    same events would be the one that was taken back. That ends with the next promotion that somebody asks for.
+
+    Raises Conflict where it has to wait for that, and as :func:`promote`.
+    """
+    model, version = job.order.model, job.order.version
+    serving = servings.now(connection, model, version)
+    if serving is not None and serving.map_id == job.baseline and _is_rollback(serving):
+        is_asked_since = job.order.trigger == "request" and job.requested_ms >= serving.since_ms
+        if not is_asked_since:
+            raise Conflict(
+                f"a map of {model} {version} was taken back at {format_time(serving.since_ms)}, and until somebody"
+                " promotes one, none is promoted by itself"
+            )
+    return promote(connection, job, actor=job.actor, now_ms=now_ms, note="automatic: the guard passed")
+
+
+def _is_rollback(serving: "sa.Row[Any]") -> bool:
+    """Whether it serves since a rollback: a promotion would go back to the revision before it."""
+    return bool(serving.revision > 1 and serving.goes_back_to != serving.revision - 1)
+
+
 def promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, note: str) -> Champion:
     """Let a candidate's map serve. Raises Conflict where it is none of :func:`promotable`, saying why."""
     model, version = job.order.model, job.order.version
@@ -60,7 +86,8 @@ def promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, not
     )
     if serving is not None:
         refits.update(connection, serving, state=JobState.RETIRED)
-    refits.update(connection, job.id, state=JobState.CHAMPION)
+    # What stood in the way before does so no more.
+    refits.update(connection, job.id, state=JobState.CHAMPION, reason=None)
     detail = {"note": note, "replaced": serving, "revision": champion.revision}
     audit.append(connection, [refits.entry(job, now_ms, actor, "promoted", detail)])
     return champion

@@ -132,7 +132,8 @@ class SqlRecalibrations:
         """Write a job's end, its map and its figures, and promote it if asked: all, or nothing.
 
         Of ``job``, ``state`` (failed, rejected or candidate), ``reason``, ``comparison``, ``baseline`` and
-        ``finished_ms`` are taken. A candidate whose baseline serves no more is not promoted; its ``reason`` says so.
+        ``finished_ms`` are taken. A candidate whose baseline serves no more, or that nobody asked for since the last
+        change was a rollback, is not promoted; its ``reason`` says so.
         May be repeated after StoreUnavailable: what took place is not done twice.
 
         Raises
@@ -173,9 +174,7 @@ class SqlRecalibrations:
             )
             if promote and job.state is JobState.CANDIDATE:
                 try:
-                    promotion.promote(
-                        connection, ended, actor=ended.actor, now_ms=now_ms, note="automatic: the guard passed"
-                    )
+                    promotion.promote_by_itself(connection, ended, now_ms=now_ms)
                 except Conflict as refused:
                     refits.update(connection, job.id, reason=f"not promoted: {refused}")
                     detail = {"reason": str(refused)}

@@ -35,9 +35,9 @@ class Replica:
         self.finding: Finding | None = None
         self.versions = {"churn": "7", "fraud": "7"}
         self.plan = RefitPlan(**plan)
-        lifecycle = Lifecycle(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
+        self.lifecycle = Lifecycle(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
         self.scheduler = Scheduler(
-            lifecycle,
+            self.lifecycle,
             refits,
             models=lambda: self.models,
             plan=lambda _: self.plan,
@@ -262,3 +262,64 @@ def test_slots_before_and_after_a_time_are_neighbours(at_ms: int, expression: st
 def test_what_is_no_schedule_is_refused(expression: str) -> None:
     with pytest.raises(SettingsError, match=r"^must be a cron expression"):
         check_schedule(expression)
+
+
+@pytest.mark.parametrize("how", ["schedule", "verdict"])
+def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
+    refits: SqlRecalibrations, how: str
+) -> None:
+    by_clock = {"schedule": "0 * * * *"} if how == "schedule" else {"on_verdict": True}
+    replica = Replica(refits, automatic=True, **by_clock)
+
+    def refit() -> Job:
+        replica.clock.advance(COOL_DOWN_MS / 1000)
+        replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
+        replica.scheduler.look()
+        serves = replica.lifecycle.champion("churn", "7").map_id
+        return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
+
+    replica.look()
+    first, second = refit(), refit()
+    assert (first.state, second.state) == (JobState.CHAMPION, JobState.CHAMPION)
+    replica.lifecycle.roll_back("churn", "7", actor="ada", note="complaints")
+    waits = refit()
+    assert (waits.state, waits.order.promote, waits.order.trigger) == (JobState.CANDIDATE, True, how)
+    assert waits.reason is not None
+    assert waits.reason.startswith("not promoted: a map of churn 7 was taken back at 2024-")
+    refused = refits.audit(limit=100)[-1]
+    assert (refused.action, refused.subject) == ("refused", waits.id)
+    assert replica.lifecycle.champion("churn", "7").map_id == first.id
+    # A promotion by hand ends the wait, also where a second rollback left no map at all.
+    assert replica.lifecycle.roll_back("churn", "7", actor="ada", note="all of them").map_id is None
+    other = end_of_request(refits, replica, promote=False)
+    assert other.state is JobState.CANDIDATE
+    replica.lifecycle.promote(other.id, actor="ada", note="")
+    assert refits.job(other.id).state is JobState.CHAMPION
+    assert refit().state is JobState.CHAMPION
+
+
+def end_of_request(refits: SqlRecalibrations, replica: Replica, *, promote: bool) -> Job:
+    order = replica.lifecycle.order("churn", "7", promote=promote)
+    replica.lifecycle.request(order, actor="ada")
+    serves = replica.lifecycle.champion("churn", "7").map_id
+    return end(refits, JobState.CANDIDATE, baseline=serves)
+
+
+def test_what_somebody_asks_for_after_a_rollback_is_promoted_and_what_was_asked_for_before_waits(
+    refits: SqlRecalibrations,
+) -> None:
+    replica = Replica(refits)
+    assert end_of_request(refits, replica, promote=True).state is JobState.CHAMPION
+    replica.lifecycle.request(replica.lifecycle.order("churn", "7", promote=True), actor="bob")
+    replica.clock.advance(1)
+    replica.lifecycle.roll_back("churn", "7", actor="ada", note="complaints")
+    # It was begun after the rollback, so that it was compared with what serves now.
+    waits = end(refits, JobState.CANDIDATE)
+    assert waits.state is JobState.CANDIDATE
+    assert waits.reason is not None
+    assert "until somebody promotes one" in waits.reason
+    assert end_of_request(refits, replica, promote=True).state is JobState.CHAMPION
+    # Of a map that was promoted by hand nothing is told that stood in its way.
+    replica.lifecycle.roll_back("churn", "7", actor="ada", note="")
+    replica.lifecycle.promote(waits.id, actor="ada", note="")
+    assert (refits.job(waits.id).state, refits.job(waits.id).reason) == (JobState.CHAMPION, None)
