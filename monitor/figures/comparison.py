@@ -11,11 +11,14 @@ from matplotlib.figure import Figure
 from monitor.errors import NotEnoughData
 from monitor.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
 from monitor.figures.words import amount
+from monitor.measures import MEASURES
 
 CAPTION: Final = (
     "How to read it: the point is the difference of the two, the line its 95% interval; each row has its own scale. "
     "Where the line does not touch the middle, it is more than chance. For all of these measures, less is better."
 )
+LEAD: Final = MEASURES["smce"].title
+"""What the title speaks of first, as the lead of a report does."""
 _ROW: Final = 0.36
 _LONGEST: Final = 12
 """Characters of a name that fit above a column."""
@@ -119,14 +122,25 @@ def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:
 
 
 def _title(rows: Sequence[DifferenceRow], first: str, second: str) -> str:
-    better = [row.title for row in rows if row.sure and row.difference < 0.0]
-    worse = [row.title for row in rows if row.sure and row.difference > 0.0]
-    if not better and not worse:
-        return f"{first} and {second}: no difference beyond chance"
-    parts = [f"better by {_some(better)}"] if better else []
-    parts += [f"worse by {_some(worse)}"] if worse else []
-    return f"{second} is {' and '.join(parts)} than {first}"
+    """What a report leads with, smCE or the first measure there is, and below it the others that are certain."""
+    lead = next((row for row in rows if row.title == LEAD), rows[0])
+    if lead.lower is None or lead.upper is None:
+        one, two = (amount(value, lead.unit) for value in (lead.first, lead.second))
+        heading = f"{lead.title} is {one} for {first} and {two} for {second}"
+        return f"{heading};\nhow certain that is was not asked for"
+    if lead.sure:
+        better, worse = (second, first) if lead.difference < 0.0 else (first, second)
+        heading = f"{better} is better calibrated than {worse} (by {lead.title})"
+    else:
+        heading = f"Neither is better calibrated for certain (by {lead.title})"
+    others = [row for row in rows if row is not lead and row.sure]
+    parts = [
+        f"{word} by {_some([row.title for row in others if (row.difference < 0.0) == (word == 'better')])}"
+        for word in ("better", "worse")
+        if any((row.difference < 0.0) == (word == "better") for row in others)
+    ]
+    return f"{heading};\nof the others, {second} is {' and '.join(parts)}" if parts else heading
 
 
 def _some(titles: Sequence[str]) -> str:
-    return ", ".join(titles) if len(titles) <= 3 else f"{len(titles)} measures"
+    return ", ".join(titles) if len(titles) <= 3 else f"{len(titles)}"
