@@ -139,8 +139,8 @@ def _title(rows: Sequence[DifferenceRow], first: str, second: str) -> str:
         for word in ("better", "worse")
         if any((row.difference < 0.0) == (word == "better") for row in others)
     ]
-    return f"{heading};\nof the others, {second} is {' and '.join(parts)}" if parts else heading
+    return f"{heading};\n{second} is {' and '.join(parts)}" if parts else heading
 
 
 def _some(titles: Sequence[str]) -> str:
-    return ", ".join(titles) if len(titles) <= 3 else f"{len(titles)}"
+    return ", ".join(titles) if len(titles) <= 3 else f"{len(titles)} other measures"

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, date2num
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
+from monitor.figures.dates import Dates
 from monitor.figures.picture import MeasureRow
 from monitor.figures.style import CHANCE, GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.figures.words import amount, tick
@@ -184,7 +185,7 @@ def _on_time(axes: Axes, times: _Times) -> None:
     axes.set_xlim(first - margin, last + margin)
     locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # matplotlib's dates
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]  # are untyped
+    axes.xaxis.set_major_formatter(Dates())
     axes.xaxis.get_offset_text().set(size=SMALL_SIZE - 1.0, color=GREY)
 
 

@@ -61,14 +61,14 @@ def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
     figure = comparison_figure(ROWS, "May", "June")
     check_layout(figure)
     neither = "Neither is better calibrated for certain (by smCE)"
-    assert f"{neither}; of the others, June is better by TCE and worse by log loss" in texts(figure)
+    assert f"{neither}; June is better by TCE and worse by log loss" in texts(figure)
     assert neither in texts(comparison_figure(ROWS[1:2], "May", "June"))
     many = [DifferenceRow(f"measure {k}", "ratio", 0.3, 0.1, -0.3, -0.1) for k in range(12)]
     written = texts(comparison_figure([*many, ROWS[1]], "May", "June"))
-    assert f"{neither}; of the others, June is better by 12" in written
+    assert f"{neither}; June is better by 12 other measures" in written
     sure = [ROWS[0], DifferenceRow("smCE", "ratio", 0.01, 0.03, 0.01, 0.03)]
     written = texts(comparison_figure(sure, "May", "June"))
-    assert "May is better calibrated than June (by smCE); of the others, June is better by TCE" in written
+    assert "May is better calibrated than June (by smCE); June is better by TCE" in written
     # Where there is no smCE, the first.
     assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(ROWS[:1], "May", "June"))
     asked = texts(comparison_figure(ROWS[3:], "May", "June"))
