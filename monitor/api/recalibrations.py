@@ -118,8 +118,14 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
     add_reading(router, known, lookups)
 
     async def read(request: Request, kind: type[T], example: str) -> T:
-        check_json(request, (MEDIA_TYPE,))
-        return read_struct(await read_body(request, _BODY_BYTES, parts.limits.body_seconds), kind, example)
+        """What is asked; without a body nothing is, and all is as the settings say."""
+        is_told = "content-type" in request.headers or comes_from_page(request)
+        if is_told:
+            check_json(request, (MEDIA_TYPE,))
+        body = await read_body(request, _BODY_BYTES, parts.limits.body_seconds)
+        if body and not is_told:
+            check_json(request, (MEDIA_TYPE,))
+        return read_struct(body or b"{}", kind, example)
 
     def check_method(order: Order, *, is_usual: bool) -> None:
         """Refuse what would fail for certain, so that nobody has to wait for it."""
@@ -150,7 +156,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                     "schema": {"type": "string", "maxLength": 255},
                 }
             ],
-            "requestBody": _required(RefitRequestBody),
+            "requestBody": _optional(RefitRequestBody),
         },
     )
     async def request_refit(request: Request, model: str) -> Response:
@@ -193,7 +199,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
         response_class=Response,
         responses=ok(ChampionBody, "What serves from now on")
         | problems(400, 404, 408, 409, 413, 415, 422, 503, other=_UNKNOWN | _NO_CANDIDATE),
-        openapi_extra={"requestBody": _required(NoteBody)},
+        openapi_extra={"requestBody": _optional(NoteBody)},
     )
     async def promote(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
         asked = await read(request, Note, '{"note": "agreed with the pricing team"}')
@@ -208,7 +214,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
         response_class=Response,
         responses=ok(ChampionBody, "What serves from now on")
         | problems(400, 404, 408, 409, 413, 415, 422, 503, other=_NONE_SERVES),
-        openapi_extra={"requestBody": _required(RollbackBody)},
+        openapi_extra={"requestBody": _optional(RollbackBody)},
     )
     async def roll_back(request: Request, model: str) -> Response:
         asked = await read(request, RollBack, '{"version": "7", "note": "complaints since noon"}')
@@ -310,6 +316,11 @@ def refit_document(known: Recalibrations, job: Job) -> dict[str, Any]:
     return job_document(job, open_of(known, (job,)))
 
 
+def comes_from_page(request: Request) -> bool:
+    """Whether a browser says that a page asks: any site's may send a body without a type, but not JSON."""
+    return "origin" in request.headers or "sec-fetch-site" in request.headers
+
+
 def read_struct(body: bytes, kind: type[T], example: str) -> T:
     """A request's body.
 
@@ -374,8 +385,8 @@ def _wrong_cursor(cursor: str) -> Problem:
     return Problem(422, "invalid-parameter", f"cursor must be the next_cursor of the page before, got {cursor[:80]!r}")
 
 
-def _required(body: type[BaseModel]) -> dict[str, object]:
-    return {"required": True, "content": {MEDIA_TYPE: {"schema": reference(body)}}}
+def _optional(body: type[BaseModel]) -> dict[str, object]:
+    return {"required": False, "content": {MEDIA_TYPE: {"schema": reference(body)}}}
 
 
 _NO_CANDIDATE: Final = {

@@ -92,7 +92,7 @@ def test_of_a_model_one_refit_is_under_way_at_a_time(client: Client, refits: Ref
         ('{"windows": "7d"}', ("`windows`",)),
         ('{"options": {"a": [1]}}', ("$.options",)),
         ("[]", ("JSON like",)),
-        ("", ("JSON like",)),
+        (" ", ("JSON like",)),
     ],
 )
 def test_wrong_requests_are_named(client: Client, refits: Refits, body: str, said: tuple[str, ...]) -> None:
@@ -136,6 +136,32 @@ def test_what_any_web_page_may_send_is_refused(client: Client, path: str) -> Non
     assert_problem(client.post(path, content=b"{}", headers={"content-type": "text/plain"}), 415, "application/json")
     large = client.post(path, content=b" " * 40_000_000, headers={"content-type": "application/json"})
     assert_problem(large, 413, "bytes")
+
+
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/json"}])
+def test_where_nothing_need_be_said_there_need_be_no_body(
+    client: Client, refits: Refits, headers: dict[str, str]
+) -> None:
+    asked = client.post("/v1/models/churn/recalibrations", headers=headers)
+    assert asked.status_code == 202
+    job = refits.end(asked.json()["id"]).id
+    assert client.post(f"/v1/recalibrations/{job}/promotion", headers=headers).json()["map"] == job
+    assert client.post("/v1/models/churn/rollback", headers=headers).json()["map"] is None
+    assert [entry.detail["note"] for entry in refits.audit(after=0, limit=99, model=None)[-2:]] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "https://elsewhere.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+)
+def test_a_page_of_another_site_cannot_leave_the_body_out(
+    client: Client, refits: Refits, headers: dict[str, str]
+) -> None:
+    job = ended(client, refits)
+    refits.promote(job, actor="ada", note="")
+    for path in ("/v1/models/churn/recalibrations", "/v1/models/churn/rollback", f"/v1/recalibrations/{job}/promotion"):
+        assert_problem(client.post(path, headers=headers), 415, "application/json")
+        assert_problem(client.post(path, content=b"{}"), 415, "application/json")
+    assert refits.job(job).state is JobState.CHAMPION
 
 
 def test_a_refit_shows_what_became_of_it(client: Client, refits: Refits) -> None:
