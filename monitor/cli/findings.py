@@ -221,9 +221,10 @@ def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Pro
         **_draws(wanted),
     )
     # What both files say is said once.
-    cautions = dict.fromkeys(
+    of_files = (
         f"{name}: {each}" for name, table in zip(names, (first, second), strict=True) for each in table.cautions
     )
+    cautions = dict.fromkeys((*found.cautions, *of_files))
     notes = dict.fromkeys((*first.notes, *second.notes, found.note))
     return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=found)
 

@@ -17,6 +17,7 @@ from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import looks_like_event_log
+from monitor.measures import MEASURES
 
 app = typer.Typer(add_completion=False)
 
@@ -107,6 +108,7 @@ def report(
         file, prediction, outcome, time, weight, id, segment, feature, measure, draws, compare, compare_prediction
     )
     wanted.check()
+    _require_weighable(weight, measure)
     for option, path in (("--html", html), ("--png", png)):
         if path is not None:
             check_target(option, path)
@@ -136,6 +138,16 @@ def report(
     for path in (html, png):
         if path is not None:
             typer.echo(f"wrote {path}")
+
+
+def _require_weighable(weight: str | None, measures: list[str]) -> None:
+    known = [MEASURES[name] for name in measures if name in MEASURES]
+    if weight is not None and known and all(each.needs_whole_counts for each in known):
+        names = " and ".join(each.name for each in known)
+        raise InputError(
+            f"--measure {names} needs whole counts, which weights are not: leave --weight out, or ask for another "
+            "measure, such as --measure smce"
+        )
 
 
 def _report_log(file: Path, config: Path | None, *, as_json: bool) -> None:

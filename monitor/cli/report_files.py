@@ -13,6 +13,7 @@ from monitor.cli.plain import plain
 from monitor.cli.report_pictures import pictures_of, sheet_of
 from monitor.cli.report_tables import (
     comparison_sentence,
+    fault_rows,
     leading_of,
     of_difference,
     of_segment,
@@ -115,7 +116,7 @@ def _of_one(found: FileReport | None) -> tuple[_Cell, list[_Section]]:
 
 def _of_two(found: Comparison) -> tuple[_Cell, list[_Section]]:
     first, second = plain(found.first.model), plain(found.second.model)
-    rows = [
+    rows: list[tuple[_Cell, ...]] = [
         (
             _Cell(MEASURES[name].title),
             _Cell(value_text(each.first, each.unit)),
@@ -123,10 +124,11 @@ def _of_two(found: Comparison) -> tuple[_Cell, list[_Section]]:
             _Cell(value_text(each.difference, each.unit)),
             _Cell(interval_text(each.lower, each.upper, each.unit)),
             _Cell(p_text(each.p_value)),
-            _cell(of_difference(each)),
+            _cell(of_difference(each, comparable=not found.cautions)),
         )
         for name, each in found.differences.items()
     ]
+    rows += [(*map(_Cell, row), *[_Cell("")] * 4) for row in fault_rows(found)]
     headings = ("measure", first, second, "difference", "95% interval", "p", f"{second} is")
     sections = [_Section("The measures of both", headings, rows)]
     for report in (found.first, found.second):

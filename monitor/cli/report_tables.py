@@ -1,6 +1,7 @@
 """Segments, and two reports side by side, as tables for people."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from rich import box
 from rich.table import Table
@@ -10,17 +11,22 @@ from monitor.cli.plain import plain
 from monitor.cli.tables import ROOMY, interval_text, p_text, share_text, value_text
 from monitor.cli.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report
 from monitor.evaluation.compare import Comparison
+from monitor.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.evaluation.difference import Difference
 from monitor.evaluation.report import MeasureResult, Verdict
 from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
 
 _UNKNOWN = Word("too little data", "dim")
+_FAULTS = 132
+"""Characters from which on a comparison has offsets and slopes with their intervals."""
 _SMALL = 5
 """Groups of too little data that are listed; a column of many values has dozens."""
 _BETTER = Word("better", "green")
 _WORSE = Word("worse", "bold red")
 _ALIKE = Word("not certain", "dim")
+_LOWER = Word("lower", "")
+_HIGHER = Word("higher", "")
 
 
 def of_segment(segment: SegmentReport) -> Word:
@@ -35,10 +41,12 @@ def of_segment(segment: SegmentReport) -> Word:
     return BEYOND_CHANCE if small or diagnosis is None else of_report(segment.report)
 
 
-def of_difference(difference: Difference) -> Word:
-    """Whether the second is better by one measure."""
+def of_difference(difference: Difference, *, comparable: bool = True) -> Word:
+    """Whether the second is better by one measure; or has the lower value alone, where that says nothing better."""
     if not difference.certain:
         return _ALIKE
+    if not comparable:
+        return _LOWER if difference.difference < 0.0 else _HIGHER
     return _BETTER if difference.difference < 0.0 else _WORSE
 
 
@@ -129,7 +137,7 @@ def differences_table(found: Comparison, width: int) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(f"{second} is", overflow="fold")
     for name, each in found.differences.items():
-        verdict = of_difference(each)
+        verdict = of_difference(each, comparable=not found.cautions)
         interval = interval_text(each.lower, each.upper, each.unit)
         table.add_row(
             MEASURES[name].title,
@@ -138,7 +146,31 @@ def differences_table(found: Comparison, width: int) -> Table:
             *((value_text(each.difference, each.unit), interval, p_text(each.p_value)) if roomy else (interval,)),
             Text(verdict.value, style=verdict.style),
         )
+    if width >= _FAULTS:
+        for name, of_first, of_second in fault_rows(found):
+            table.add_row(name, of_first, of_second)
     return table
+
+
+def fault_rows(found: Comparison) -> list[tuple[str, str, str]]:
+    """What compares models of any prevalences: offset and slope of the logits, each with its 95% interval."""
+    first, second = found.first.diagnosis, found.second.diagnosis
+    if first is None or second is None:
+        return []
+    rows = [
+        (name, _fault_text(value(first), interval(first)), _fault_text(value(second), interval(second)))
+        for name, value, interval in (
+            ("offset of the logits", attrgetter("offset"), offset_interval),
+            ("slope of the logits", attrgetter("slope"), slope_interval),
+        )
+    ]
+    return [row for row in rows if row[1:] != ("-", "-")]
+
+
+def _fault_text(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
 def comparison_sentence(found: Comparison) -> str:
@@ -158,6 +190,12 @@ def comparison_sentence(found: Comparison) -> str:
         )
     better, worse = (second, first) if each.difference < 0.0 else (first, second)
     low, high = sorted((abs(each.lower), abs(each.upper)))
+    if found.cautions:
+        return (
+            f"{title} of {better} is lower than that of {worse} by {value_text(abs(each.difference), each.unit)} (95% "
+            f"{interval_text(low, high, each.unit)}), which of different prevalences does not say which is better "
+            "calibrated."
+        )
     return (
         f"{better} is better calibrated than {worse}: {title} is lower by "
         f"{value_text(abs(each.difference), each.unit)} (95% {interval_text(low, high, each.unit)})."

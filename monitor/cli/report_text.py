@@ -60,7 +60,7 @@ def plain_line(text: str) -> str:
 def head_lines(report: Report) -> list[str]:
     """What a report is about, in lines."""
     lines = [
-        f"{plain(report.model)}: {report.predictions:,} predictions, {report.n:,} with an outcome",
+        f"{plain(report.model)}: {_predictions(report.predictions)}, {report.n:,} with an outcome",
         f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
     ]
     if report.from_ms is not None and report.to_ms is not None:
@@ -72,9 +72,13 @@ def class_head_lines(found: ClassReport) -> list[str]:
     """What a report of many classes is about, in lines."""
     top = found.top_label
     return [
-        f"{plain(top.model)}: {top.predictions:,} predictions of {found.classes} classes, {found.n:,} with an outcome",
+        f"{plain(top.model)}: {_predictions(top.predictions)} of {found.classes} classes, {found.n:,} with an outcome",
         f"accuracy {share_text(found.accuracy)}, mean of the largest probability {share_text(top.mean_prediction)}",
     ]
+
+
+def _predictions(number: int) -> str:
+    return f"{number:,} prediction{'' if number == 1 else 's'}"
 
 
 def omitted_lines(found: Report | ClassReport) -> list[str]:

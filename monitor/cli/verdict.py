@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from monitor.evaluation.report import MeasureResult, Report, Verdict
+from monitor.evaluation.report import MeasureResult, Report, ScoreResult, Verdict
 
 
 class Word(NamedTuple):
@@ -17,6 +17,8 @@ UNJUDGED: Final = Word("not judged", "dim")
 
 WITHIN_CHANCE: Final = Word("within chance", "green")
 BEYOND_CHANCE: Final = Word("beyond chance", "yellow")
+BELOW_CHANCE: Final = Word("below chance", "yellow")
+"""Of a proper score that is lower than what the model would score were it calibrated."""
 
 _STYLES: Final = {
     Verdict.CALIBRATED: "green",
@@ -28,9 +30,14 @@ _STYLES: Final = {
 
 
 def of_measure(result: MeasureResult) -> Word:
-    """Whether a value lies beyond what 95 in 100 perfectly calibrated models show on the same predictions."""
+    """Whether a value lies beyond what 95 in 100 perfectly calibrated models show on the same predictions.
+
+    A proper score may also lie below it: such a model would score worse.
+    """
     if result.null_q95 is None:
         return UNJUDGED
+    if isinstance(result, ScoreResult) and result.below_chance:
+        return BELOW_CHANCE
     return WITHIN_CHANCE if result.value <= result.null_q95 else BEYOND_CHANCE
 
 

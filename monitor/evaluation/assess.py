@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Final
 
 from monitor.errors import NotEnoughData, SettingsError
-from monitor.evaluation.report import MeasureResult
+from monitor.evaluation.report import MeasureResult, ScoreResult
 from monitor.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
 from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
@@ -150,7 +150,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
         if not isfinite(value):
             omitted[name] = "not finite on these data"
             continue
-        results[name] = MeasureResult(value, measure.unit)
+        results[name] = (MeasureResult if measure.losses is None else ScoreResult)(value, measure.unit)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
     return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
 

@@ -1,8 +1,9 @@
 """Two models, or two periods of one: which is better calibrated, and by how much for certain."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from monitor.errors import InputError
 from monitor.evaluation import difference
@@ -16,6 +17,12 @@ from monitor.inference.named import largest_value
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.tables import EventTable
+
+_CLEARLY: Final = 2.576
+"""Standard errors that chance goes beyond in 1% of cases."""
+
+_MATTERS: Final = 1.25
+"""How much larger the variance of one model's outcomes is where their measures cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class Comparison:
         How that was told, for people.
     differences
         By the measure's name, of those that both reports have.
+    cautions
+        What to mind when reading them.
     """
 
     first: Report
@@ -40,6 +49,7 @@ class Comparison:
     pairing: Pairing
     note: str
     differences: Mapping[str, Difference]
+    cautions: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -49,6 +59,7 @@ class Comparison:
             "pairing": self.pairing,
             "note": self.note,
             "differences": {name: each.to_dict() for name, each in self.differences.items()},
+            "cautions": list(self.cautions),
         }
 
 
@@ -103,8 +114,10 @@ def compare_tables(
     paired = aligned.pairing != "none"
     shared = {name: measures[name] for name in a.measures if name in b.measures}
     found = {name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared}
-    if draws and shared:
-        one, two = _events(aligned.first), _events(aligned.second)
+    if not shared:
+        return Comparison(a, b, aligned.pairing, aligned.note, found)
+    one, two = _events(aligned.first), _events(aligned.second)
+    if draws:
         drawn = difference.norms_of_draws(
             one,
             two,
@@ -118,7 +131,30 @@ def compare_tables(
             if paired and measure.losses is not None:
                 found[name] = difference.of_losses(found[name], one, two, measure.losses)
             found[name] = found[name].within(largest_value(measure, one.table), largest_value(measure, two.table))
-    return Comparison(a, b, aligned.pairing, aligned.note, found)
+    apart = None if paired else _prevalences_apart(one, two, names)
+    return Comparison(a, b, aligned.pairing, aligned.note, found, () if apart is None else (apart,))
+
+
+def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) -> str | None:
+    """What to mind where two prevalences are clearly not the same, or None.
+
+    Errors shrink with p (1 - p), the variance of an outcome: a difference is told where chance hardly makes it (p <=
+    .01), and one of these variances is a quarter larger than the other.
+    """
+    rates, errors, variances = [], [], []
+    for each in (first, second):
+        rate, worth = each.table.prevalence, float(each.weight.sum()) ** 2 / float(each.weight @ each.weight)
+        rates.append(rate)
+        variances.append(rate * (1.0 - rate))
+        # As of two more events of either kind: none at all would have no error.
+        errors.append((rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3)
+    if abs(rates[0] - rates[1]) <= _CLEARLY * math.sqrt(sum(errors)) or max(variances) < _MATTERS * min(variances):
+        return None
+    said = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
+    return (
+        f"prevalences differ ({said}), and the same fault of the logits gives smaller values where outcomes are rarer: "
+        "a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
+    )
 
 
 def _events(table: EventTable) -> Events:

@@ -1,5 +1,7 @@
 """Reports of data that somebody hands over: two lists, a file's rows, the body of a request."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -20,7 +22,8 @@ from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
-from monitor.measures import REPORT_MEASURES
+from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
+from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
 from monitor.scores.table import check
 
@@ -79,7 +82,8 @@ def evaluate(
     Raises
     ------
     InputError
-        A value is out of its range, lengths differ, or an option is wrong. The message names the first such value.
+        A value is out of its range, lengths differ, an option is wrong, or there are weights and every measure wanted
+        needs whole counts. The message names the first such value.
 
     Examples
     --------
@@ -110,6 +114,8 @@ def evaluate(
         # That no outcome is known is no matter of weights.
         weights = relative_weights(weights[known]) if known.any() else None
     table = ScoreTable.from_events(prediction[known], outcome[known], weights)
+    if table.weighted:
+        _require_weighable(wanted)
     assessment = assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress)
     n = int(np.count_nonzero(known))
     report = Report(
@@ -129,3 +135,14 @@ def evaluate(
         omitted=assessment.omitted,
     )
     return diagnosed(report, table, draws=draws, seed=seed)
+
+
+def _require_weighable(measures: Mapping[str, Measure]) -> None:
+    """Raise InputError if no measure that is wanted takes weights: there would be events enough, and no answer."""
+    if measures and all(each.needs_whole_counts for each in measures.values()):
+        names = " and ".join(measures)
+        takes = " or ".join(name for name, each in WINDOW_MEASURES.items() if not each.needs_whole_counts)
+        raise InputError(
+            f"{names} {'needs' if len(measures) == 1 else 'need'} whole counts, and there are weights: leave weight "
+            f"out, or ask for a measure that takes weights, such as {takes}"
+        )

@@ -46,7 +46,8 @@ def diagnosed(report: Report, table: ScoreTable, *, draws: int, seed: int | None
     seed
         Of the resamples; the table's content if left out.
     """
-    if report.insufficient is not None:
+    # That no measure that was asked for can be had of these events says nothing of the events.
+    if report.insufficient is not None and not report.omitted:
         return replace(report, diagnosis=_insufficient(report.insufficient, table), decomposition={})
     diagnosis = diagnose(table, draws=draws, seed=seed) if draws else None
     return replace(report, diagnosis=diagnosis, decomposition=decompose(table))

@@ -13,6 +13,10 @@ from monitor.events.model import SeriesKey
 from monitor.measures import Decomposition
 from monitor.measures.base import Unit
 
+_RARE: Final = 0.05
+_ROUNDING: Final = 1e-9
+"""Of a mean of draws that are all alike, as of predictions of 1/2."""
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureResult:
@@ -43,6 +47,27 @@ class MeasureResult:
     null_q95: float | None = None
     p_value: float | None = None
     error_bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResult(MeasureResult):
+    """A proper score, Brier score or log loss: no error of calibration, but what such a model scores by chance has one.
+
+    A calibrated model that makes these predictions scores about ``null_mean``, so that a value far below it speaks
+    against the model as one far above does: fewer of the unlikely outcomes came true than were predicted.
+    """
+
+    @property
+    def below_chance(self) -> bool:
+        """Whether at most 5% of such models score as low: the counterpart of a value above ``null_q95``.
+
+        That is p > .95, as the data count among the draws. Where the least score has a chance of its own, as that of no
+        positives at all, p is 1 however likely it is: the value must lie as far below the mean as the 95% point above.
+        """
+        if self.p_value is None or self.null_mean is None or self.null_q95 is None:
+            return False
+        beyond = self.null_mean - self.value
+        return self.p_value > 1.0 - _RARE and beyond > _ROUNDING and beyond >= self.null_q95 - self.null_mean
 
 
 class Verdict(StrEnum):

@@ -1,5 +1,7 @@
 """Columns of predictions for many classes: one vector of probabilities in every row, and the class that came true."""
 
+import re
+import shlex
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any, Final
@@ -26,6 +28,9 @@ from monitor.sources.columns import (
 )
 
 _MISSING_WORDS: Final = frozenset({"na", "n/a", "nan", "null", "none"})
+
+_NAMED: Final = 5
+"""Columns that a hint names at most."""
 
 
 def holds_vectors(array: pa.Array) -> bool:
@@ -156,6 +161,16 @@ def class_names(columns: Sequence[str]) -> tuple[str, ...]:
     while prefix and prefix[-1].isdecimal() if numbered else prefix and prefix[-1].isalnum():
         prefix = prefix[:-1]
     return tuple(name[len(prefix) :] for name in columns)
+
+
+def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
+    """What to say where there seems to be a column a class, as ``p_cat`` and ``p_dog``; nothing where there is none."""
+    alike = re.compile(rf"({'|'.join(map(re.escape, prefixes))})[ _.-].+", re.IGNORECASE)
+    each = [name for name in columns if alike.fullmatch(name.strip())]
+    if len(each) < 2:
+        return ""
+    named = " ".join(f"--prediction {shlex.quote(name)}" for name in each[:_NAMED])
+    return f"; of many classes name the column of each: {named}{' and so on' if len(each) > _NAMED else ''}"
 
 
 def _adding_up(vectors: NDArray[np.float64], place: Place) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ Each builder takes Arrow arrays of whatever type the file has and goes on after 
 say how many there are; :meth:`finish` raises then.
 """
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
@@ -27,6 +28,7 @@ _OUTCOMES: Final = {
     **dict.fromkeys(("0", "false", "f", "no", "n"), 0),
     **dict.fromkeys(_MISSING, UNLABELLED),
 }
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _OLDEST_MS: Final = 1e11
 """Times before March 1973 are no times of predictions: such a number counts seconds."""
@@ -81,6 +83,8 @@ class Faults:
         number = _float(value) if isinstance(value, str) else value
         percent = self._percentages and isinstance(number, int | float) and 1.0 < number <= 100.0
         hint = "; divide percentages by 100" if percent else ""
+        if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()):
+            hint = "; write numbers with a decimal point, not with a comma"
         column, of_row = self._place
         raise InputError(
             f"{column}, {of_row(self._row)}: {self._requirement}, got {got} ({such_rows(self._count)}); "

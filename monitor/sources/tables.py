@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.sources.class_columns import ClassOutcomes, Columns, Vectors, class_names, holds_vectors
+from monitor.sources.class_columns import ClassOutcomes, Columns, Vectors, class_names, hint_of_classes, holds_vectors
 from monitor.sources.columns import (
     UNLABELLED,
     ColumnBuilder,
@@ -214,6 +214,7 @@ class _Header:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
                 f"name it with --{role}; columns are {_listed(self._names)}{_headless(self._names)}"
+                f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
         also = f" (not from {_listed(found[1:])}; --{role} chooses another)" if len(found) > 1 else ""
         self.notes.append(f"{role} read from column {found[0]!r}{also}")
@@ -351,7 +352,8 @@ def _cautions(prediction: NDArray[np.float64], outcome: NDArray[np.int8] | NDArr
         return
     known = outcome[outcome >= 0]
     if 0 < known.size < FEW:
-        yield f"only {known.size} predictions have an outcome: with so few, only gross errors can be told from chance"
+        have = "prediction has" if known.size == 1 else "predictions have"
+        yield f"only {known.size} {have} an outcome: with so few, only gross errors can be told from chance"
     if bool((prediction == prediction[0]).all()) and len(prediction) > 1:
         whole = f"{prediction[0]:g}" if prediction.ndim == 1 else "the same"
         yield f"every prediction is {whole}: all that can be told is whether they are right on average"

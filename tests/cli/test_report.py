@@ -283,3 +283,36 @@ def test_too_little_to_say_much_is_said(tmp_path: Path) -> None:
 
 def test_a_directory_is_none(tmp_path: Path) -> None:
     assert one_error_line(inside("report", ".", cwd=tmp_path)) == ".: is a directory; name one file in it"
+
+
+def test_weights_and_a_measure_that_takes_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("p,y,w\n" + ".3,1,1\n.6,0,2\n" * 30, encoding="utf-8")
+    done = inside("report", "f.csv", "--weight", "w", "--measure", "tce", "--draws", "0", cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done) == (
+        "--measure tce needs whole counts, which weights are not: leave --weight out, or ask for another measure, such "
+        "as --measure smce"
+    )
+    both = ("--measure", "tce", "--measure", "smce")
+    done = inside("report", "f.csv", "--weight", "w", *both, "--draws", "0", cwd=tmp_path)
+    assert "TCE is left out: needs whole counts, not weights" in done.stdout
+
+
+def test_prevalences_apart_are_minded_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "half.csv").write_text("p,y\n" + ".5,1\n.4,0\n.5,0\n.4,1\n" * 150, encoding="utf-8")
+    (tmp_path / "rare.csv").write_text("p,y\n" + ".05,1\n.06,1\n" * 5 + ".05,0\n.06,0\n" * 450, encoding="utf-8")
+    arguments = ("report", "half.csv", "--compare", "rare.csv", "--draws", "19", "--measure", "smce")
+    said = "prevalences differ (50% in half and 1.1% in rare), and the same fault of the logits gives smaller values"
+    text = inside(*arguments, "--html", "f.html", cwd=tmp_path).stdout
+    assert f"mind: {said}" in " ".join(text.split())
+    assert "slope of the logits" in text
+    assert " is better calibrated than " not in text
+    assert f"Mind: {said}" in (tmp_path / "f.html").read_text(encoding="utf-8")
+    found = json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
+    assert found["cautions"][0].startswith(said)
+    assert any(note.startswith(said) for note in found["notes"])
+
+
+def test_one_prediction_is_one(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("p,y\n.3,1\n", encoding="utf-8")
+    assert "f: 1 prediction, 1 with an outcome" in inside("report", "f.csv", cwd=tmp_path).stdout

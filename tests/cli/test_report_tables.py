@@ -1,6 +1,7 @@
 """Tables of segments and of two files: their words, and that they fit a terminal."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from scipy.special import expit
 from monitor.cli.report_tables import (
     comparison_sentence,
     differences_table,
+    fault_rows,
+    of_difference,
     of_segment,
     segment_text,
     segments_sentence,
@@ -50,7 +53,7 @@ def printed(table: Table, width: int) -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize("width", [80, 100, 112, 140])
 def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: Comparison, width: int) -> None:
     for table in (
         measures_table(found.whole, width),
@@ -60,7 +63,8 @@ def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: Comparison, 
         lines = printed(table, width)
         assert max(map(len, lines)) <= width
         assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
-    assert len(printed(differences_table(compared, width), width)) == len(compared.differences) + 2
+    faults = 2 * (width == 140)
+    assert len(printed(differences_table(compared, width), width)) == len(compared.differences) + 2 + faults
 
 
 def test_a_roomy_terminal_has_more(found: FileReport) -> None:
@@ -105,3 +109,25 @@ def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], comp
     assert comparison_sentence(compare_tables(empty, empty)) == (
         "The two cannot be compared: there is too little data."
     )
+
+
+def test_offset_and_slope_stand_beside_each_other(compared: Comparison) -> None:
+    (_, offset, other), (_, slope, steeper) = fault_rows(compared)
+    first, second = compared.first.diagnosis, compared.second.diagnosis
+    assert first is not None
+    assert second is not None
+    assert offset.startswith(f"{first.offset:.2f} (")
+    assert other.startswith(f"{second.offset:.2f} (")
+    assert slope.startswith(f"{first.slope:.2f} (")
+    assert steeper.startswith(f"{second.slope:.2f} (")
+    assert fault_rows(replace(compared, first=replace(compared.first, diagnosis=None))) == []
+
+
+def test_of_prevalences_apart_nobody_is_better(compared: Comparison) -> None:
+    apart = replace(compared, cautions=("prevalences differ",))
+    said = comparison_sentence(apart)
+    assert said.startswith("smCE of old is lower than that of new by 0.0")
+    assert said.endswith("which of different prevalences does not say which is better calibrated.")
+    (row,) = (line for line in printed(differences_table(apart, 100), 100) if line.strip().startswith("smCE"))
+    assert row.endswith("higher")
+    assert of_difference(compared.differences["smce"]).value == "worse"

@@ -3,12 +3,14 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from monitor.cli.tables import reports_table, telling
-from monitor.cli.verdict import BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
+from monitor.cli.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
+from monitor.evaluation.data import evaluate
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Verdict
 
 
 def report(window: str = "1h", **measures: MeasureResult) -> Report:
@@ -62,3 +64,39 @@ def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) 
     # One row a report: nothing is folded.
     assert len([line for line in shown.splitlines() if "churn" in line]) == 2
     assert len(shown.splitlines()) <= 8
+
+
+@pytest.mark.parametrize(
+    ("value", "p_value", "word"),
+    [
+        (0.20, 0.5, WITHIN_CHANCE),
+        (0.23, 0.01, BEYOND_CHANCE),
+        (0.17, 0.96, BELOW_CHANCE),
+        # Of 199 draws, the tenth least one and the data: 11 in 200 score as low.
+        (0.17, 0.95, WITHIN_CHANCE),
+        # The least score there is, which a calibrated model has often.
+        (0.19, 1.0, WITHIN_CHANCE),
+        (0.17, None, WITHIN_CHANCE),
+    ],
+)
+def test_a_proper_score_may_be_too_low(value: float, p_value: float | None, word: Word) -> None:
+    level: dict[str, float | None] = {"null_mean": 0.2, "null_q95": 0.22, "p_value": p_value}
+    assert of_measure(ScoreResult(value, "ratio", **level)) is word
+    if word is BELOW_CHANCE:
+        # An error of calibration cannot be too small.
+        assert of_measure(MeasureResult(value, "ratio", **level)) is WITHIN_CHANCE
+
+
+def test_a_proper_score_of_too_few_surprises_is_below_chance() -> None:
+    def words(p: float, positives: int) -> set[str]:
+        y = np.arange(1000) < positives
+        report = evaluate(np.full(1000, p), y, measures=("brier", "log_loss"), draws=99)
+        return {of_measure(each).value for each in report.measures.values()}
+
+    assert words(0.35, 350) == {"within chance"}
+    assert words(0.35, 286) == {"below chance"}
+    assert words(0.35, 400) == {"beyond chance"}
+    # Every outcome scores the same.
+    assert words(0.5, 400) == {"within chance"}
+    # A seventh of calibrated models have no positive either.
+    assert words(0.002, 0) == {"within chance"}

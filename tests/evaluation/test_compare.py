@@ -298,3 +298,29 @@ def test_the_difference_of_two_losses_of_few_positives_is_corrected_for_skewness
     assert transformed(difference.lower) == pytest.approx(1.96, abs=1e-3)
     assert transformed(difference.upper) == pytest.approx(-1.96, abs=1e-3)
     assert difference.p_value == pytest.approx(2.0 * norm.sf(abs(transformed(0.0))), rel=1e-6)
+
+
+def test_prevalences_that_are_clearly_apart_are_to_be_minded() -> None:
+    half, seldom = events(2000, seed=1)[0], rare(4000, seed=2)
+    found = compare_tables(half, seldom, names=("half", "rare"), measures={"smce": MEASURES["smce"]}, draws=0)
+    (said,) = found.cautions
+    shares = [f"{100 * each.outcome.mean():.3g}%" for each in (half, seldom)]
+    assert said.startswith(f"prevalences differ ({shares[0]} in half and {shares[1]} in rare), and the same fault")
+    assert found.to_dict()["cautions"] == [said]
+
+
+def test_prevalences_that_chance_may_part_or_that_matter_little_are_not() -> None:
+    def cautions(first: EventTable, second: EventTable) -> tuple[str, ...]:
+        return compare_tables(first, second, measures={"smce": MEASURES["smce"]}, draws=0).cautions
+
+    def constant(p: float, positives: int, n: int, weight: float | None = None) -> EventTable:
+        weights = None if weight is None else np.where(np.arange(n) == 0, weight, 1.0)
+        return EventTable(np.full(n, p), (np.arange(n) < positives).astype(np.int8), weight=weights)
+
+    assert cautions(constant(0.5, 15, 30), constant(0.2, 9, 31)) == ()
+    assert cautions(constant(0.5, 5000, 10_000), constant(0.4, 4001, 10_001)) == ()
+    assert len(cautions(constant(0.5, 5000, 10_000), constant(0.2, 2000, 10_001))) == 1
+    # A single event has nearly all the weight: as good as one event.
+    assert cautions(constant(0.5, 5000, 10_000), constant(0.2, 2000, 10_001, weight=1e6)) == ()
+    # The same events have the same prevalence.
+    assert cautions(*events(500, 1)) == ()

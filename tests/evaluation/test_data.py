@@ -133,3 +133,28 @@ def test_what_a_user_needs_stands_at_the_top() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'monitor' has no attribute 'evaluat'"):
         monitor.evaluat  # noqa: B018
+
+
+def test_where_no_measure_takes_weights_that_is_said() -> None:
+    said = (
+        "tce needs whole counts, and there are weights: leave weight out, or ask for a measure that takes weights, "
+        "such as kce or smce or intce"
+    )
+    with pytest.raises(InputError, match=f"^{said}"):
+        evaluate(P, Y, weight=[1.0, 2.0] * 4, measures="tce")
+    with pytest.raises(InputError, match=r"^tce and tce_t need whole counts"):
+        evaluate(P, Y, weight=[1.0, 2.0] * 4, measures=("tce", "tce_t"))
+    both = evaluate(P, Y, weight=[1.0, 2.0] * 4, measures=("tce", "smce"), draws=19)
+    assert (list(both.measures), both.omitted) == (["smce"], {"tce": "needs whole counts, not weights"})
+
+
+def test_the_diagnosis_does_not_depend_on_the_measures() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.1, 0.9, 400)
+    p[0] = 0.0
+    y = rng.random(400) < p
+    y[0] = True  # what was impossible came true
+    none = evaluate(p, y, measures="log_loss", draws=19)
+    assert (none.measures, none.insufficient) == ({}, "log_loss: not finite on these data")
+    assert none.diagnosis is not None
+    assert none.diagnosis == evaluate(p, y, measures="smce", draws=19).diagnosis

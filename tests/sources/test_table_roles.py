@@ -96,6 +96,7 @@ def test_what_to_mind_is_said(tmp_path: Path) -> None:
     assert cautions(mixed.partition("\n")[2]) == (
         f"only {FEW - 1} predictions have an outcome: with so few, only gross errors can be told from chance",
     )
+    assert cautions(".4,1\n")[0].startswith("only 1 prediction has an outcome: with so few")
     assert cautions("0.3,1\n0.3,0\n" * FEW) == (
         "every prediction is 0.3: all that can be told is whether they are right on average",
     )

@@ -261,6 +261,23 @@ def test_a_role_that_no_column_plays(tmp_path: Path) -> None:
     )
 
 
+def test_a_column_a_class_is_seen(tmp_path: Path) -> None:
+    said = refusal(written(tmp_path / "f.csv", "p_cat,p_dog,p_wild cat,animal\n.5,.25,.25,cat\n"))
+    assert said.endswith(
+        "; of many classes name the column of each: --prediction p_cat --prediction p_dog --prediction 'p_wild cat'"
+    )
+    many = ",".join(f"proba_{number}" for number in range(9))
+    assert refusal(written(tmp_path / "g.csv", f"{many},animal\n")).endswith("--prediction proba_4 and so on")
+    assert "of many classes" not in refusal(written(tmp_path / "h.csv", "p_cat,petal\n.5,1\n"))
+
+
+def test_a_decimal_comma_is_seen(tmp_path: Path) -> None:
+    said = refusal(written(tmp_path / "f.csv", "p;y\n0,5;1\n0,25;0\n"))
+    assert said.endswith(
+        "got '0,5' (2 such rows); correct or remove them; write numbers with a decimal point, not with a comma"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
