@@ -1,7 +1,5 @@
 """Who may ask the service: its authenticator, made of the settings."""
 
-from pathlib import Path
-
 import structlog
 
 from monitor.access.base import Authenticator
@@ -13,6 +11,7 @@ from monitor.access.tokens import TokenAuthenticator, TokenRules
 from monitor.clock import Clock
 from monitor.errors import StoreError, Unauthenticated
 from monitor.settings import Settings
+from monitor.store.address import expand_home
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
 
@@ -112,7 +111,7 @@ def key_sources(settings: Settings, store: SqlStore) -> list[KeySource]:
 def open_keys_file(settings: Settings) -> KeysFile | None:
     """The file of keys, if the settings name one. Raises SettingsError where it cannot be read, or is broken."""
     named = settings.access.keys_file
-    return None if named is None else KeysFile(Path(named).expanduser())
+    return None if named is None else KeysFile(expand_home(named, "access.keys_file"))
 
 
 def warn_of_no_access(settings: Settings, store: SqlStore, clock: Clock) -> None:

@@ -1,7 +1,6 @@
 """Where the log of events begins and ends, and what that means for a store that goes on from its offsets."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient
@@ -9,7 +8,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 
-from monitor.app.outside import make_connection, make_embedded_log
+from monitor.app.outside import log_directory, make_connection, make_embedded_log
 from monitor.app.parts import make_topics
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
@@ -93,7 +92,7 @@ def kafka_bounds(connection: KafkaConnection, counts: Mapping[str, int]) -> Mapp
 
 
 def _embedded(settings: Settings, topics: Iterable[str], clock: Clock) -> Mapping[TopicPartition, Bounds]:
-    directory = Path(settings.source.embedded.directory).expanduser()
+    directory = log_directory(settings)
     if not (directory / "log.json").is_file():
         # It is not made by somebody who only looks.
         raise SourceUnavailable(f"there is no embedded log in {directory}")

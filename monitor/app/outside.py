@@ -16,6 +16,7 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
+from monitor.store.address import expand_home
 from monitor.store.base import StateStore
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
@@ -68,11 +69,16 @@ def make_writer(settings: Settings, clock: Clock) -> Writer:
     return KafkaWriter(make_connection(settings.source.kafka))
 
 
+def log_directory(settings: Settings) -> Path:
+    """Where the embedded log is. Raises SettingsError where the path begins with a home that is not known."""
+    return expand_home(settings.source.embedded.directory, "source.embedded.directory")
+
+
 def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
     """The embedded log."""
     embedded = settings.source.embedded
     return EmbeddedLog(
-        Path(embedded.directory).expanduser(),
+        log_directory(settings),
         partitions=embedded.partitions,
         retention_bytes=embedded.retention_bytes,
         retention_ms=None if embedded.retention is None else to_ms(embedded.retention),

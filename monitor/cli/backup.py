@@ -9,7 +9,8 @@ import typer
 
 from monitor.app.logs import configure_logs
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.clock import SystemClock
+from monitor.clock import Clock, SystemClock
+from monitor.errors import InputError
 from monitor.events.times import format_time
 from monitor.store.backup import back_up
 from monitor.store.backup_file import Manifest
@@ -29,7 +30,7 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 def backup(
     *,
     target: Annotated[
-        Path,
+        str,
         typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest of the backup.")] = False,
@@ -43,14 +44,28 @@ def backup(
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
-    if target.is_dir():
-        moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
-        target = target / f"calibration-monitor-{moment}Z.zip"
-    manifest = back_up(settings.store.url, target, clock)
+    file = _file_of(target, clock)
+    manifest = back_up(settings.store.url, file, clock)
     if as_json:
-        typer.echo(json.dumps({"file": str(target), **msgspec.to_builtins(manifest)}))
+        typer.echo(json.dumps({"file": str(file), **msgspec.to_builtins(manifest)}))
         return
-    typer.echo(f"wrote {target} ({size_text(target.stat().st_size)}): {described(manifest)}")
+    typer.echo(f"wrote {file} ({size_text(file.stat().st_size)}): {described(manifest)}")
+
+
+def _file_of(target: str, clock: Clock) -> Path:
+    """The new file that is meant. A path does not know how it was written, so it is looked at as text."""
+    path = Path(target)
+    if path.is_dir():
+        moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
+        return path / f"calibration-monitor-{moment}Z.zip"
+    if target.endswith("/"):
+        if path.exists():
+            raise InputError(f"the backup's folder {target} is a file: move {path} away, and make the folder")
+        raise InputError(
+            f"the backup's folder {target} is not there: make it (mkdir -p {path}), or mount its volume;"
+            " to write a file of that name, leave the / at the end out"
+        )
+    return path
 
 
 def described(manifest: Manifest) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from monitor.app.log_bounds import Continuation, continuation, log_bounds
 from monitor.app.logs import configure_logs
+from monitor.app.outside import log_directory
 from monitor.cli.actor import command_actor
 from monitor.cli.backup import described
 from monitor.cli.options import ConfigOption, read_settings
@@ -75,7 +76,7 @@ def _check_stopped(settings: Settings) -> None:
     """Refuse where a service reads the embedded log: what it shows would not be what is stored."""
     if settings.source.kind != "embedded":
         return
-    lock = Path(settings.source.embedded.directory).expanduser() / "reader.lock"
+    lock = log_directory(settings) / "reader.lock"
     if not lock.is_file():
         return
     with lock.open("rb") as file:

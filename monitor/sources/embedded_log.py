@@ -104,7 +104,9 @@ class EmbeddedLog:
         self._ends: dict[TopicPartition, _End] = {}
         self._thread_lock = threading.Lock()
         try:
-            (directory / "topics").mkdir(parents=True, exist_ok=True)
+            # For its owner alone: events say things of people.
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (directory / "topics").mkdir(exist_ok=True)
             with self.locked():
                 self.partitions = self._describe(partitions)
         except OSError as error:

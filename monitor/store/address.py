@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -25,6 +26,9 @@ _BINARY: Final = 1
 """PostgreSQL's own number of its binary format."""
 
 _SECRET_KEYS: Final = ("password", "sslpassword")
+
+_making = threading.Lock()
+"""Held while a file is made: closing it would take from another thread the locks that SQLite holds on it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -62,7 +66,9 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
         return _connect_postgresql(parsed, patience_seconds, clock)
     path = sqlite_path(url)
     if path is None or not path.is_file():
-        raise NoStore(f"there is no store at {path}: `monitor serve` makes it at its first start")
+        # The whole path: a relative one begins where the command is run, which need not be where the service is.
+        where = "" if path is None else path.absolute()
+        raise NoStore(f"there is no store at {where}: `monitor serve` makes it at its first start")
 
     def open_file() -> sqlite3.Connection:
         # With the right to write, which is never used: without it, SQLite would leave its index file behind.
@@ -84,7 +90,32 @@ def sqlite_path(url: str) -> Path | None:
         return None
     if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
         raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {parsed}")
-    return Path(parsed.database).expanduser()
+    return expand_home(parsed.database, "store.url")
+
+
+def expand_home(path: str, key: str) -> Path:
+    """The path of a setting; a ``~`` or ``~user`` at its beginning is that user's home.
+
+    Parameters
+    ----------
+    path
+        As it is set.
+    key
+        The setting, for the message.
+
+    Raises
+    ------
+    SettingsError
+        No such home is known.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        home = Path(path).parts[0]
+        why = "HOME is not set, and this user is not known to the system" if home == "~" else "there is no such user"
+        raise SettingsError(
+            f"{key} begins with {home}, a home that is not known ({why}): write the whole path"
+        ) from error
 
 
 def _parse(url: str) -> tuple[str, sa.URL]:
@@ -129,7 +160,7 @@ def _check_writable(path: Path) -> None:
             folder=str(path.parent),
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise SettingsError(f"the store's folder {path.parent} cannot be created: {error.strerror}") from error
     if path.is_dir():
@@ -138,6 +169,24 @@ def _check_writable(path: Path) -> None:
     for needed in (path.parent, path) if path.exists() else (path.parent,):
         if not os.access(needed, os.W_OK):
             raise SettingsError(f"the store {path} cannot be written: no permission to write {needed}")
+    _make_private(path)
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, if it is not there: for its owner alone, as it holds what events say of people.
+
+    SQLite gives its log and its index the mode of the file. A file that is there keeps the mode that it has.
+    """
+    with _making:
+        if path.exists():
+            return
+        try:
+            # A link that leads to no file yet may stand there.
+            os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            return  # Another process was quicker.
+        except OSError as error:
+            raise SettingsError(f"the store {path} cannot be created: {error.strerror}") from error
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

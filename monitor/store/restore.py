@@ -99,7 +99,7 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
         raise InputError(f"--replace must name the store that is to be replaced, {name!r}, got {replace!r}")
     path = sqlite_path(url)
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Where the store is going to be, there has to be room for it; the usual place may be small.
     with tempfile.TemporaryDirectory(prefix=".monitor-restore-", dir=None if path is None else path.parent) as folder:
         file = Path(folder) / "store.db"

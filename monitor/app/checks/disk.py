@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text, warn
+from monitor.app.outside import log_directory
 from monitor.store.address import sqlite_path
 
 _LEAST_FILES = 1000
@@ -17,7 +18,7 @@ def check_disks(around: Surroundings) -> Iterator[Finding]:
     settings = around.settings
     places: dict[str, Path] = {}
     if settings.source.kind == "embedded":
-        places["log"] = Path(settings.source.embedded.directory).expanduser()
+        places["log"] = log_directory(settings)
     store = sqlite_path(settings.store.url)
     if store is not None:
         places["store"] = store.parent

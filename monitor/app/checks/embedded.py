@@ -7,6 +7,7 @@ from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text
 from monitor.app.log_bounds import log_bounds
+from monitor.app.outside import log_directory
 from monitor.settings.values import format_duration
 
 
@@ -15,13 +16,13 @@ def check_embedded_log(around: Surroundings) -> Iterator[Finding]:
     source = around.settings.source
     if source.kind != "embedded":
         return
-    directory = Path(source.embedded.directory).expanduser()
+    directory = log_directory(around.settings)
     if not directory.exists():
         parent = next(each for each in directory.absolute().parents if each.exists())
         if not os.access(parent, os.W_OK):
             yield fail("log", f"{directory} is not there and cannot be made in {parent}: no permission to write")
             return
-        yield ok("log", f"{directory} is not there yet; the first start makes it")
+        yield ok("log", f"{directory.absolute()} is not there yet; the first start makes it")
         return
     if not os.access(directory, os.W_OK | os.X_OK):
         yield fail("log", f"{directory} cannot be written: give this user the permission, or set another directory")
