@@ -154,9 +154,13 @@ class RecalibrationClient:
             Only while no map was ever had, and unless ``without_map`` is ``unchanged``.
         """
         served = self._current()
-        chosen = served.map if served is not None and served.map is not None else Identity(_classes(p))
+        numbers = _numbers(p)
+        if served is not None and served.map is not None:
+            chosen = served.map
+        else:
+            chosen = Identity(numbers.shape[1] if numbers.ndim == 2 else 2)
         try:
-            return apply_map(chosen, p, features=features, segments=segments)
+            return apply_map(chosen, numbers, features=features, segments=segments)
         except InputError as error:
             if served is None or served.map is None:
                 raise
@@ -282,7 +286,10 @@ class RecalibrationClient:
             raise ServiceUnavailable(f"{answer.url} answers {answer.status_code}, which no such service does")
         self._confirmed_at = self._clock.monotonic()
         if self._served is not None and (before is None or before.map_id != self._served.map_id):
-            _log.info("model %s is recalibrated by map %s", self._model, self.map_id)
+            if self._served.map is None:
+                _log.info("no map serves model %s: predictions are as they are", self._model)
+            else:
+                _log.info("model %s is recalibrated by map %s", self._model, self.map_id)
 
     def _check_whose(self, map_id: str, about: Mapping[str, Any]) -> None:
         """Refuse a map of another model: a cache or a gateway on the way may have mixed up two answers."""
@@ -295,10 +302,8 @@ class RecalibrationClient:
                 )
 
 
-def _classes(p: ArrayLike) -> int:
-    """Number of classes of predictions that no map is for."""
+def _numbers(p: ArrayLike) -> Floats:
     try:
-        shape = np.shape(p)
-    except ValueError as error:
-        raise InputError("p must be a list of numbers, or of lists that are equally long") from error
-    return shape[1] if len(shape) == 2 else 2
+        return np.asarray(p, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("p must be numbers, or lists of numbers that are equally long") from error

@@ -1,5 +1,6 @@
 """The client of scorers, against the real API over a real socket."""
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -130,6 +131,32 @@ def test_without_a_map_predictions_are_as_they_are_and_are_checked(world: World)
     for wrong in ([1.5], [[0.5, 0.6]], [[0.5, 0.5], [1.0]], "high"):
         with pytest.raises(InputError):
             client.apply(wrong)
+
+
+@pytest.mark.parametrize("p", [[[0.5], [0.2, 0.3]], [0.5, [0.2, 0.8]], ["high"]])
+def test_what_is_no_table_of_numbers_is_refused_in_plain_words(world: World, p: list[Any]) -> None:
+    client = world.client()
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"^p must be numbers, or lists of numbers that are equally long$"):
+            client.apply(p)
+        world.serve(fitted("beta"))
+        client.refresh()
+
+
+def test_it_logs_what_serves_and_that_nothing_does(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "monitor.client")
+    client = world.client()
+    client.refresh()
+    job = world.serve(fitted("beta"))
+    client.refresh()
+    client.refresh()
+    world.refits.roll_back("churn", "8", actor="a", note="")
+    client.refresh()
+    assert [record.getMessage() for record in caplog.records if record.name == "monitor.client"] == [
+        "no map serves model churn: predictions are as they are",
+        f"model churn is recalibrated by map {job}",
+        "no map serves model churn: predictions are as they are",
+    ]
 
 
 def test_a_rollback_reaches_it(world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 import structlog
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError, StoreUnavailable
@@ -102,15 +102,27 @@ class Serving:
         Raises
         ------
         InputError
-            A value is out of its range, or the map needs features or segments that are missing or do not fit it.
+            A value is out of its range, or the map needs features or segments that are missing or do not fit it. Names
+            the map.
         CorruptMap
             The map that serves cannot be read.
         StoreUnavailable
             The store does not answer, and what serves was never known.
         """
         map_id = self.champion(model, version).map_id
-        chosen = Identity(_classes(prediction)) if map_id is None else self._map(map_id)
-        return Applied(apply_map(chosen, prediction, features=features, segments=segments).tolist(), map_id)
+        p = _numbers(prediction)
+        others = (() if features is None else features, *(segments or {}).values())
+        if p.shape == (0,) and not any(np.size(each) for each in others):
+            # Of no event there is no telling how many classes or features it has.
+            return Applied([], map_id)
+        if map_id is None:
+            chosen: RecalibrationMap = Identity(p.shape[1] if p.ndim == 2 else 2)
+            return Applied(apply_map(chosen, p, features=features, segments=segments).tolist(), None)
+        chosen = self._map(map_id)
+        try:
+            return Applied(apply_map(chosen, p, features=features, segments=segments).tolist(), map_id)
+        except InputError as error:
+            raise InputError(f"map {map_id}: {error}") from error
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
         with self._lock:
@@ -190,9 +202,8 @@ class Serving:
             return found
 
 
-def _classes(prediction: ArrayLike) -> int:
+def _numbers(prediction: ArrayLike) -> NDArray[np.float64]:
     try:
-        shape = np.shape(prediction)
-    except ValueError as error:
-        raise InputError("prediction must be a list of numbers, or of lists that are equally long") from error
-    return shape[1] if len(shape) == 2 else 2
+        return np.asarray(prediction, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError("prediction must be numbers, or lists of numbers that are equally long") from error

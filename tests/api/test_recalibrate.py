@@ -73,8 +73,34 @@ def test_predictions_are_those_of_the_map_that_serves(client: Client, refits: Re
 
 def test_an_empty_batch_is_an_empty_answer(client: Client, refits: Refits) -> None:
     assert apply(client, {"p": []}).json()["p"] == []
-    serve(client, refits, fitted("beta"))
-    assert apply(client, {"p": []}).json()["p"] == []
+    assert apply(client, {"p": [], "features": [], "segments": {"region": []}}).json()["p"] == []
+    for chosen in (fitted("beta"), fitted("lore"), fitted("group_wise_platt", segment="region"), of_classes()):
+        job = serve(client, refits, chosen)
+        every: list[dict[str, Any]] = [{}, {"features": []}, {"segments": {"region": []}}]
+        for others in every:
+            answer = apply(client, {"p": [], **others})
+            assert (answer.status_code, answer.json()["p"], answer.json()["map"]) == (200, [], job)
+
+
+def test_an_empty_batch_with_features_is_refused(client: Client, refits: Refits) -> None:
+    serve(client, refits, fitted("lore"))
+    assert_problem(apply(client, {"p": [], "features": [[1.0, 2.0]]}), 422, "(0, 2)", "(1, 2)")
+
+
+@pytest.mark.parametrize("p", [[0.5, [0.2, 0.8]], [[0.5], [0.2, 0.3]]])
+def test_uneven_predictions_are_refused_in_plain_words(client: Client, refits: Refits, p: list[Any]) -> None:
+    for _ in range(2):
+        refused = assert_problem(apply(client, {"p": p, "features": [[1, 2], [1, 2]]}), 422)
+        assert refused["detail"] == "prediction must be numbers, or lists of numbers that are equally long"
+        serve(client, refits, fitted("lore"))
+
+
+def test_a_refusal_names_the_map(client: Client, refits: Refits) -> None:
+    job = serve(client, refits, fitted("lore"))
+    features: list[list[list[float]] | None] = [None, [[1.0]] * 3]
+    for each in features:
+        assert_problem(apply(client, {"p": P, "features": each}), 422, f"map {job}: ", "2")
+    assert_problem(apply(client, {"p": [1.5], "features": [[1.0, 2.0]]}), 422, f"map {job}: ", "1.5")
 
 
 def test_class_probabilities_are_recalibrated_as_vectors(client: Client, refits: Refits) -> None:
