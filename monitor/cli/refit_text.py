@@ -36,13 +36,15 @@ def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> 
     for part, words in (("fit", "fitted on"), ("held_out", "compared on")):
         if part in told:
             span = told[part]
-            console.print(Text(f"{words} {span['n']:,} events, {_day(span['from'])} to {_day(span['to'])}"))
+            console.print(Text(f"{words} {span['n']:,} events, {_day(span['from'])} to {_day(span['to'])} UTC"))
     maps = {side: each for side, each in (told.get("maps") or {}).items() if each is not None and side in _SIDES}
     if maps:
         console.print(_measures_table(maps))
     segments = told.get("segments") or []
     if segments:
         console.print(segments_table(segments[:_SEGMENTS], [side for side in _SIDES if side in maps]))
+    for reason, count in (told.get("segments_left_out") or {}).items():
+        console.print(Text(f"left out: {count:,} segment{'' if count == 1 else 's'}, {plain(reason)}"))
     guard = told.get("guard")
     if guard:
         console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
@@ -50,15 +52,20 @@ def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> 
             console.print(Text(f"  - {plain_line(reason)}"), soft_wrap=True)
         for note in guard.get("notes", ()):
             console.print(Text(f"note: {plain_line(note)}", style="dim"), soft_wrap=True)
-    console.print(Text(decision(job, options)), soft_wrap=True)
+    meaning = decision(job, options)
+    if meaning:
+        console.print(Text(meaning), soft_wrap=True)
 
 
 def decision(job: Mapping[str, Any], options: str = "") -> str:
-    """What the state of a refit means, and what to do."""
+    """What the state of a refit means, and what to do; nothing of one that failed, whose reason is an error message."""
     job_id, reason = plain(job["id"]), plain_line(job["reason"] or "")
     match job["state"]:
         case "candidate":
-            because = f"{reason} " if reason else ""
+            if job["links"]["promotion"] is None:
+                why = reason or "what it was compared with serves no more, or its map is not kept: refit"
+                return f"It cannot be promoted as things stand: {why}"
+            because = f"{reason}\n" if reason else ""
             return f"{because}Let it serve with: monitor promote {job_id}{options}"
         case "champion":
             return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{_version(job)}{options}"
@@ -67,7 +74,7 @@ def decision(job: Mapping[str, Any], options: str = "") -> str:
             is_said = not reason or any(job["reason"] in each or each in job["reason"] for each in told["reasons"])
             return "It is rejected, and never promoted." if is_said else f"It is rejected, and never promoted: {reason}"
         case "failed":
-            return f"Failed: {reason or 'the service does not say why'}"
+            return ""
         case state:
             return f"It is {plain(state).replace('_', ' ')}."
 

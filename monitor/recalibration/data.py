@@ -135,18 +135,19 @@ def _parted(chosen: LabelledEvents, held_out: float, of: str) -> tuple[LabelledE
     """Earlier and later events, enough of both."""
     fit, later = part_in_time(chosen, held_out)
     for name, part in (("to fit on", fit), ("held out", later)):
-        _require(part, f"{name} ({len(chosen)} {of})")
+        _require(part, f"{name} ({len(chosen):,} {of})")
     return fit, later
 
 
 def _require(events: LabelledEvents, where: str) -> None:
     if len(events) < LEAST_EVENTS:
-        raise NotEnoughData(f"{len(events)} labelled events {where}, at least {LEAST_EVENTS} are needed")
+        counted = "1 labelled event" if len(events) == 1 else f"{len(events)} labelled events"
+        raise NotEnoughData(f"{counted} {where}, at least {LEAST_EVENTS} are needed")
     hit = confidence_and_hit(events.prediction, events.outcome)[1]
     names = ("the outcome 1", "the outcome 0") if events.is_binary else ("their largest class", "another class")
     for name, count in zip(names, (int(hit.sum()), int((1.0 - hit).sum())), strict=True):
         if count < LEAST_OF_EACH:
             raise NotEnoughData(
-                f"only {count} of {len(events)} labelled events {where} have {name}, "
+                f"only {count:,} of {len(events):,} labelled events {where} have {name}, "
                 f"at least {LEAST_OF_EACH} are needed"
             )

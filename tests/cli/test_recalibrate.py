@@ -19,6 +19,7 @@ from monitor.asking import ask
 from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.cli.progress import job_progress
+from monitor.cli.refit_text import decision
 from monitor.errors import ServiceUnavailable
 from monitor.store.recalibrations import Job, JobState
 from tests.api.keys import Keys
@@ -102,7 +103,7 @@ def test_a_candidate_is_shown_before_and_after(world: World) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == f"churn 8, beta ({job.id}): candidate"
-    assert lines[1] == "fitted on 14,000 events, 2026-11-14 08:00 to 2026-11-19 05:12"
+    assert lines[1] == "fitted on 14,000 events, 2026-11-14 08:00 to 2026-11-19 05:12 UTC"
     (row,) = [line.split() for line in lines if line.startswith((" smCE", "smCE"))]
     assert row == ["smCE", "0.0317", "0.0031", "0.0000", "to", "0.0068", "0.0049"]
     assert "The guard passed it:" in lines
@@ -130,6 +131,39 @@ def test_a_failed_one_says_why(world: World) -> None:
     assert done.stderr.splitlines()[-1] == (
         f"error: the refit {world.jobs()[0].id} failed: 12 labelled events, at least 100 are needed"
     )
+
+
+def test_why_one_failed_is_said_once(world: World) -> None:
+    done = world.wait_for(state=JobState.FAILED, reason="12 labelled events", comparison=None)
+    (job,) = world.jobs()
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == f"churn 8, beta ({job.id}): failed"
+    assert (done.stdout + done.stderr).count("12 labelled events") == 1
+    assert done.stderr.splitlines()[-1] == f"error: the refit {job.id} failed: 12 labelled events"
+
+
+def test_a_candidate_that_cannot_be_promoted_is_not_offered() -> None:
+    candidate: dict[str, Any] = {**EXAMPLES["RefitBody"], "state": "candidate", "reason": None}
+    waits = {**candidate, "reason": "not promoted: a map of churn 8 was taken back"}
+    link = {**candidate["links"], "promotion": "/v1/recalibrations/rc_1/promotion"}
+    no_link = {**candidate["links"], "promotion": None}
+    assert decision({**waits, "links": link}, " --url u") == (
+        f"not promoted: a map of churn 8 was taken back\nLet it serve with: monitor promote {candidate['id']} --url u"
+    )
+    assert decision({**waits, "links": no_link}) == (
+        "It cannot be promoted as things stand: not promoted: a map of churn 8 was taken back"
+    )
+    assert decision({**candidate, "links": no_link}) == (
+        "It cannot be promoted as things stand: what it was compared with serves no more, or its map is not kept: refit"
+    )
+
+
+def test_segments_that_were_left_out_are_counted(world: World) -> None:
+    left_out = {"fewer than 50 events": 1, "beyond the 50 largest": 1200}
+    done = world.wait_for(state=JobState.CANDIDATE, comparison={**COMPARISON, "segments_left_out": left_out})
+    lines = done.stdout.splitlines()
+    assert "left out: 1 segment, fewer than 50 events" in lines
+    assert "left out: 1,200 segments, beyond the 50 largest" in lines
 
 
 def test_one_that_takes_too_long_goes_on(world: World) -> None:

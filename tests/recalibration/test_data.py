@@ -112,6 +112,10 @@ def test_too_little_is_said_with_numbers() -> None:
         refit_data(events(200))
     with pytest.raises(NotEnoughData, match=r"84 labelled events to fit on \(120 of the window\)"):
         refit_data(events(1000), window_ms=120_000)
+    with pytest.raises(NotEnoughData, match=r"^1 labelled event to fit on \(1 in all\), at least 100"):
+        refit_data(events(1))
+    with pytest.raises(NotEnoughData, match=r"only 0 of 1,400 labelled events to fit on \(2,000 in all\) have"):
+        refit_data(events(2000, rate=0.0))
     with pytest.raises(NotEnoughData, match=r"only 0 of 700 .* have the outcome 1, at least 5 are needed"):
         refit_data(events(1000, rate=0.0))
     with pytest.raises(NotEnoughData, match=r"only 0 of 700 .* have the outcome 0, at least 5 are needed"):
