@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import structlog
 
@@ -50,18 +50,18 @@ class Workplace:
     @contextmanager
     def own_folder(self, claim: Claim) -> Iterator[Path]:
         """A folder that is removed at the end: by us, or by the next service if we are killed."""
-        home = private_folder(self._home)
-        if home is None:
+        home, folder = self._home, self._home / secrets.token_hex(8)
+        mark, unlocked = folder.with_suffix(_CLAIM), folder.with_suffix(".new")
+        file = self._new(unlocked)
+        if file is None:
             _log.warning(
                 "others may write where refits work: this one works elsewhere, and waits for its lease if it is killed",
-                folder=str(self._home),
+                folder=str(home),
             )
             with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-") as name:
                 yield Path(name)
             return
-        folder = home / secrets.token_hex(8)
-        mark, unlocked = folder.with_suffix(_CLAIM), folder.with_suffix(".new")
-        with unlocked.open("xb") as file:
+        with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(json.dumps(claim._asdict()).encode())
             file.flush()
@@ -73,12 +73,24 @@ class Workplace:
             finally:
                 _remove(folder, mark)
 
+    def _new(self, path: Path) -> BinaryIO | None:
+        """A new file in a folder that is private; None where it is not."""
+        while True:
+            try:
+                return None if private_folder(self._home) is None else path.open("xb")
+            except FileNotFoundError:
+                # A refit that ends just now took the folder with it; or there is no place for temporary files at all.
+                if not self._home.parent.is_dir():
+                    raise
+
     def take_abandoned(self) -> list[Claim]:
         """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
         try:
-            home = private_folder(self._home)
+            home = private_folder(self._home) if self._home.is_dir() else None
         except OSError as error:
-            _log.warning("refits have no place to work", folder=str(self._home), detail=str(error))
+            _log.warning(
+                "it is not known what killed services left of refits", folder=str(self._home), detail=str(error)
+            )
             return []
         found = [] if home is None else [_take(mark) for mark in sorted(home.glob(f"*{_CLAIM}"))]
         return [claim for claim in found if claim is not None]
@@ -112,3 +124,7 @@ def _remove(folder: Path, mark: Path) -> None:
         mark.unlink(missing_ok=True)
     except OSError as error:
         _log.warning("a refit's folder is left: the next start tries again", folder=str(folder), detail=str(error))
+        return
+    with suppress(OSError):
+        # Only where nobody else works there.
+        mark.parent.rmdir()

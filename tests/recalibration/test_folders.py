@@ -1,6 +1,8 @@
 """Where refits work: one's own folder is left alone, those of killed services are removed and tell whose they were."""
 
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,13 @@ def test_an_own_folder_goes_at_the_end_and_nobody_else_removes_it(tmp_path: Path
         (folder / "events.arrow").write_bytes(b"x")
         assert another.take_abandoned() == []
         assert (folder / "events.arrow").exists()
-    (home,) = tmp_path.iterdir()
-    assert list(home.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_goes_too_where_the_work_fails(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no"), Workplace("store", tmp_path).own_folder(Claim("rc_1", "me")):
+        raise ValueError("no")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_services_folder_is_taken_once(place: Workplace, tmp_path: Path) -> None:
@@ -51,7 +58,7 @@ def test_one_that_does_not_tell_goes_all_the_same(place: Workplace, tmp_path: Pa
     mark.write_bytes(told)
     with capture_logs() as logs:
         assert place.take_abandoned() == []
-    assert list(mark.parent.iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
     assert [entry["event"] for entry in logs] == ["it is not known which refit a folder was of"]
 
 
@@ -72,7 +79,6 @@ def test_where_others_may_write_nothing_is_read_or_removed(tmp_path: Path, how: 
     (tmp_path / "tmp").mkdir()
     with place.own_folder(Claim("rc_1", "me")) as folder:
         home = folder.parent
-    home.rmdir()
     planted = tmp_path / "planted"
     planted.mkdir(mode=0o755)
     # Who opens this one waits for ever.
@@ -93,8 +99,21 @@ def test_where_others_may_write_nothing_is_read_or_removed(tmp_path: Path, how: 
 
 def test_what_a_system_removed_meanwhile_is_made_again(tmp_path: Path) -> None:
     place = Workplace("store", tmp_path)
-    with place.own_folder(Claim("rc_1", "me")) as folder:
-        home = folder.parent
-    home.rmdir()
-    with place.own_folder(Claim("rc_2", "me")) as folder:
-        assert folder.parent == home
+    with place.own_folder(Claim("rc_1", "me")) as folder, place.own_folder(Claim("rc_2", "me")) as other:
+        shutil.rmtree(folder.parent)
+        with place.own_folder(Claim("rc_3", "me")) as third:
+            assert third.parent == folder.parent == other.parent
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_begin_and_end_at_once(tmp_path: Path) -> None:
+    def work(number: int) -> None:
+        place = Workplace("store", tmp_path)
+        for attempt in range(40):
+            with place.own_folder(Claim(f"rc_{number}", str(attempt))) as folder:
+                (folder / "events.arrow").touch()
+            assert place.take_abandoned() == []
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert list(tmp_path.iterdir()) == []

@@ -86,8 +86,7 @@ def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
     for runner in running.runners:
         runner.stop()
     assert all(runner.join(PATIENCE_SECONDS) for runner in running.runners)
-    (place,) = running.folder.iterdir()
-    assert list(place.iterdir()) == []
+    assert list(running.folder.iterdir()) == []
 
 
 def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
