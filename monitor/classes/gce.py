@@ -296,7 +296,8 @@ def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
     options = member._asdict()
     return ClassMeasure(
         name=key,
-        title=name if key != "top_label_ece" else "top-label ECE",
+        # The same names over other bins are binary measures, which a report shows of the top label, too.
+        title=f"top-label {name}, {DEFAULT_N_BINS} bins" if member.probabilities == "top" else name,
         help=help_,
         unit="ratio",
         value=lambda table: gce(table, **options),

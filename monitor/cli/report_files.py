@@ -233,7 +233,8 @@ def _verdict(report: Report) -> _Cell:
 
 def _subtitle(found: Findings) -> str:
     if found.many is not None:
-        return "\n".join(class_head_lines(found.many))
+        verdict = f"The most probable class: {_verdict(found.many.top_label).text}"
+        return "\n".join([verdict, *class_head_lines(found.many)])
     if found.binary is None:
         return ""
     whole = found.binary.whole

@@ -76,7 +76,13 @@ def sheet_of(found: Findings, title: str, subtitle: str) -> Figure:
         return report_sheet(found.scores, measured, _literal(title), _literal(subtitle), insufficient=missing)
     rows = [_row(CLASS_MEASURES[name].title, each) for name, each in found.many.measures.items()]
     return report_sheet(
-        found.scores, rows, _literal(title), _literal(subtitle), of_table=measured, insufficient=missing
+        found.scores,
+        rows,
+        _literal(title),
+        _literal(subtitle),
+        of_table=measured,
+        insufficient=missing,
+        about="The most probable class of each prediction",
     )
 
 

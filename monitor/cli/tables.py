@@ -30,7 +30,12 @@ def value_text(value: float | None, unit: str) -> str:
         return "-"
     if unit == "percent":
         return f"{value:.1f}%"
-    return f"{value:.6f}" if 0.0 < abs(value) < 0.001 else f"{value:.4f}"
+    return f"{value:.{_places(value)}f}"
+
+
+def _places(value: float) -> int:
+    """Digits after the point: more of what is very small, but not of what would be 0 all the same."""
+    return 6 if 5e-7 <= abs(value) < 0.001 else 4
 
 
 def share_text(value: float | None) -> str:
@@ -136,8 +141,13 @@ def _short(value: float | None, unit: str) -> str:
 
 
 def interval_text(lower: float | None, upper: float | None, unit: str) -> str:
-    """An interval with its unit."""
-    return "-" if lower is None or upper is None else f"{value_text(lower, unit)} to {value_text(upper, unit)}"
+    """An interval with its unit, both ends of it to the same place."""
+    if lower is None or upper is None:
+        return "-"
+    if unit == "percent":
+        return f"{value_text(lower, unit)} to {value_text(upper, unit)}"
+    places = _places(max(abs(lower), abs(upper)))
+    return f"{lower:.{places}f} to {upper:.{places}f}"
 
 
 def p_text(value: float | None) -> str:

@@ -129,8 +129,7 @@ def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = No
 
 def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     """How many predictions there are where, as a histogram on the axis."""
-    first, last = axis.limits
-    edges = np.linspace(first, last, _HISTOGRAM_BINS + 1)
+    edges = axis.columns(_HISTOGRAM_BINS)
     mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0] / cells.total
     axes.bar(0.5 * (edges[1:] + edges[:-1]), mass, width=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
     axes.set_ylim(0.0, 1.12 * float(mass.max()))

@@ -21,20 +21,24 @@ from monitor.figures.style import (
     TEXT_SIZE,
     TITLE_SIZE,
     WIDTH,
+    fitting,
     height_of,
     new_figure,
     wrapped,
 )
-from monitor.figures.words import amount
+from monitor.figures.words import amount, span
 from monitor.scores import ScoreTable
 
 _HEAD_SIZE: Final = TITLE_SIZE + 3.0
 _ROW: Final = 0.27
 _HEADING: Final = 0.62
+_NAME: Final = 1.42
+"""Inches for the name of a measure."""
+_ABOUT: Final = 0.45
 _REACH: Final = 3.0
 """Multiples of what chance gives that the strip of a row shows; what is beyond stands at its end."""
 
-_COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 0.61, "strip": 0.635, "verdict": 0.805}
+_COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 0.635, "strip": 0.655, "verdict": 0.805}
 """Where columns begin, or end where they hold numbers, as shares of the width."""
 
 
@@ -46,6 +50,7 @@ def report_sheet(
     *,
     of_table: Sequence[MeasureRow] | None = None,
     insufficient: str | None = None,
+    about: str = "",
 ) -> Figure:
     """A report on one sheet.
 
@@ -62,6 +67,8 @@ def report_sheet(
         from them what chance makes of smCE, so that the sheet says one thing; it is drawn here where they lack it.
     insufficient
         Why the report judges nothing, if it does not: the titles of the figures say so.
+    about
+        What the figures are of, where that is not what the rows are of: a line above them.
 
     Returns
     -------
@@ -74,12 +81,14 @@ def report_sheet(
     measures = _HEADING + _ROW * len(rows) if rows else 0.0
     filled = bool(table.counts.any())
     drawings = [reliability.HEIGHT, witness.HEIGHT] if filled else [0.5]
-    heights = [head, *([measures] if rows else []), *drawings]
+    heights = [head, *([measures] if rows else []), *([_ABOUT] if about else []), *drawings]
     figure = new_figure(sum(heights))
     parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
     _draw_head(next(parts), head, heading, below)
     if rows:
         _draw_rows(next(parts), measures, rows)
+    if about:
+        next(parts).text(MARGIN / WIDTH, 0.1, about, size=TITLE_SIZE, weight="bold", color=GREY, va="bottom")
     if filled:
         cells = drawn(table)
         smce = judged(rows if of_table is None else of_table, "smce") or smce_row(cells)
@@ -119,13 +128,10 @@ def _draw_rows(figure: FigureBase, height: float, rows: Sequence[MeasureRow]) ->
 def _draw_row(axes: Axes, y: float, row: MeasureRow) -> None:
     beyond = row.beyond_chance
     color = GREY if beyond is None else HAPPENED if beyond else GREEN
-    interval = (
-        ""
-        if row.lower is None or row.upper is None
-        else f"{amount(row.lower, row.unit)} to {amount(row.upper, row.unit)}"
-    )
+    interval = "" if row.lower is None or row.upper is None else span(row.lower, row.upper, row.unit)
+    title, size = fitting(row.title, _NAME, TEXT_SIZE)
+    axes.text(_COLUMNS["measure"], y, title, size=size, color=INK, va="center")
     for name, text, side, weight in (
-        ("measure", row.title, "left", "normal"),
         ("value", amount(row.value, row.unit), "right", "bold"),
         ("interval", interval, "left", "normal"),
         ("chance", "" if row.null_q95 is None else f"up to {amount(row.null_q95, row.unit)}", "right", "normal"),

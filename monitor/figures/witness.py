@@ -233,8 +233,7 @@ def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: 
 
 def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
-    first, last = axis.limits
-    edges = np.linspace(first, last, _BINS + 1)
+    edges = axis.columns(_BINS)
     surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
     color = [colors[0] if each > 0.0 else colors[1] for each in surplus]
     axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)

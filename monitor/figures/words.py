@@ -52,11 +52,20 @@ def short_count(number: float) -> str:
 
 
 def amount(value: float, unit: str) -> str:
-    """A measure in its unit: ``61.4%`` of percent, ``.0123`` of a ratio, ``0.512`` of others."""
+    """A measure in its unit, as reports write it: ``61.4%`` of percent, ``0.0123`` and ``0.000867`` of others."""
     if math.isinf(value):
         return "infinite"
-    if unit == "percent":
-        return f"{value:.1f}%"
-    if unit == "ratio" and abs(value) < 0.99995:
-        return f"{value:.4f}".replace("0.", ".", 1)
-    return f"{value:.4f}" if unit == "ratio" else f"{value:.3f}" if abs(value) < 100.0 else f"{value:.0f}"
+    return f"{value:.1f}%" if unit == "percent" else f"{value:.{_places(value)}f}"
+
+
+def span(lower: float, upper: float, unit: str) -> str:
+    """An interval, both ends of it to the same place."""
+    if unit == "percent" or math.isinf(lower) or math.isinf(upper):
+        return f"{amount(lower, unit)} to {amount(upper, unit)}"
+    places = _places(max(abs(lower), abs(upper)))
+    return f"{lower:.{places}f} to {upper:.{places}f}"
+
+
+def _places(value: float) -> int:
+    """Digits after the point: more of what is very small, but not of what would be 0 all the same."""
+    return 6 if 5e-7 <= abs(value) < 0.001 else 4

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
+from monitor.figures import reliability_diagram
 from monitor.figures.axis import ProbabilityAxis
+from monitor.scores import ScoreTable
 from tests.figures.tables import TABLES, every_table
 
 
@@ -39,3 +41,13 @@ def test_bins_are_of_one_width_on_the_axis(axis: ProbabilityAxis) -> None:
     assert edges[-1] == 1.0
     widths = np.diff(axis.place(edges))
     np.testing.assert_allclose(widths, widths[0])
+    np.testing.assert_allclose(axis.columns(10), axis.place(edges), atol=1e-12)
+
+
+def test_columns_are_closed_on_the_left() -> None:
+    """As bins are: predictions of .35 stand from 35% on."""
+    for bins in (10, 20, 24, 40):
+        np.testing.assert_array_equal(ProbabilityAxis().columns(bins), [k / bins for k in range(bins + 1)])
+    bars = reliability_diagram(ScoreTable.from_events([0.35] * 10, [1, 0] * 5)).axes[1].containers[0]
+    (held,) = (bar for bar in bars if bar.get_height())
+    assert held.get_x() >= 0.35

@@ -59,8 +59,17 @@ def test_the_sheet_holds_all_rows_and_what_they_say() -> None:
     written = texts(sheet)
     for row in ROWS:
         assert row.title in written
-    for each in ("churn", "a line and another", "61.4%", "50.1% to 70.2%", "up to 9.2%", ".0123", "MISCALIBRATED"):
+    for each in ("churn", "a line and another", "61.4%", "50.1% to 70.2%", "up to 9.2%", "0.0123", "MISCALIBRATED"):
         assert each in written
+
+
+def test_a_sheet_says_what_its_figures_are_of_and_keeps_long_names_in_their_column() -> None:
+    row = MeasureRow("top-label RMSCE, 15 bins", 0.0123, "ratio", 0.01, 0.02, 0.005, 0.011, "beyond chance")
+    sheet = report_sheet(TABLES["balanced"](), [row], "churn", "a line", about="The most probable class")
+    check_layout(sheet)
+    assert {"The most probable class", row.title} <= set(texts(sheet))
+    boxes = {each.get_text(): each.get_window_extent() for each in sheet.subfigs[1].axes[0].texts}
+    assert boxes[row.title].x1 < boxes["0.0123"].x0
 
 
 def test_an_empty_table_has_a_sheet_and_no_figures() -> None:

@@ -79,7 +79,7 @@ def test_any_length_of_time_has_its_ticks(step: timedelta) -> None:
 def test_each_measure_has_a_panel_with_its_last_value() -> None:
     figure = history_figure([moment(0, 0.01), moment(1, 0.012)])
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["", "TCE", "smCE"]
-    assert figure.axes[2].get_title(loc="right") == "last .0120"
+    assert figure.axes[2].get_title(loc="right") == "last 0.0120"
 
 
 def test_what_is_beyond_chance_is_marked_and_what_is_not_known_is_not() -> None:

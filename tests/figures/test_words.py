@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.figures.words import amount, count, pair, percent, points, short_count, tick
+from monitor.cli.tables import interval_text, value_text
+from monitor.figures.words import amount, count, pair, percent, points, short_count, span, tick
 
 
 @pytest.mark.parametrize(
@@ -65,12 +66,30 @@ def test_points_and_counts() -> None:
     ("value", "unit", "text"),
     [
         (61.44, "percent", "61.4%"),
-        (0.0123, "ratio", ".0123"),
-        (-0.0123, "ratio", "-.0123"),
+        (0.0123, "ratio", "0.0123"),
+        (-0.0123, "ratio", "-0.0123"),
+        (0.000867, "ratio", "0.000867"),
+        (1e-9, "ratio", "0.0000"),
         (1.0, "ratio", "1.0000"),
-        (0.5123, "nats", "0.512"),
-        (123.4, "sigma", "123"),
+        (0.5123, "nats", "0.5123"),
+        (123.4, "sigma", "123.4000"),
+        (float("inf"), "nats", "infinite"),
     ],
 )
 def test_amounts_in_their_units(value: float, unit: str, text: str) -> None:
     assert amount(value, unit) == text
+
+
+def test_both_ends_of_an_interval_have_as_many_digits() -> None:
+    assert span(0.000867, 0.0312, "ratio") == "0.0009 to 0.0312"
+    assert span(0.0, 0.000867, "ratio") == "0.000000 to 0.000867"
+    assert span(-0.5, 12.25, "sigma") == "-0.5000 to 12.2500"
+    assert span(1.0, 20.04, "percent") == "1.0% to 20.0%"
+    assert span(0.5, float("inf"), "nats") == "0.5000 to infinite"
+
+
+@pytest.mark.parametrize("unit", ["ratio", "nats", "percent"])
+@pytest.mark.parametrize("value", [0.0, 1e-8, 0.00012, 0.0123, 0.5, 12.3])
+def test_pictures_and_tables_write_the_same_numbers(value: float, unit: str) -> None:
+    assert amount(value, unit) == value_text(value, unit)
+    assert span(value, 2.0 * value, unit) == interval_text(value, 2.0 * value, unit)

@@ -1,0 +1,54 @@
+"""What the picture of `monitor report` says."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from monitor.classes import CLASS_MEASURES
+from monitor.cli.findings import Wanted, find
+from monitor.cli.report_files import _subtitle
+from monitor.cli.report_pictures import sheet_of
+from monitor.figures.output import PNG_DPI
+from monitor.measures import MEASURES
+from tests.figures.tables import check_layout, texts
+
+
+def test_no_title_stands_for_two_measures() -> None:
+    assert not {each.title for each in CLASS_MEASURES.values()} & {each.title for each in MEASURES.values()}
+
+
+def test_the_sheet_of_many_classes_has_a_verdict_and_says_what_it_draws(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.dirichlet([1.0, 1.0, 1.0], 600)
+    outcome = (truth.cumsum(axis=1) < rng.random((600, 1))).sum(axis=1)
+    sure = truth**3 / (truth**3).sum(axis=1, keepdims=True)
+    columns = {name: sure[:, number] for number, name in enumerate("abc")}
+    pa.csv.write_csv(pa.table({**columns, "y": np.array(list("abc"))[outcome]}), tmp_path / "classes.csv")
+    wanted = Wanted(
+        file=tmp_path / "classes.csv",
+        prediction=("a", "b", "c"),
+        outcome="y",
+        time=None,
+        weight=None,
+        id=None,
+        segment=(),
+        feature=(),
+        measure=(),
+        draws=99,
+        compare=None,
+        compare_prediction=None,
+    )
+    found = find(wanted)
+    assert found.many is not None
+    assert found.many.top_label.diagnosis is not None
+    figure = sheet_of(found, "Calibration of classes", _subtitle(found))
+    figure.set_dpi(PNG_DPI)
+    check_layout(figure)
+    written = texts(figure)
+    (subtitle,) = (each for each in written if each.startswith("The most probable class: "))
+    assert found.many.top_label.diagnosis.sentence in subtitle
+    assert "The most probable class of each prediction" in written
+    # Of other bins than ECE, RMSCE and MCE of the most probable class, which the page shows as well.
+    assert {"top-label ECE, 15 bins", "top-label RMSCE, 15 bins", "top-label MCE, 15 bins"} <= set(written)
