@@ -1,1 +1,5 @@
 """Loops over arrays, compiled: array in, array out."""
+
+from monitor.kernels.cache_file import install
+
+install()
