@@ -32,6 +32,14 @@ class Prepared(Protocol):
         """
         ...
 
+    def shares(self) -> NDArray[np.float64]:
+        """What each event adds to the measure, shape (n,): the functional that attains the semi-norm, at its residual.
+
+        Their sum is the measure, and weighed by any row of weights it is no more than ``norms`` of these. The interval
+        of a model that is clearly off is shorter for it.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -92,6 +100,21 @@ class ClassMeasure:
     prepare: Callable[[ClassTable], Prepared] | None = None
     findings: Callable[[ClassTable], Findings] | None = None
     rank: int = 100
+
+
+def shares_of(table: ClassTable, bins: NDArray[np.int32], functional: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What a functional of binned residuals makes of each event's residual e_y - p, shape (n,).
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+    functional
+        float64, shape (bins,).
+    """
+    of_probability = np.append(functional, 0.0)[bins]
+    events = np.arange(table.rows)
+    return np.asarray(of_probability[events, table.outcome] - (of_probability * table.prediction).sum(axis=1))
 
 
 def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:

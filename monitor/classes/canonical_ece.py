@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
 from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
 from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
@@ -180,6 +180,12 @@ class _Binned:
     def norms(self, weight: Weights) -> NDArray[np.float64]:
         residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.sums.size)
         return self._errors(residual.reshape(-1, *self.sums.shape))
+
+    def shares(self) -> NDArray[np.float64]:
+        one = np.ones((1, self.table.rows))
+        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.sums.size)
+        # Of the total variation distance, which the measure of reports has.
+        return shares_of(self.table, self.bins, np.sign(residual[0]) / (2.0 * self.counts.sum()))
 
     def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """The measure of each row of binned residuals, (draws, B, K) -> (draws,)."""

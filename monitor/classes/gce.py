@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
 from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
 from monitor.measures.bins import whole_bins
@@ -243,6 +243,27 @@ class _Binned:
     def norms(self, weight: Weights) -> NDArray[np.float64]:
         residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.counts.size)
         return self._errors(residual.reshape(-1, *self.counts.shape))
+
+    def shares(self) -> NDArray[np.float64]:
+        one = np.ones((1, self.table.rows))
+        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.counts.size)
+        return shares_of(self.table, self.bins, self._functional(residual.reshape(self.counts.shape)).ravel())
+
+    def _functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The linear functional that attains the measure of binned residuals, both (groups, n_bins)."""
+        filled = np.maximum(self.counts, 1.0)
+        if self.norm == "max":
+            worst = np.unravel_index(np.argmax(np.abs(residual) / filled), residual.shape)
+            functional = np.zeros(residual.shape)
+            functional[worst] = np.sign(residual[worst]) / filled[worst]
+            return functional
+        total = self.counts.sum(axis=1, keepdims=True)
+        # A group without any probability has no residual either.
+        weight = 1.0 / (np.maximum(total, 1.0) * np.count_nonzero(total))
+        if self.norm == 1:
+            return np.asarray(np.sign(residual) * weight)
+        error = float(self._errors(residual[None])[0])
+        return residual / filled * weight / error if error > 0.0 else np.zeros(residual.shape)
 
     def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         """The measure of each row of binned residuals, (draws, groups, n_bins) -> (draws,)."""

@@ -1,14 +1,15 @@
 """The maximum mean calibration error: the kernel calibration error of the top label."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows
+from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
 from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
-from monitor.kernels.laplace import laplace_quadratic_forms
+from monitor.kernels.laplace import laplace_potential, laplace_quadratic_forms
 from monitor.measures import kce
 from monitor.scores import ClassTable
 
@@ -93,6 +94,14 @@ class _TopRows:
         return self._norm(
             weighted_residuals(self.rows, self.table.prediction, self.table.outcome, weight, self.score.size)
         )
+
+    def shares(self) -> NDArray[np.float64]:
+        one = np.ones((1, self.table.rows))
+        (residual,) = weighted_residuals(self.rows, self.table.prediction, self.table.outcome, one, self.score.size)
+        potential = laplace_potential(self.score, residual, DEFAULT_WIDTH)
+        size = math.sqrt(max(0.0, float(potential @ residual)))
+        functional = potential / (size * len(self.rows)) if size > 0.0 else np.zeros(self.score.size)
+        return shares_of(self.table, self.rows, functional)
 
     def _norm(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from monitor.classes.base import Outcomes, Prepared
 from monitor.inference import coarsen
+from monitor.inference.interval import interval_of_norm
 from monitor.inference.null_level import of_outcomes
-from monitor.inference.resampling import percent_point_95
 from monitor.kernels.class_bins import categorical_draws, hits_of_draws
 from monitor.measures.base import Measure
 from monitor.scores import ClassTable, ScoreTable, grid
@@ -141,15 +141,25 @@ class _OneAgainstRest:
         return ScoreTable.from_events(table.prediction[:, label], outcome == label)
 
 
-def radii(table: ClassTable, measures: Mapping[str, Prepared], draws: int, seed: int) -> dict[str, float]:
-    """95% point of N(v* - v) of each semi-norm N, v* a Poisson bootstrap of the events."""
+def ends(
+    table: ClassTable, measures: Mapping[str, Prepared], values: Mapping[str, float], draws: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """The interval of each measure of this value: of a semi-norm N, from N(v* - v), v* a Poisson bootstrap of events.
+
+    As of the measures of P(y = 1), see :func:`monitor.inference.interval`.
+    """
     rng = np.random.default_rng([seed, _BOOTSTRAP])
     parts: dict[str, list[Floats]] = {name: [] for name in measures}
     for size in _chunks(draws, table.rows):
         weight = rng.poisson(1.0, (size, table.rows)).astype(np.float64) - 1.0
         for name, measure in measures.items():
             parts[name].append(measure.norms(weight))
-    return {name: percent_point_95(np.concatenate(each)) for name, each in parts.items()}
+    result = {}
+    for name, measure in measures.items():
+        # Weights of Poisson(1) - 1 have the variance 1.
+        spread = float(np.linalg.norm(measure.shares()))
+        result[name] = interval_of_norm(values[name], np.concatenate(parts[name]), spread)[:2]
+    return result
 
 
 def _chunks(draws: int, numbers: int) -> Iterator[int]:

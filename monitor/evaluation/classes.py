@@ -13,7 +13,7 @@ from monitor.classes.base import Prepared
 from monitor.classes.hypothesis_tests import table_seed
 from monitor.errors import InputError, NotEnoughData
 from monitor.evaluation.assess import GIVEN, Minimum
-from monitor.evaluation.class_laws import null_laws, radii
+from monitor.evaluation.class_laws import ends, null_laws
 from monitor.evaluation.data import UNNAMED, evaluate
 from monitor.evaluation.inputs import (
     Measures,
@@ -39,7 +39,7 @@ MOST_CLASS_REPORTS: Final = 50
 """Classes up to which each has a report of its own unless asked otherwise: more take minutes, and nobody reads them."""
 
 _CHANCE: Final = 0.05
-"""p-value above which a mean over the classes is what chance gives a calibrated model."""
+"""p-value above which a measure, or its mean over the classes, is what chance gives a calibrated model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +311,15 @@ def _measure(
     if draws == 0:
         return _Found(results, omitted, {})
     laws, classwise_laws = null_laws(table, drawn, each_class, counted, draws=draws, seed=seed)
-    for name, radius in radii(table, drawn, draws, seed).items():
+    values = {name: results[name].value for name in drawn}
+    for name, (lower, upper) in ends(table, drawn, values, draws, seed).items():
         point = results[name]
         level = NullLevel.of(laws[name], point.value)
         results[name] = replace(
             point,
-            lower=max(0.0, point.value - radius),
-            upper=min(LARGEST[point.unit], point.value + radius),
+            # Of many bins that hold a handful the bootstrap varies a little too little, which at calibration decides.
+            lower=0.0 if level.p_value > _CHANCE else lower,
+            upper=min(LARGEST[point.unit], upper),
             null_mean=level.mean,
             null_q95=level.q95,
             p_value=level.p_value,
@@ -345,7 +347,7 @@ def _classwise(
         lower = _mean([one.lower for one in each])
         if lower is not None and level is not None and level.p_value > _CHANCE:
             lower = min(lower, least.get(name, lower))
-        result[name] = MeasureResult(
+        result[name] = type(each[0])(
             value,
             each[0].unit,
             lower=lower,

@@ -237,7 +237,24 @@ def _of_norm(
 ) -> Interval:
     """The interval that distances (draws,) make, and the standard deviation of the witness."""
     offset = 0.0 if measure.offset is None else measure.offset(table)
-    size = value - offset
+    lower, upper, debiased = interval_of_norm(value - offset, distance, spread)
+    return Interval(lower + offset, upper + offset, debiased + offset)
+
+
+def interval_of_norm(size: float, distance: NDArray[np.float64], spread: float | None) -> tuple[float, float, float]:
+    """The interval of a semi-norm of the residuals of this size, and the size less what chance adds to it.
+
+    How it is found says :func:`interval`.
+
+    Parameters
+    ----------
+    size
+        The semi-norm.
+    distance
+        That of the bootstrap's deviations, (draws,).
+    spread
+        The standard deviation of the functional that attains the semi-norm, in the bootstrap; None if it is not known.
+    """
     radius = percent_point_95(distance)
     square = float(np.mean(distance**2))
     lower, upper = max(0.0, size - radius), size + radius
@@ -247,7 +264,7 @@ def _of_norm(
         most, least = (max(0.0, each - spread**2) for each in (square, float(np.mean(distance)) ** 2))
         lower = max(lower, math.sqrt(max(0.0, max(0.0, size - reach) ** 2 - most)))
         upper = min(upper, max(size, math.sqrt(max(0.0, (size + reach) ** 2 - least))))
-    return Interval(lower + offset, upper + offset, math.sqrt(max(0.0, size**2 - square)) + offset)
+    return lower, upper, math.sqrt(max(0.0, size**2 - square))
 
 
 def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:

@@ -1,4 +1,4 @@
-"""How often intervals cover, and tests reject, of each class, of their mean and of the top label."""
+"""How often intervals cover, and tests reject: of each class, their mean, the top label and whole vectors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,25 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
+from monitor.classes import CLASS_MEASURES
+from monitor.classes.canonical_ece import DEFAULT_MIN_SIZE, median_variance_bins
+from monitor.classes.gce import DEFAULT_N_BINS
 from monitor.evaluation.classes import evaluate_classes
 from monitor.evaluation.report import MeasureResult
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from monitor.scores import ScoreTable, grid
+from monitor.scores import ClassTable, ScoreTable, grid
 from tests.simulations.scenarios import Floats
 from tests.simulations.simulate import LEVEL, Outcome, has_a_law_value, truths
 
 _POINTS: Final = 400_000
 """Draws of the true logits that stand for the law; their rates are known, so that no outcome is drawn."""
+
+_PAIRED: Final = 4_000
+"""Draws of which all pairs are taken at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +141,67 @@ def simulate_classes(setting: ClassSetting) -> Mapping[str, Outcome]:
         mean = {name: float(np.mean([true[label][name] for label in reported])) for name in chosen}
         count("the mean", report.classwise, mean)
         count("the top label", report.top_label.measures, true[-1])
+    return {name: Outcome(*each.tolist()) for name, each in counts.items()}
+
+
+def _of_vectors(p: Floats, q: Floats) -> dict[str, float]:
+    """The measures of whole vectors at the true rates: each event as all of its outcomes, weighed by their rates."""
+    n, classes = p.shape
+    whole = ClassTable(np.repeat(p, classes, axis=0), np.tile(np.arange(classes), n))
+    weight = (classes * q).reshape(1, -1)
+    return {
+        name: float(measure.prepare(whole).norms(weight)[0])
+        for name, measure in CLASS_MEASURES.items()
+        if measure.prepare is not None
+    }
+
+
+def _skce(p: Floats, q: Floats) -> float:
+    """Of pairs of different events among parts of the law."""
+    parts = []
+    for start in range(0, 10 * _PAIRED, _PAIRED):
+        score, residual = p[start : start + _PAIRED], (q - p)[start : start + _PAIRED]
+        kernel = np.exp(-cdist(score, score))
+        np.fill_diagonal(kernel, 0.0)
+        parts.append(float(np.sum(kernel @ residual * residual)) / (_PAIRED * (_PAIRED - 1)))
+    return float(np.mean(parts))
+
+
+def _canonical_ece(p: Floats, q: Floats) -> float:
+    """At the true rates, in the bins of these very predictions: what it is of depends on their number."""
+    bins = median_variance_bins(ClassTable(p, np.zeros(len(p), np.int64)), DEFAULT_MIN_SIZE)
+    residual = np.zeros((int(bins.max()) + 1, p.shape[1]))
+    np.add.at(residual, bins, q - p)
+    return float(np.abs(residual).sum() / 2.0 / len(p))
+
+
+def _top_bins(p: Floats) -> NDArray[np.int64]:
+    """The bin of each event's largest probability."""
+    return np.asarray(np.minimum(p.max(axis=1) * DEFAULT_N_BINS, DEFAULT_N_BINS - 1), np.int64)
+
+
+def _top_gaps(p: Floats, q: Floats) -> Floats:
+    """The gap of the law in each bin of the top label, 0 where it has none."""
+    prediction, rate = _binary(p, q)[-1]
+    bins = _top_bins(p)
+    residual = np.bincount(bins, rate - prediction, minlength=DEFAULT_N_BINS)
+    return np.abs(residual) / np.maximum(np.bincount(bins, minlength=DEFAULT_N_BINS), 1)
+
+
+def simulate_vectors(setting: ClassSetting) -> Mapping[str, Outcome]:
+    """Outcomes of each measure of whole vectors, by name."""
+    rng = np.random.default_rng([setting.seed, setting.n, 1])
+    p, q = setting.scenario.sample(rng, _POINTS)
+    of_law, gaps = {**_of_vectors(p, q), "skce": _skce(p, q)}, _top_gaps(p, q)
+    counts = {name: np.zeros(3, np.int64) for name in CLASS_MEASURES}
+    for repeat in range(setting.repeats):
+        p, q = setting.scenario.sample(rng, setting.n)
+        y = (np.cumsum(q, axis=1) < rng.random(setting.n)[:, None]).sum(axis=1)
+        found = evaluate_classes(p, y, measures=("smce",), each_class=(), draws=setting.draws, seed=repeat).measures
+        # The largest gap is that of bins that hold events.
+        true = {**of_law, "canonical_ece": _canonical_ece(p, q), "mce": float(gaps[np.unique(_top_bins(p))].max())}
+        for name, each in found.items():
+            if each.lower is None or each.upper is None or each.p_value is None:
+                raise AssertionError(f"{name} has no interval")
+            counts[name] += (1, each.lower <= true[name] <= each.upper, each.p_value <= LEVEL)
     return {name: Outcome(*each.tolist()) for name, each in counts.items()}

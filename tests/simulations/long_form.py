@@ -8,7 +8,7 @@ from itertools import product
 from typing import Final
 
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from tests.simulations.classwise import CLASS_SCENARIOS, ClassSetting, simulate_classes
+from tests.simulations.classwise import CLASS_SCENARIOS, ClassSetting, simulate_classes, simulate_vectors
 from tests.simulations.differences import PAIRS, Pair, simulate_differences
 from tests.simulations.scenarios import SCENARIOS
 from tests.simulations.simulate import FORMS, LEVEL, TOLERANCE, Outcome, Setting, simulate
@@ -59,10 +59,17 @@ def _classes(given: argparse.Namespace, pool: Executor) -> Iterator[Job]:
         yield f"{scenario.name}, n = {n:,}", scenario.calibrated, pool.submit(simulate_classes, setting)
 
 
+def _vectors(given: argparse.Namespace, pool: Executor) -> Iterator[Job]:
+    for n, scenario in product(given.sizes, CLASS_SCENARIOS):
+        setting = ClassSetting(scenario, n, given.repeats, given.draws, given.seed)
+        yield f"{scenario.name}, whole vectors, n = {n:,}", scenario.calibrated, pool.submit(simulate_vectors, setting)
+
+
 _JOBS: Final[Mapping[str, Callable[[argparse.Namespace, Executor], Iterator[Job]]]] = {
     "models": _models,
     "differences": _differences,
     "classes": _classes,
+    "vectors": _vectors,
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulations.classwise import CLASS_SCENARIOS, ClassScenario, ClassSetting, simulate_classes
+from tests.simulations.classwise import CLASS_SCENARIOS, ClassScenario, ClassSetting, simulate_classes, simulate_vectors
 from tests.simulations.simulate import LEVEL, TOLERANCE
 
 pytestmark = pytest.mark.simulation
@@ -20,4 +20,15 @@ def test_intervals_by_class_cover_and_tests_keep_their_level(scenario: ClassScen
         if scenario.calibrated:
             assert outcome.rejection <= LEVEL + TOLERANCE + chance, name
         else:
+            assert outcome.rejection > 2 * LEVEL, name
+
+
+@pytest.mark.parametrize("scenario", CLASS_SCENARIOS[:2], ids=lambda each: each.name)
+def test_intervals_of_whole_vectors_cover_and_tests_keep_their_level(scenario: ClassScenario) -> None:
+    for name, outcome in simulate_vectors(ClassSetting(scenario, 500, 2 * REPEATS, DRAWS)).items():
+        chance = 3.0 * outcome.error(LEVEL)
+        assert outcome.coverage >= 1.0 - LEVEL - TOLERANCE - chance, name
+        if scenario.calibrated:
+            assert outcome.rejection <= LEVEL + TOLERANCE + chance, name
+        elif name != "mce":
             assert outcome.rejection > 2 * LEVEL, name
