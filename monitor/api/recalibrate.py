@@ -24,8 +24,8 @@ from monitor.api.recalibration_documents import (
     open_of,
     settings_document,
 )
+from monitor.api.recalibration_requests import read_struct, text_of_version
 from monitor.api.recalibration_schemas import AppliedBody, ApplyRequestBody, MethodsBody, RecalibrationBody
-from monitor.api.recalibrations import read_struct, text_of_version
 from monitor.api.requests import Computations, check_json, no_parameters, read_body
 from monitor.api.schemas import ok, problems, reference
 from monitor.events.features import read_feature_column, read_features

@@ -1,6 +1,5 @@
 """Refits: asking for one, what became of it, its map and pictures, promotion, and the way back."""
 
-import re
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, TypeVar
 
@@ -24,6 +23,17 @@ from monitor.api.recalibration_documents import (
     job_summary,
     open_of,
 )
+from monitor.api.recalibration_requests import (
+    Note,
+    Refit,
+    RollBack,
+    checked_note,
+    comes_from_page,
+    idempotency_key,
+    read_struct,
+    read_window,
+    text_of_version,
+)
 from monitor.api.recalibration_schemas import (
     ChampionBody,
     NoteBody,
@@ -34,9 +44,7 @@ from monitor.api.recalibration_schemas import (
 )
 from monitor.api.requests import Computations, check_json, no_parameters, read_body
 from monitor.api.schemas import ok, problems, reference, text
-from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError, UnknownRecalibration
-from monitor.maps import OptionValue
 from monitor.recalibration.contract import Recalibrations
 from monitor.recalibration.suitable import check_suits
 from monitor.store.recalibrations import Job, Order
@@ -45,8 +53,6 @@ T = TypeVar("T")
 
 _BODY_BYTES: Final = 64 * 1024
 """Of what only says what to do."""
-
-_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 _FIGURE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
 """A picture that somebody opens on its own runs nothing and loads nothing."""
@@ -65,36 +71,13 @@ and ends as `candidate`, `rejected` (it is not better, and is never promoted) or
 follow `Location` to see how far it is. One that promotes by itself, be it that the settings say so, takes the role
 `promote` too. Of one model one refit is under way at a time: another is 409.
 
-Send an `Idempotency-Key`, and a request that is sent again gets the refit that the first one made.
+Send an `Idempotency-Key`, and a request that is sent again to the same model gets the refit that the first one made.
 """
 
 _PROMOTE_DESCRIPTION: Final = """\
 Lets the map of a `candidate` serve. 409 where it is none, or where what it was compared with serves no more: then
 nothing is known of whether it is better than what does.
 """
-
-
-class Refit(msgspec.Struct, forbid_unknown_fields=True):
-    """What is to be fitted."""
-
-    method: str | None = None
-    options: dict[str, OptionValue] | None = None
-    version: str | int | None = None
-    window: str | float | None = None
-    promote: bool | None = None
-
-
-class Note(msgspec.Struct, forbid_unknown_fields=True):
-    """Why."""
-
-    note: str = ""
-
-
-class RollBack(msgspec.Struct, forbid_unknown_fields=True):
-    """Which version's map is taken back, and why."""
-
-    version: str | int | None = None
-    note: str = ""
 
 
 class RefitsQuery(BaseModel):
@@ -152,7 +135,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                     "name": "Idempotency-Key",
                     "in": "header",
                     "required": False,
-                    "description": "1 to 255 printable characters of your own, such as a UUID",
+                    "description": "1 to 255 printable ASCII characters without spaces, such as a UUID; of this model alone",
                     "schema": {"type": "string", "maxLength": 255},
                 }
             ],
@@ -160,13 +143,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
         },
     )
     async def request_refit(request: Request, model: str) -> Response:
-        key = request.headers.get("idempotency-key")
-        if key is not None and not _KEY.fullmatch(key):
-            raise Problem(
-                422,
-                "invalid-parameter",
-                f"Idempotency-Key must have 1 to 255 printable characters without spaces, got {key[:80]!r}",
-            )
+        key = idempotency_key(request)
         asked = await read(request, Refit, '{"method": "beta", "window": "7d"}')
         window_ms = None if asked.window is None else read_window(asked.window)
         actor = actor_of(request)
@@ -184,7 +161,9 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
             if order.promote:
                 # By itself, later, and in the name of who asks now.
                 require(request, Role.PROMOTE, model)
-            job, is_new = known.request(order, actor=actor, idempotency_key=key)
+            # What the settings and the newest version are meanwhile makes it no other request.
+            told = {**msgspec.structs.asdict(asked), "version": text_of_version(asked.version), "window": window_ms}
+            job, is_new = known.request(order, actor=actor, idempotency_key=key, asked=told)
             return encode_json(refit_document(known, job)), job_path(job.id), is_new
 
         data, path, is_new = await lookups.run(queue)
@@ -314,60 +293,6 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
 def refit_document(known: Recalibrations, job: Job) -> dict[str, Any]:
     """A refit with all that is known of it."""
     return job_document(job, open_of(known, (job,)))
-
-
-def comes_from_page(request: Request) -> bool:
-    """Whether a browser says that a page asks: any site's may send a body without a type, but not JSON."""
-    return "origin" in request.headers or "sec-fetch-site" in request.headers
-
-
-def read_struct(body: bytes, kind: type[T], example: str) -> T:
-    """A request's body.
-
-    Raises
-    ------
-    Problem
-        422: it is no JSON, or not of this form.
-    """
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(422, "invalid-input", f"the body must be JSON like {example}: {error}") from None
-
-
-def read_window(value: str | float) -> int:
-    """Milliseconds of a duration in a request.
-
-    Raises
-    ------
-    Problem
-        422: it is none, or of no length.
-    """
-    try:
-        window_ms = to_ms(parse_duration(value))
-    except ValueError as error:
-        raise Problem(422, "invalid-input", f"window {error}, got {value!r}") from None
-    if window_ms == 0:
-        raise Problem(422, "invalid-input", f"window must be longer than 0, got {value!r}; leave it out for all events")
-    return window_ms
-
-
-def text_of_version(version: str | int | None) -> str | None:
-    """A version as events have it: integers count as they are written, and an empty one is left out."""
-    return None if version in (None, "") else str(version)
-
-
-def checked_note(note: str) -> str:
-    """A note for the audit trail.
-
-    Raises
-    ------
-    Problem
-        422: it is longer than 2000 characters.
-    """
-    if len(note) > 2000:
-        raise Problem(422, "invalid-input", f"note must have at most 2000 characters, got {len(note)}")
-    return note
 
 
 async def _json(lookups: Computations, document: Callable[[], object]) -> Response:

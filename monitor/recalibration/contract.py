@@ -28,8 +28,20 @@ class Applied:
 class Recalibrations(Protocol):
     """All that can be asked of recalibration. Any thread. Raises what RecalibrationStore raises."""
 
-    def request(self, order: Order, *, actor: str, idempotency_key: str | None = None) -> tuple[Job, bool]:
+    def request(
+        self,
+        order: Order,
+        *,
+        actor: str,
+        idempotency_key: str | None = None,
+        asked: Mapping[str, Any] | None = None,
+    ) -> tuple[Job, bool]:
         """Queue a refit; False beside it if the same request was made before.
+
+        Parameters
+        ----------
+        asked
+            What tells the requests under one key apart, as JSON has it; the order, if left out.
 
         Raises
         ------
@@ -38,7 +50,7 @@ class Recalibrations(Protocol):
         UnknownSeries
             No model, or no version of it, is called that.
         Conflict
-            Another refit of the model is under way.
+            Another refit of the model is under way, or the key was used for another request.
         """
         ...
 

@@ -109,8 +109,20 @@ class Lifecycle:
             trigger=trigger,
         )
 
-    def request(self, order: Order, *, actor: str, idempotency_key: str | None = None) -> tuple[Job, bool]:
+    def request(
+        self,
+        order: Order,
+        *,
+        actor: str,
+        idempotency_key: str | None = None,
+        asked: Mapping[str, Any] | None = None,
+    ) -> tuple[Job, bool]:
         """Queue a refit; False beside it if the same request was made before.
+
+        Parameters
+        ----------
+        asked
+            What tells the requests under one key apart, as JSON has it; the order, if left out.
 
         Raises
         ------
@@ -119,11 +131,11 @@ class Lifecycle:
         UnknownSeries
             No model, or no version of it, is called that.
         Conflict
-            Another refit of the model is under way, or the key was used for another order.
+            Another refit of the model is under way, or the key was used for another request.
         """
         # Of one model: two clients that number their requests alike do not get each other's refits.
         key = None if idempotency_key is None else f"request {order.model} {idempotency_key}"
-        return self._queue(order, actor, key, _fingerprint(order))
+        return self._queue(order, actor, key, _fingerprint(asdict(order) if asked is None else asked))
 
     def request_once(self, order: Order, *, actor: str, occasion: str) -> tuple[Job, bool]:
         """Queue a refit for an occasion, such as a slot of a schedule: once, however many replicas see it.
@@ -249,7 +261,6 @@ class Lifecycle:
         self._store.add_audit(entry._replace(detail={"note": note, "reason": str(refused)}))
 
 
-def _fingerprint(order: Order) -> str:
-    """Equal for equal orders."""
-    told = json.dumps(asdict(order), sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+def _fingerprint(told: Mapping[str, Any]) -> str:
+    """Equal for equal requests."""
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

@@ -11,7 +11,7 @@ import structlog
 from monitor.maps import METHODS
 from monitor.maps.artifact import from_bytes, to_json
 from monitor.store.recalibrations import JobState
-from tests.api.refits import COMPARISON, FIGURE, Refits
+from tests.api.refits import COMPARISON, FIGURE, VERSIONS, Refits
 from tests.api.service import Client, Service, assert_problem
 
 ARROW = "application/vnd.apache.arrow.file"
@@ -66,9 +66,26 @@ def test_the_same_key_gives_the_same_refit_and_another_order_under_it_is_refused
     assert_problem(ask(client, {"window": "7d"}, key=key), 409, "idempotency key", first.json()["id"])
 
 
-@pytest.mark.parametrize("key", ["", "two words", "x" * 256, "tab\there"])
-def test_a_wrong_key_is_named(client: Client, key: str) -> None:
-    assert_problem(ask(client, key=key), 422, "Idempotency-Key must have 1 to 255")
+def test_the_same_key_gives_the_same_refit_after_a_newer_version_came(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ask(client, {"window": "1h"}, key="k")
+    monkeypatch.setitem(VERSIONS, "churn", ["7", "8", "9"])
+    again = ask(client, {"window": 3600}, key="k")
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert (again.json()["version"], again.headers["idempotent-replayed"]) == ("8", "true")
+    # Who names the version asks for something else.
+    assert_problem(ask(client, {"window": "1h", "version": 8}, key="k"), 409, "idempotency key", first.json()["id"])
+    # Of another model it is another key.
+    assert ask(client, {"window": "1h"}, "org/model", key="k").json()["id"] != first.json()["id"]
+
+
+@pytest.mark.parametrize(
+    ("key", "got"),
+    [("", "got ''"), ("two words", "'two words'"), ("x" * 256, "got 256 characters"), ("tab\there", "got 'tab")],
+)
+def test_a_wrong_key_is_named(client: Client, key: str, got: str) -> None:
+    assert_problem(ask(client, key=key), 422, "Idempotency-Key must have 1 to 255", "without spaces", got)
 
 
 def test_of_a_model_one_refit_is_under_way_at_a_time(client: Client, refits: Refits) -> None:

@@ -93,6 +93,15 @@ def test_a_request_that_is_repeated_is_one_and_another_under_its_key_is_refused(
         asked.lifecycle.request_once(asked.lifecycle.order("churn", trigger="schedule"), actor="s", occasion="k")
 
 
+def test_a_request_is_known_by_what_was_asked_and_not_by_what_the_settings_made_of_it(asked: Asked) -> None:
+    job, _ = asked.lifecycle.request(asked.lifecycle.order("churn", "7"), actor="ada", idempotency_key="k", asked={})
+    # A newer version has come meanwhile, and the settings have changed.
+    later = asked.lifecycle.order("churn", "8", promote=True)
+    assert asked.lifecycle.request(later, actor="ada", idempotency_key="k", asked={}) == (job, False)
+    with pytest.raises(Conflict, match="used for another order"):
+        asked.lifecycle.request(later, actor="ada", idempotency_key="k", asked={"promote": True})
+
+
 def test_an_occasion_makes_one_refit_whatever_is_ordered(asked: Asked, refits: SqlRecalibrations) -> None:
     first = asked.lifecycle.order("churn", "7", trigger="schedule")
     job, made = asked.lifecycle.request_once(first, actor="schedule", occasion="1")
