@@ -1,11 +1,10 @@
 """`monitor demo`: the service on five simulated models."""
 
 import errno
-import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ from monitor.cli.demo_view import Links, final_lines, plain_line, view
 from monitor.cli.running import leave, run_service
 from monitor.clock import SystemClock
 from monitor.demo import Simulator
-from monitor.errors import InputError
+from monitor.errors import InputError, SettingsError
 
 app = typer.Typer(add_completion=False)
 
@@ -60,12 +59,14 @@ def demo(
     with _directory(keep) as directory, (directory / "monitor.log").open("w", encoding="utf-8") as log:
         configure_logs("info", "console", stream=log)
         console = Console()
-        settings = demo_settings(directory, _usual_port(console) if port is None else port)
-        clock = SystemClock()
-        service = Service(settings)
-        simulator = demo_simulator(service, settings, clock, speed=speed, seed=seed)
-        screen = _Screen(console, directory, simulator, seconds)
-        status = run_service(service, screen.run)
+
+        def run(port: int) -> int:
+            settings = demo_settings(directory, port)
+            service = Service(settings)
+            simulator = demo_simulator(service, settings, SystemClock(), speed=speed, seed=seed)
+            return run_service(service, _Screen(console, directory, simulator, seconds).run)
+
+        status = _on_usual_port(run, console) if port is None else run(port)
         if keep is not None:
             told = f"kept in {directory}; look at it with: monitor serve --config {directory / 'monitor.yaml'}"
             console.print(told, markup=False, soft_wrap=True)
@@ -140,13 +141,14 @@ def _directory(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _usual_port(console: Console) -> int:
-    """The usual port, or 0, which takes any, where that is taken."""
+def _on_usual_port(run: Callable[[int], int], console: Console) -> int:
+    """Run on the usual port or, where that is taken, on any."""
     try:
-        socket.create_server(("127.0.0.1", _USUAL_PORT)).close()
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
+        return run(_USUAL_PORT)
+    except SettingsError as error:
+        # Known by listening alone: between a look and that, another program may take it.
+        cause = error.__cause__
+        if not (isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE):
             raise
-        console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
-        return 0
-    return _USUAL_PORT
+    console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
+    return run(0)

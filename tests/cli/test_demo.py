@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from monitor.cli.demo_view import Links
 from monitor.demo import MODELS
 from tests.cli.command import inside, monitor, one_error_line, patient, start
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.real.child import free_ports
 
 
 def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re.Match[str]:
@@ -94,16 +96,46 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["output.txt"]
 
 
-def test_a_taken_port_is_said(tmp_path: Path) -> None:
+TAKES = """
+import socket
+from monitor.cli import demo
+settings = demo.demo_settings
+def taking(directory, port):
+    global taken
+    if port:
+        taken = socket.create_server(("127.0.0.1", port))
+    return settings(directory, port)
+demo.demo_settings = taking
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_taken_port_is_said(tmp_path: Path, when: str) -> None:
     assert demo._USUAL_PORT == 8000
     # Of the usual one, any program on the machine may let go in between.
+    (port,) = free_ports(1)
+    program = patient({"monitor.cli.demo._USUAL_PORT": port})
+    with ExitStack() as stack:
+        if when == "before":
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        else:
+            # As another program that is started at the same time takes it.
+            program[2] = TAKES + program[2]
+        done = monitor("demo", "--seconds", "1", "--keep", "kept", cwd=tmp_path, program=program)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(f"port {port} is taken, so a free one is used; --port chooses one") == 1
+    assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stdout)
+    assert f":{port}/" not in done.stdout
+    # What is kept does not ask for it either.
+    assert yaml.safe_load((tmp_path / "kept" / "monitor.yaml").read_text())["api"] == {"port": 0}
+
+
+def test_a_port_that_was_asked_for_is_had_or_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        program = patient({"monitor.cli.demo._USUAL_PORT": port})
-        done = monitor("demo", "--seconds", "1", cwd=tmp_path, program=program)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"port {port} is taken, so a free one is used; --port chooses one" in done.stdout
-    assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stdout)
+        done = monitor("demo", "--seconds", "1", "--port", str(port), cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith(f"api.port: cannot listen on 127.0.0.1:{port}: the port is taken")
 
 
 def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
