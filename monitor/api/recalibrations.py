@@ -135,7 +135,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                     "name": "Idempotency-Key",
                     "in": "header",
                     "required": False,
-                    "description": "1 to 255 printable ASCII characters without spaces, such as a UUID; of this model alone",
+                    "description": "1 to 255 printable ASCII characters, no spaces, such as a UUID; for one model",
                     "schema": {"type": "string", "maxLength": 255},
                 }
             ],
