@@ -1,26 +1,25 @@
 """A real browser, which says what it makes of a page. Chromium is fetched where no browser is installed.
 
-The ways are tried in this order: what stands on the path; the Debian package, installed by apt-get where that may be.
+The ways are tried in this order: what stands on the path; the Debian package, installed by apt-get where that may be;
+the same with package lists of its own.
 """
 
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.patience import PATIENCE_SECONDS
+from tests.real.debian import own_lists
 from tests.real.lock import one_at_a_time
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# Where something else is being installed, apt-get waits for that.
-_INSTALL = ["apt-get", "-oDPkg::Lock::Timeout=600", "install", "--yes", "--no-install-recommends", "chromium"]
-_WAYS: list[list[list[str]]] = [[], [_INSTALL], [["apt-get", "update"], _INSTALL]]
-"""Commands that are run before looking once more; a fresh container knows no packages yet."""
-
-
+_SECONDS = 900
+"""An installation takes minutes, and may wait for another."""
 _LOCK = Path(__file__).parents[2] / ".cache" / "chromium.lock"
 
 
@@ -46,21 +45,51 @@ def chromium() -> Path:
 
 
 def _fetched() -> Path:
-    tried = []
-    for commands in _WAYS:
-        for command in commands:
+    tried: list[str] = []
+    for way in (_as_it_stands, _install, _update_and_install):
+        try:
+            way()
+        except (OSError, subprocess.SubprocessError) as error:
+            tried.append(_said(error))
+        for path in filter(None, map(shutil.which, NAMES)):
             try:
-                subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
+                # One that another run of the tests is just installing is there before what it needs.
+                _run_to_its_end([path, "--version"])
             except (OSError, subprocess.SubprocessError) as error:
-                said = (getattr(error, "stderr", None) or str(error)).strip()
-                tried.append(f"{' '.join(command)}: {said.splitlines()[-1] if said else error}")
-        found = next((path for name in NAMES if (path := shutil.which(name))), None)
-        if found is not None:
-            return Path(found)
+                tried.append(_said(error))
+            else:
+                return Path(path)
     raise ChromiumMissingError(
         "a browser is needed to look at pages: install Chromium (on Debian: apt-get install chromium) so that it is on "
         f"the path. Tried {'; '.join(tried)}"
     )
+
+
+def _as_it_stands() -> None:
+    pass
+
+
+def _install(options: Sequence[str] = ()) -> None:
+    # Where something else is being installed, apt-get waits for that.
+    waiting = ["-oDPkg::Lock::Timeout=600", *options]
+    _run_to_its_end(["apt-get", *waiting, "install", "--yes", "--no-install-recommends", "chromium"])
+
+
+def _update_and_install() -> None:
+    """A fresh container knows no packages yet. For the lock of the system's own lists, apt-get would not wait."""
+    with tempfile.TemporaryDirectory(prefix="chromium-") as folder:
+        options = own_lists(Path(folder))
+        _run_to_its_end(["apt-get", *options, "update"])
+        _install(options)
+
+
+def _run_to_its_end(command: list[str]) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS)
+
+
+def _said(error: Exception) -> str:
+    said = (getattr(error, "stderr", None) or str(error)).strip()
+    return f"{' '.join(getattr(error, 'cmd', []))}: {said.splitlines()[-1] if said else error}"
 
 
 def render(page: Path, *, width: int = 1000, dark: bool = False) -> Rendered:

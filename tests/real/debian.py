@@ -108,16 +108,21 @@ def _from_debian(wanted: Program, scratch: Path) -> None:
 
 def _from_debian_after_update(wanted: Program, scratch: Path) -> None:
     """A fresh container knows no packages yet: lists of our own, which need no root and change nothing."""
-    (scratch / "lists" / "partial").mkdir(parents=True)
-    (scratch / "archives" / "partial").mkdir(parents=True)
-    own = [
-        f"-oDir::State::lists={scratch / 'lists'}",
-        f"-oDir::Cache={scratch}",
+    own = own_lists(scratch)
+    _run(["apt-get", *own, "update"])
+    _unpack(wanted, scratch, own)
+
+
+def own_lists(folder: Path) -> list[str]:
+    """Options by which apt-get keeps its lists of packages in a folder, and needs no lock of the system's own."""
+    (folder / "lists" / "partial").mkdir(parents=True)
+    (folder / "archives" / "partial").mkdir(parents=True)
+    return [
+        f"-oDir::State::lists={folder / 'lists'}",
+        f"-oDir::Cache={folder}",
         # Started by root, apt would fetch as a user who may not write here.
         f"-oAPT::Sandbox::User={'root' if os.getuid() == 0 else ''}",
     ]
-    _run(["apt-get", *own, "update"])
-    _unpack(wanted, scratch, own)
 
 
 def _unpack(wanted: Program, scratch: Path, options: list[str]) -> None:
