@@ -155,6 +155,10 @@ class RecalibrationClient:
         """
         served = self._current()
         numbers = _numbers(p)
+        others = (() if features is None else features, *(segments or {}).values())
+        if numbers.shape == (0,) and not any(np.size(each) for each in others):
+            # Of no event there is no telling how many classes or features it has.
+            return numbers
         if served is not None and served.map is not None:
             chosen = served.map
         else:

@@ -143,6 +143,16 @@ def test_what_is_no_table_of_numbers_is_refused_in_plain_words(world: World, p: 
         client.refresh()
 
 
+def test_an_empty_batch_is_an_empty_answer_whatever_serves(world: World) -> None:
+    client = world.client()
+    for chosen in (fitted("beta"), fitted("lore"), of_classes()):
+        world.serve(chosen)
+        client.refresh()
+        assert client.apply([]).tolist() == client.apply([], [], {"region": []}).tolist() == []
+    with pytest.raises(InputError, match="must have the shape"):
+        client.apply([], [[1.0, 2.0]])
+
+
 def test_it_logs_what_serves_and_that_nothing_does(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "monitor.client")
     client = world.client()

@@ -141,8 +141,8 @@ def _parted(chosen: LabelledEvents, held_out: float, of: str) -> tuple[LabelledE
 
 def _require(events: LabelledEvents, where: str) -> None:
     if len(events) < LEAST_EVENTS:
-        counted = "1 labelled event" if len(events) == 1 else f"{len(events)} labelled events"
-        raise NotEnoughData(f"{counted} {where}, at least {LEAST_EVENTS} are needed")
+        n = len(events)
+        raise NotEnoughData(f"{n} labelled event{'' if n == 1 else 's'} {where}, at least {LEAST_EVENTS} are needed")
     hit = confidence_and_hit(events.prediction, events.outcome)[1]
     names = ("the outcome 1", "the outcome 0") if events.is_binary else ("their largest class", "another class")
     for name, count in zip(names, (int(hit.sum()), int((1.0 - hit).sum())), strict=True):

@@ -134,10 +134,11 @@ def _insufficient(events: LabelledEvents, since_ms: int) -> str | None:
     """Why there is nothing to be said yet, in words; None where there is."""
     n, since = len(events), rfc3339(since_ms)
     if n < LEAST_EVENTS:
-        return f"{n} labelled events since {since}, at least {LEAST_EVENTS} are needed"
+        return f"{n} labelled event{'' if n == 1 else 's'} since {since}, at least {LEAST_EVENTS} are needed"
     hit = confidence_and_hit(events.prediction, events.outcome)[1]
     names = ("the outcome 1", "the outcome 0") if events.is_binary else ("their largest class", "another class")
     for name, count in zip(names, (int(hit.sum()), int((1.0 - hit).sum())), strict=True):
         if count < LEAST_OF_EACH:
-            return f"only {count} of {n} labelled events since {since} have {name}, at least {LEAST_OF_EACH} are needed"
+            told = f"only {count:,} of {n:,} labelled events since {since} have {name}"
+            return f"{told}, at least {LEAST_OF_EACH} are needed"
     return None

@@ -122,7 +122,7 @@ class Serving:
         try:
             return Applied(apply_map(chosen, p, features=features, segments=segments).tolist(), map_id)
         except InputError as error:
-            raise InputError(f"map {map_id}: {error}") from error
+            raise InputError(f"map {map_id} of model {model}: {error}") from error
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
         with self._lock:

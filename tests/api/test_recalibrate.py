@@ -99,8 +99,8 @@ def test_a_refusal_names_the_map(client: Client, refits: Refits) -> None:
     job = serve(client, refits, fitted("lore"))
     features: list[list[list[float]] | None] = [None, [[1.0]] * 3]
     for each in features:
-        assert_problem(apply(client, {"p": P, "features": each}), 422, f"map {job}: ", "2")
-    assert_problem(apply(client, {"p": [1.5], "features": [[1.0, 2.0]]}), 422, f"map {job}: ", "1.5")
+        assert_problem(apply(client, {"p": P, "features": each}), 422, f"map {job} of model churn: ", "2")
+    assert_problem(apply(client, {"p": [1.5], "features": [[1.0, 2.0]]}), 422, f"map {job} of model churn: ", "1.5")
 
 
 def test_class_probabilities_are_recalibrated_as_vectors(client: Client, refits: Refits) -> None:

@@ -122,6 +122,7 @@ def test_the_measures_are_those_that_are_asked_for() -> None:
     ("events", "why"),
     [
         (sample(99), r"99 labelled events since 2023-11-14T22:13:19.995Z, at least 100 are needed"),
+        (sample(1), r"^1 labelled event since 2023-11-14T22:13:19.995Z, at least 100 are needed"),
         (sample(0), r"0 labelled events since 2023-11-14T22:13:19.995Z, at least 100 are needed"),
         (replace(sample(100), outcome=np.zeros(100, np.int64)), "only 0 of 100 .* have the outcome 1, at least 5"),
         (replace(sample(100), outcome=np.ones(100, np.int64)), "only 0 of 100 .* have the outcome 0, at least 5"),
