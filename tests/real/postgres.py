@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import psycopg
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
+from tests.real.lock import passing_folder
 
 PASSWORD: Final = "s3cret/of:postgres@tests"
 
@@ -34,7 +35,9 @@ class PostgresServer:
     """
 
     def __init__(self) -> None:
-        self.directory = Path(tempfile.mkdtemp(prefix="postgres-"))
+        # Not below pytest's own, into which nobody but its user is let.
+        self._removed_at_the_end = ExitStack()
+        self.directory = self._removed_at_the_end.enter_context(passing_folder("postgres-"))
         self.log = self.directory / "server.log"
         self.port = free_ports(1)[0]
         self._user = (-1, -1)
@@ -66,7 +69,7 @@ class PostgresServer:
         try:
             self.stop()
         finally:
-            shutil.rmtree(self.directory)
+            self._removed_at_the_end.close()
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
