@@ -14,7 +14,7 @@ from monitor.cli.verdict import of_measure
 from monitor.errors import NotEnoughData
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.local import LocalReport
-from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.report import MeasureResult, Report, ScoreResult
 from monitor.evaluation.spans import Spans
 from monitor.figures import (
     DifferenceRow,
@@ -173,7 +173,15 @@ def _row(title: str, result: MeasureResult) -> MeasureRow:
         result.null_mean,
         result.null_q95,
         of_measure(result).value,
+        _least(result),
     )
+
+
+def _least(result: MeasureResult) -> float:
+    """Where the range of chance begins: at 0, but for a score that is told to be below it."""
+    mean, q95 = result.null_mean, result.null_q95
+    is_below = isinstance(result, ScoreResult) and result.below_chance
+    return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
 
 
 def _comparison_figure(found: Comparison) -> Figure:
@@ -181,7 +189,8 @@ def _comparison_figure(found: Comparison) -> Figure:
         DifferenceRow(MEASURES[name].title, each.unit, each.first, each.second, each.lower, each.upper)
         for name, each in found.differences.items()
     ]
-    return comparison_figure(rows, *(_literal(plain(each.model)) for each in (found.first, found.second)))
+    first, second = (_literal(plain(each.model)) for each in (found.first, found.second))
+    return comparison_figure(rows, first, second, less_is_better=not found.cautions)
 
 
 def _literal(text: str) -> str:

@@ -15,8 +15,10 @@ from monitor.measures import MEASURES
 
 CAPTION: Final = (
     "How to read it: the point is the difference of the two, the line its 95% interval; each row has its own scale. "
-    "Where the line does not touch the middle, it is more than chance. For all of these measures, less is better."
+    "Where the line does not touch the middle, it is more than chance. "
 )
+_LESS_IS_BETTER: Final = "For all of these measures, less is better."
+_LESS_IS_LESS: Final = "The two differ in prevalence, so a lower value does not say which is better calibrated."
 LEAD: Final = MEASURES["smce"].title
 """What the title speaks of first, as the lead of a report does."""
 _ROW: Final = 0.36
@@ -58,7 +60,7 @@ class DifferenceRow:
         return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
 
 
-def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) -> Figure:
+def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str, *, less_is_better: bool = True) -> Figure:
     """The differences of two reports, a measure a row.
 
     Parameters
@@ -67,6 +69,8 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) ->
         The measures that both have.
     first, second
         What the two are called.
+    less_is_better
+        False where the two differ in prevalence, on which all of these measures depend.
 
     Raises
     ------
@@ -77,7 +81,10 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) ->
         raise NotEnoughData("a comparison needs at least 1 measure that both reports have, got 0")
     height = 2.3 + _ROW * len(rows)
     figure = new_figure(height)
-    grid = frame(figure, height, _title(rows, first, second), CAPTION, left=0.22, below=0.1, above=0.1)
+    lower, higher = ("better", "worse") if less_is_better else ("lower", "higher")
+    title = _title(rows, first, second, lower, higher)
+    caption = CAPTION + (_LESS_IS_BETTER if less_is_better else _LESS_IS_LESS)
+    grid = frame(figure, height, title, caption, left=0.22, below=0.1, above=0.1)
     axes = figure.add_subplot(grid[0, 0])
     axes.set_axis_off()
     axes.set_xlim(0.0, 1.0)
@@ -87,14 +94,14 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str) ->
         (0.0, "measure", "left"),
         (0.36, one, "right"),
         (0.49, other, "right"),
-        (0.56, f"\N{LEFTWARDS ARROW} {other} better", "left"),
-        (1.0, f"{other} worse \N{RIGHTWARDS ARROW}", "right"),
+        (0.56, f"\N{LEFTWARDS ARROW} {other} {lower}", "left"),
+        (1.0, f"{other} {higher} \N{RIGHTWARDS ARROW}", "right"),
     ):
         axes.text(x, -0.8, text, size=SMALL_SIZE, color=GREY, ha=side, va="center")
     axes.hlines(-0.45, 0.0, 1.0, color=CHANCE, lw=1.0)
     axes.vlines(0.78, -0.35, len(rows) - 0.5, color=GREY, lw=1.0)
     for y, row in enumerate(rows):
-        _draw_row(axes, y, row)
+        _draw_row(axes, y, row, GREEN if less_is_better else INK, HAPPENED if less_is_better else INK)
     return figure
 
 
@@ -106,8 +113,8 @@ def _headings(first: str, second: str) -> tuple[str, str]:
     return (one, other) if one != other else ("first", "second")
 
 
-def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:
-    color = GREY if not row.sure else GREEN if row.difference < 0.0 else HAPPENED
+def _draw_row(axes: Axes, y: int, row: DifferenceRow, lower: str, higher: str) -> None:
+    color = GREY if not row.sure else lower if row.difference < 0.0 else higher
     axes.text(0.0, y, row.title, size=TEXT_SIZE, color=INK, va="center")
     for x, value in ((0.36, row.first), (0.49, row.second)):
         axes.text(x, y, amount(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
@@ -121,7 +128,7 @@ def _draw_row(axes: Axes, y: int, row: DifferenceRow) -> None:
     axes.plot(0.78 + scale * row.difference, y, marker="o", ms=6.5, color=color, ls="none")
 
 
-def _title(rows: Sequence[DifferenceRow], first: str, second: str) -> str:
+def _title(rows: Sequence[DifferenceRow], first: str, second: str, lower: str, higher: str) -> str:
     """What a report leads with, smCE or the first measure there is, and below it the others that are certain."""
     lead = next((row for row in rows if row.title == LEAD), rows[0])
     if lead.lower is None or lead.upper is None:
@@ -129,15 +136,19 @@ def _title(rows: Sequence[DifferenceRow], first: str, second: str) -> str:
         heading = f"{lead.title} is {one} for {first} and {two} for {second}"
         return f"{heading};\nhow certain that is was not asked for"
     if lead.sure:
-        better, worse = (second, first) if lead.difference < 0.0 else (first, second)
-        heading = f"{better} is better calibrated than {worse} (by {lead.title})"
+        one, two = (second, first) if lead.difference < 0.0 else (first, second)
+        heading = (
+            f"{one} is better calibrated than {two} (by {lead.title})"
+            if lower == "better"
+            else f"{lead.title} of {one} is lower than that of {two}"
+        )
     else:
         heading = f"Neither is better calibrated for certain (by {lead.title})"
     others = [row for row in rows if row is not lead and row.sure]
     parts = [
-        f"{word} by {_some([row.title for row in others if (row.difference < 0.0) == (word == 'better')])}"
-        for word in ("better", "worse")
-        if any((row.difference < 0.0) == (word == "better") for row in others)
+        f"{word} by {_some([row.title for row in others if (row.difference < 0.0) == (word == lower)])}"
+        for word in (lower, higher)
+        if any((row.difference < 0.0) == (word == lower) for row in others)
     ]
     return f"{heading};\n{second} is {' and '.join(parts)}" if parts else heading
 

@@ -7,6 +7,7 @@ from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
 from monitor.figures import DifferenceRow, comparison_figure, gce_figure, local_map_figure, to_png
+from monitor.figures.style import GREY, INK
 from monitor.local import LocalMap, local_error_map
 from monitor.scores import ClassTable
 from tests.figures.tables import check_layout, texts
@@ -152,3 +153,15 @@ def test_a_map_without_neighbours_says_so() -> None:
     lonely = LocalMap(axis, axis, np.full((3, 3), 0.5), np.full((3, 3), 2.0))
     with pytest.raises(NotEnoughData, match="the most are 2: use a larger gamma"):
         local_map_figure(lonely, "age", "income")
+
+
+def test_where_prevalences_differ_nothing_is_called_better() -> None:
+    figure = comparison_figure(ROWS, "May", "June", less_is_better=False)
+    (heading,) = (each for each in texts(figure) if each.startswith("Neither is better"))
+    written = " ".join(each for each in texts(figure) if each != heading).replace("which is better calibrated", "")
+    assert not {"better", "worse"} & set(written.split())
+    assert "June higher" in written
+    assert "TCE of June is lower than that of May" in texts(
+        comparison_figure(ROWS[:1], "May", "June", less_is_better=False)
+    )
+    assert {line.get_color() for line in figure.axes[0].lines} <= {INK, GREY}
