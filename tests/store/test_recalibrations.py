@@ -220,7 +220,7 @@ def test_promotion_and_rollback_walk_there_and_back(refits: SqlRecalibrations) -
     assert refits.roll_back("churn", "7", actor="bob", now_ms=30, note="") == Champion("churn", "7", "rc_1", 30, 3)
     assert [job.state for job in refits.jobs()] == [JobState.ROLLED_BACK, JobState.CHAMPION]
     # What was taken back does not come back: the next one goes on to none.
-    run(refits, 3, baseline="rc_1", promote=True)
+    run(refits, 3, baseline="rc_1", promote=True, at_ms=31)
     assert [refits.roll_back("churn", "7", actor="bob", now_ms=40 + i, note="").map_id for i in range(2)] == [
         "rc_1",
         None,
