@@ -15,6 +15,7 @@ from monitor.api.parts import Limits
 from tests.api.keys import Keys
 from tests.api.refits import of_this_process
 from tests.api.service import Client, Service
+from tests.patience import PATIENCE_SECONDS
 from tests.snapshots import report, snapshot
 
 KEYS = Keys()
@@ -32,7 +33,9 @@ def lines(_: object, value: object) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
-SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP)
+SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP, timeout=PATIENCE_SECONDS)
+# Its own patience is ten seconds, in which kernels may have to be compiled.
+SCHEMA.config.update(request_timeout=PATIENCE_SECONDS)
 
 KNOWN = {"model": "churn", "id": REFIT, "name": "reliability"}
 
