@@ -54,8 +54,8 @@ class RefitSettings(Section):
     on_verdict: bool = False
     """Whether to refit when the longest window finds the shape of the model's predictions miscalibrated."""
     promotion: Literal["manual", "automatic"] = "manual"
-    """Whether a map that proved better on later events serves at once, or waits for somebody's word: after a
-    rollback, any map does."""
+    """Whether a map that proved better on later events serves at once, or waits for somebody's word. After a
+    rollback, maps of schedules and verdicts wait, too, until somebody promotes."""
 
     @model_validator(mode="after")
     def _options_fit(self) -> "RefitSettings":
