@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.asking import ApiKey, ask, connect, key_of_environment
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
-from monitor.maps import RecalibrationMap, apply_map
+from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import from_bytes
-from monitor.maps.identity import Identity
+from monitor.maps.in_use import apply_in_use
 
 Floats = NDArray[np.float64]
 
@@ -154,21 +154,9 @@ class RecalibrationClient:
             Only while no map was ever had, and unless ``without_map`` is ``unchanged``.
         """
         served = self._current()
-        numbers = _numbers(p)
-        others = (() if features is None else features, *(segments or {}).values())
-        if numbers.shape == (0,) and not any(np.size(each) for each in others):
-            # Of no event there is no telling how many classes or features it has.
-            return numbers
-        if served is not None and served.map is not None:
-            chosen = served.map
-        else:
-            chosen = Identity(numbers.shape[1] if numbers.ndim == 2 else 2)
-        try:
-            return apply_map(chosen, numbers, features=features, segments=segments)
-        except InputError as error:
-            if served is None or served.map is None:
-                raise
-            raise InputError(f"map {served.map_id} of model {self._model}: {error}") from error
+        chosen, map_id = (None, None) if served is None else (served.map, served.map_id)
+        name = f"map {map_id} of model {self._model}"
+        return apply_in_use(chosen, p, features=features, segments=segments, name=name)
 
     @property
     def map_id(self) -> str | None:
@@ -304,10 +292,3 @@ class RecalibrationClient:
                     f"the service at {self._http.base_url} answers with the map {map_id} of {key} {about[key]!r}, and "
                     f"that of {key} {value!r} was asked for"
                 )
-
-
-def _numbers(p: ArrayLike) -> Floats:
-    try:
-        return np.asarray(p, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("p must be numbers, or lists of numbers that are equally long") from error

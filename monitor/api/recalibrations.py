@@ -161,7 +161,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
             if order.promote:
                 # By itself, later, and in the name of who asks now.
                 require(request, Role.PROMOTE, model)
-            # What the settings and the newest version are meanwhile makes it no other request.
+            # The version and the method that it comes to meanwhile make it no other request.
             told = {**msgspec.structs.asdict(asked), "version": text_of_version(asked.version), "window": window_ms}
             job, is_new = known.request(order, actor=actor, idempotency_key=key, asked=told)
             return encode_json(refit_document(known, job)), job_path(job.id), is_new

@@ -18,6 +18,8 @@ from monitor.api.tls import Certificate
 from monitor.errors import SettingsError
 
 _START_SECONDS: Final = 30.0
+_MOST_PATIENCE_MS: Final = 2**31 - 1
+"""The longest that the system takes, some 25 days."""
 
 _log = structlog.get_logger(__name__)
 
@@ -165,7 +167,8 @@ class ApiServer:
             raise SettingsError(f"api.port: cannot listen on {where}: {_why(error)}") from error
         if sys.platform == "linux":
             # Every connection inherits it: one whose reader takes nothing of an answer for so long is at its end.
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(1000 * self._untaken_seconds))
+            patience_ms = min(round(1000 * self._untaken_seconds), _MOST_PATIENCE_MS)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
         return listener
 
     def _run(self, listener: socket.socket) -> None:

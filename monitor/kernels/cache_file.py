@@ -78,9 +78,9 @@ def load(file: Any, key: Any) -> Any:
     return data
 
 
-def _mark(file: Any, key: Any) -> tuple[Any, Any]:
-    """Of which state of the source, for which types and which processor."""
-    return file._source_stamp, key
+def _mark(file: Any, key: Any) -> tuple[Any, ...]:
+    """By which numba, of which state of the source, for which types and which processor."""
+    return numba.__version__, file._source_stamp, key
 
 
 def _say(what: str, path: str) -> None:

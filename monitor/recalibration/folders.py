@@ -109,6 +109,9 @@ def _take(mark: Path) -> Claim | None:
     except (BlockingIOError, FileNotFoundError):
         # In use, or at its end.
         return None
+    except OSError as error:
+        _log.warning("what a refit left cannot be looked at", claim=str(mark), detail=str(error))
+        return None
     try:
         return Claim(**json.loads(told))
     except (ValueError, TypeError) as error:

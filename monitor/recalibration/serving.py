@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final
 
-import numpy as np
 import structlog
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import InputError, StoreUnavailable
-from monitor.maps import RecalibrationMap, apply_map
+from monitor.errors import StoreUnavailable
+from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import from_bytes
-from monitor.maps.identity import Identity
+from monitor.maps.in_use import apply_in_use
 from monitor.recalibration.contract import Applied
 from monitor.store.recalibrations import Champion, RecalibrationStore
 
@@ -110,19 +109,11 @@ class Serving:
             The store does not answer, and what serves was never known.
         """
         map_id = self.champion(model, version).map_id
-        p = _numbers(prediction)
-        others = (() if features is None else features, *(segments or {}).values())
-        if p.shape == (0,) and not any(np.size(each) for each in others):
-            # Of no event there is no telling how many classes or features it has.
-            return Applied([], map_id)
-        if map_id is None:
-            chosen: RecalibrationMap = Identity(p.shape[1] if p.ndim == 2 else 2)
-            return Applied(apply_map(chosen, p, features=features, segments=segments).tolist(), None)
-        chosen = self._map(map_id)
-        try:
-            return Applied(apply_map(chosen, p, features=features, segments=segments).tolist(), map_id)
-        except InputError as error:
-            raise InputError(f"map {map_id} of model {model}: {error}") from error
+        chosen = None if map_id is None else self._map(map_id)
+        name = f"map {map_id} of model {model}"
+        return Applied(
+            apply_in_use(chosen, prediction, features=features, segments=segments, name=name).tolist(), map_id
+        )
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
         with self._lock:
@@ -200,10 +191,3 @@ class Serving:
             if found is not None:
                 self._maps[map_id] = found
             return found
-
-
-def _numbers(prediction: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(prediction, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError("prediction must be numbers, or lists of numbers that are equally long") from error

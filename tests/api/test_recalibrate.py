@@ -91,7 +91,7 @@ def test_an_empty_batch_with_features_is_refused(client: Client, refits: Refits)
 def test_uneven_predictions_are_refused_in_plain_words(client: Client, refits: Refits, p: list[Any]) -> None:
     for _ in range(2):
         refused = assert_problem(apply(client, {"p": p, "features": [[1, 2], [1, 2]]}), 422)
-        assert refused["detail"] == "prediction must be numbers, or lists of numbers that are equally long"
+        assert refused["detail"] == "p must be numbers, or lists of numbers that are equally long"
         serve(client, refits, fitted("lore"))
 
 

@@ -268,3 +268,8 @@ def test_localhost_that_is_no_loopback_address_is_not_listened_on(monkeypatch: p
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: elsewhere)
     with pytest.raises(SettingsError, match=r"api\.host localhost is 192\.0\.2\.1 on this machine"):
         ApiServer(Service().app(), "localhost", 0).start()
+
+
+def test_a_patience_beyond_what_the_system_takes_is_the_longest_it_takes() -> None:
+    with ApiServer(Service().app(), port=0, header_seconds=100.0 * 366 * 86_400) as server:
+        assert get(f"{server.url}/healthz").status_code == 200

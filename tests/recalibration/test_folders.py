@@ -1,5 +1,7 @@
 """Where refits work: one's own folder is left alone, those of killed services are removed and tell whose they were."""
 
+import errno
+import fcntl
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -117,3 +119,16 @@ def test_many_begin_and_end_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_locked_is_told_and_nothing_fails(
+    place: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with capture_logs() as logs:
+        assert place.take_abandoned() == []
+    assert [entry["event"] for entry in logs] == ["what a refit left cannot be looked at"]
+    assert len(left(tmp_path)) == 5
