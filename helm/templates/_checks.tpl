@@ -5,6 +5,7 @@
 {{- $config := $values.config -}}
 {{- $kafka := eq $config.source.kind "kafka" -}}
 {{- $settings := default dict $config.source.kafka -}}
+{{- $set := (fromYaml (include "monitor.fromEnvironment" .)).settings -}}
 
 {{- /* Nothing secret in the ConfigMap. */ -}}
 {{- range $key := list "sasl_plain_password" "ssl_password" -}}
@@ -69,17 +70,20 @@
 {{- fail "config.source.kafka.group_instance_id is made of the pod's name: leave it out" -}}
 {{- end -}}
 {{- if $kafka -}}
-{{- if not $settings.bootstrap_servers -}}
+{{- /* KEDA asks the brokers by itself, and sees no variable of the pods. */ -}}
+{{- if not (or $settings.bootstrap_servers (and (has "SOURCE__KAFKA__BOOTSTRAP_SERVERS" $set) (not $values.keda.enabled))) -}}
 {{- fail "config.source.kafka.bootstrap_servers must name the brokers where config.source.kind is kafka, such as [kafka.kafka.svc:9092]" -}}
 {{- end -}}
 {{- $mechanism := default "" $settings.sasl_mechanism -}}
-{{- if and $mechanism (ne $mechanism "GSSAPI") (not $values.kafka.existingSecret) -}}
+{{- $user := or $settings.sasl_plain_username (has "SOURCE__KAFKA__SASL_PLAIN_USERNAME" $set) -}}
+{{- $told := and $user (has "SOURCE__KAFKA__SASL_PLAIN_PASSWORD" $set) (or (not $values.keda.enabled) $values.keda.authenticationRef) -}}
+{{- if and $mechanism (ne $mechanism "GSSAPI") (not $values.kafka.existingSecret) (not $told) (not (has "SOURCE__KAFKA__SASL_MECHANISM" $set)) -}}
 {{- fail (printf "kafka.existingSecret must name the Secret with user and password where config.source.kafka.sasl_mechanism is %s" $mechanism) -}}
 {{- end -}}
-{{- if and $values.kafka.existingSecret (not $mechanism) -}}
+{{- if and $values.kafka.existingSecret (not $mechanism) (not (has "SOURCE__KAFKA__SASL_MECHANISM" $set)) -}}
 {{- fail "kafka.existingSecret is set, but config.source.kafka.sasl_mechanism is not: say how to log in, such as SCRAM-SHA-512" -}}
 {{- end -}}
-{{- if and $values.kafka.tls.existingSecret (not (has (default "" $settings.security_protocol) (list "SSL" "SASL_SSL"))) -}}
+{{- if and $values.kafka.tls.existingSecret (not (has (default "" $settings.security_protocol) (list "SSL" "SASL_SSL"))) (not (has "SOURCE__KAFKA__SECURITY_PROTOCOL" $set)) -}}
 {{- fail "kafka.tls.existingSecret is set, but config.source.kafka.security_protocol is neither SSL nor SASL_SSL" -}}
 {{- end -}}
 {{- if ne (empty $values.kafka.tls.certKey) (empty $values.kafka.tls.keyKey) -}}

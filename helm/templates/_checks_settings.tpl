@@ -1,14 +1,13 @@
 {{/*
 What the service refuses at its start, or could not use in a pod, of rules between several settings. Of what extraEnv sets
-nothing is said: it wins over config, and is not seen here. The rest the service says itself; docs/kubernetes.md has how to ask
-it before an install.
+nothing is said: it wins over config, and is not seen here. (Only source.kind has to stand in config, by which objects are made.)
+The rest the service says itself; docs/kubernetes.md has how to ask it before an install.
 */}}
 
 {{- define "monitor.checkSettings" -}}
 {{- $values := .Values -}}
 {{- $config := $values.config -}}
-{{- $set := list -}}
-{{- range $values.extraEnv }}{{ $set = append $set (.name | upper | trimPrefix "MONITOR__" | trimSuffix "_FILE") }}{{ end -}}
+{{- $set := (fromYaml (include "monitor.fromEnvironment" .)).settings -}}
 
 {{- /* How Kafka is logged in to; the service looks at it whatever the source is. */ -}}
 {{- $kafka := default dict $config.source.kafka -}}
@@ -25,20 +24,23 @@ it before an install.
 {{- fail (printf "config.source.kafka.sasl_mechanism is %s, which asks for user and password even where config.source.kind is embedded: leave it out" $mechanism) -}}
 {{- end -}}
 
-{{- /* Topics. */ -}}
+{{- /* Topics; null names none. */ -}}
 {{- $topics := list -}}
 {{- range $kind, $topic := default dict $config.source.topics -}}
+{{- if $topic -}}
 {{- if has $topic $topics -}}
 {{- fail (printf "config.source.topics names %q twice: name a different topic for each type of event, or one topic as events" $topic) -}}
 {{- end -}}
 {{- $topics = append $topics $topic -}}
 {{- end -}}
+{{- end -}}
 
 {{- /* The provider of tokens: as monitor.access.oidc.check_url has it. */ -}}
 {{- $oidc := default dict $config.access.oidc -}}
 {{- range $key, $rest := dict "issuer" "[^?# ]*" "jwks_url" "[^# ]*" -}}
-{{- if hasKey $oidc $key -}}
 {{- $url := get $oidc $key -}}
+{{- /* Null is as if it were left out, and "" is no address. */ -}}
+{{- if and (hasKey $oidc $key) (kindIs "string" $url) -}}
 {{- $of := "(?i)^(https://[^/?#@ ]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]+)?)" -}}
 {{- if not (regexMatch (printf "%s([/?]%s)?$" $of $rest) $url) -}}
 {{- fail (printf "config.access.oidc.%s must begin with https:// (over http, anybody on the way could let in whom they like), name a host, and hold no user, fragment%s or space" $key (ternary ", query" "" (eq $key "issuer"))) -}}
@@ -119,7 +121,7 @@ has as its working directory. Of dict "values" "key" "path".
 {{- $mounted := list "/var/lib/calibration-monitor" "/tmp" -}}
 {{- range .values.extraVolumeMounts }}{{ if not .readOnly }}{{ $mounted = append $mounted (clean .mountPath) }}{{ end }}{{ end -}}
 {{- $found := false -}}
-{{- range $mounted }}{{ if hasPrefix (printf "%s/" (trimSuffix "/" .)) $path }}{{ $found = true }}{{ end }}{{ end -}}
+{{- range $mounted }}{{ if or (eq . $path) (hasPrefix (printf "%s/" (trimSuffix "/" .)) $path) }}{{ $found = true }}{{ end }}{{ end -}}
 {{- if not $found -}}
 {{- fail (printf "%s is at %s, where nothing is mounted that can be written (%s): leave it at its default, below /var/lib/calibration-monitor, or mount a volume there (extraVolumes, extraVolumeMounts)" .key $path (join ", " $mounted)) -}}
 {{- end -}}

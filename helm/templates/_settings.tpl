@@ -19,9 +19,24 @@
 {{- default (printf "%s.%s" .Release.Namespace (include "monitor.fullname" .)) $kafka.group_id -}}
 {{- end -}}
 
-{{/* "true" if the state is in SQLite, in the pod's own volume. */}}
+{{/* Settings that extraEnv sets, such as STORE__URL, as a list below `settings`. */}}
+{{- define "monitor.fromEnvironment" -}}
+{{- $settings := list -}}
+{{- range .Values.extraEnv -}}
+{{- if hasPrefix "MONITOR__" .name -}}
+{{- $settings = append $settings (.name | upper | trimPrefix "MONITOR__" | trimSuffix "_FILE") -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (dict "settings" $settings) -}}
+{{- end -}}
+
+{{/* "true" if the state is in SQLite, in the pod's own volume. An address that extraEnv has from a Secret is taken for another. */}}
 {{- define "monitor.sqlite" -}}
-{{- if and (not .Values.store.existingSecret) (hasPrefix "sqlite" .Values.config.store.url) -}}true{{- end -}}
+{{- $url := .Values.config.store.url -}}
+{{- range .Values.extraEnv -}}
+{{- if regexMatch "^MONITOR__(?i:STORE__URL(_FILE)?)$" .name }}{{ $url = default "" .value }}{{ end -}}
+{{- end -}}
+{{- if and (not .Values.store.existingSecret) (hasPrefix "sqlite" $url) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Topics that are read, as a list below `topics`: as TopicSettings.named has them. */}}
@@ -50,7 +65,7 @@ one segment of a quarter of that, or of 64 MiB, as EmbeddedLog has it.
 {{/* Brokers in one line, with commas between them. */}}
 {{- define "monitor.brokers" -}}
 {{- $servers := (default dict .Values.config.source.kafka).bootstrap_servers -}}
-{{- if kindIs "slice" $servers }}{{ join "," $servers }}{{ else }}{{ $servers }}{{ end -}}
+{{- if kindIs "slice" $servers }}{{ join "," $servers }}{{ else }}{{ default "" $servers }}{{ end -}}
 {{- end -}}
 
 {{/*

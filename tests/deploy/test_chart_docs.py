@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -80,6 +81,22 @@ def test_values_on_the_page_are_accepted(block: str) -> None:
         "keda": "ScaledObject",
     }.items():
         assert (kind in kinds) == (key in values), kind
+
+
+def test_the_page_lists_what_the_chart_sets() -> None:
+    """All that values.yaml has of the settings, but for the kind of source, which is the default."""
+
+    def paths(section: dict[str, Any], before: str = "") -> set[str]:
+        inner = [
+            paths(value, f"{before}{key}.") if isinstance(value, dict) else {before + key}
+            for key, value in section.items()
+        ]
+        return set().union(*inner)
+
+    config = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    (listed,) = re.findall(r"but for seven keys that the chart sets for a pod: (.*?) \(", text)
+    assert set(re.findall(r"`([^`]+)`", listed)) == paths(config) - {"source.kind"}
 
 
 def test_values_on_the_page_go_together() -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from monitor.settings import load_settings
-from tests.deploy.chart import CHART, KUBERNETES, ROOT, container, of_values, only, problems
+from tests.deploy.chart import CHART, KUBERNETES, ROOT, container, of_values, only, pods, problems
 from tests.deploy.test_chart_pods import restricted
 from tests.patience import PATIENCE_SECONDS
 
@@ -68,11 +68,49 @@ def test_the_pod_of_a_restore_may_do_what_the_services_may() -> None:
         "tmp": mounts["tmp"],
     }
     # The names that the commands use.
-    commands = block("kind: Pod") + block("monitor backup")
+    commands = block("kind: Pod") + block("monitor backup") + block("kubectl patch")
     assert set(re.findall(r"statefulset/([-\w]+)", commands)) == {stateful["metadata"]["name"]}
-    pods = {stateful["metadata"]["name"] + "-0", restore_pod()["metadata"]["name"]}
-    assert set(re.findall(r"pod/([-\w]+)", commands)) == pods
-    assert set(re.findall(r"exec (?:--stdin )?--namespace calibration ([-\w]+) --", commands)) == pods
+    one = restore_pod()["metadata"]["name"]
+    assert set(re.findall(r"pod/([-\w]+)", commands)) == {one}
+    both = {stateful["metadata"]["name"] + "-0", one}
+    assert set(re.findall(r"exec (?:--stdin )?--namespace calibration ([-\w]+) --", commands)) == both
+
+
+def test_all_replicas_are_waited_for_and_come_back() -> None:
+    """And no other pod: of the labels, the selector has those that only the service's have."""
+    values = yaml.safe_load((CHART / "ci" / "production-values.yaml").read_text(encoding="utf-8"))
+    production = of_values(values, release="calibration")
+    commands = block("kind: Pod").replace("\\\n", " ")
+    (wait,) = re.findall(r"^kubectl wait .*--for=delete pod .*$", commands, re.MULTILINE)
+    (selector,) = re.findall(r"--selector (\S+)", wait)
+    selected = [
+        name
+        for name, pod in pods(production)
+        if set(selector.split(",")) <= {f"{key}={value}" for key, value in pod["metadata"]["labels"].items()}
+    ]
+    assert selected == [f"StatefulSet/{only(production, 'StatefulSet')['metadata']['name']}"]
+    assert re.findall(r"--replicas=(\w+)", commands) == ["0", "N"]
+
+
+def test_a_volume_that_goes_with_its_replica_is_kept_for_a_restore() -> None:
+    stateful = only(of_values({"persistence": {"whenScaled": "Delete"}}), "StatefulSet")
+    (told,) = re.findall(r"--patch '(.*)'", block("kubectl patch"))
+    policy = stateful["spec"]["persistentVolumeClaimRetentionPolicy"]
+    assert policy == {"whenDeleted": "Retain", "whenScaled": "Delete"}
+    (patched,) = yaml.safe_load(told)["spec"].items()
+    assert patched == ("persistentVolumeClaimRetentionPolicy", {"whenScaled": "Retain"})
+    policy.update(patched[1])
+    assert problems(stateful, KUBERNETES[0]) == []
+
+
+def test_what_a_restore_says_of_another_log_is_quoted() -> None:
+    (bullet,) = re.findall(r"^- \*\*Kafka\*\*: (.*?)(?=^- )", TEXT, re.MULTILINE | re.DOTALL)
+    quoted = [each for each in re.findall(r"`([^`]+)`", " ".join(bullet.split())) if each.count(" ") > 2]
+    said = "".join(
+        (ROOT / "monitor" / file).read_text(encoding="utf-8") for file in ("app/log_bounds.py", "cli/restore.py")
+    )
+    assert len(quoted) == 4
+    assert [each for each in quoted if each.removesuffix(" ...") not in said] == []
 
 
 def test_the_settings_of_the_image_name_the_places_of_the_chart() -> None:
@@ -121,7 +159,11 @@ def test_what_the_commands_back_up_they_restore(tmp_path: Path) -> None:
     run("monitor keys create kept --role read")
     (data / "log").mkdir()
     (data / "log" / "log.json").write_text(DESCRIBED, encoding="utf-8")
-    backup, cat, remove, tar = _in_the_container("monitor backup")
+    tidy, backup, cat, remove, tar = _in_the_container("monitor backup")
+    # Of a night before, that failed half-way; and again, with nothing there.
+    (tmp / "store.zip").write_text("left", encoding="utf-8")
+    run(tidy)
+    run(tidy)
     run(backup)
     saved = run(cat)
     run(remove)

@@ -8,7 +8,8 @@ import yaml
 
 from monitor.errors import SettingsError
 from monitor.settings import load_settings
-from tests.deploy.chart import CHART, container, of_values, refusal, settings_of
+from tests.deploy.chart import CHART, ROOT, container, every, of_values, refusal, settings_of
+from tests.deploy.test_chart_docs import notes
 
 BROKERS: dict[str, Any] = {"bootstrap_servers": ["kafka:9092"]}
 ISSUER = "https://login.example.org/realms/ml"
@@ -106,6 +107,14 @@ def test_what_the_service_refuses_the_chart_refuses(config: dict[str, Any], said
         },
         {"models": {"defaults": {"horizon": "1h 30m", "allowed_lateness": " 90 "}}, "pipeline": {"max_ahead": 90}},
         {"source": {"embedded": {"retention": None}}},
+        # Null is as if a key were left out.
+        {"source": {"topics": {"events": "ev", "predictions": None, "outcomes": None}}},
+        oidc(issuer=None, audience=None, jwks_url=None),
+        oidc(issuer=ISSUER, audience="a", jwks_url=None),
+        {"windows": [{"name": None, "length": "1h", "last": None}, {"name": None, "length": None, "last": 9}]},
+        declared(classes=["a", "b"], implied_negative=None, sketch_features=None),
+        kafka(sasl_mechanism=None, group_instance_id=None, sasl_plain_password=None, ssl_password=None),
+        {"api": {"tls_certfile": None, "tls_keyfile": None}},
     ],
 )
 def test_what_the_service_accepts_the_chart_accepts(config: dict[str, Any], tmp_path: Path) -> None:
@@ -113,10 +122,22 @@ def test_what_the_service_accepts_the_chart_accepts(config: dict[str, Any], tmp_
     _as_the_service_reads(config, tmp_path)
 
 
-def test_what_the_environment_sets_is_not_missed() -> None:
-    def by_environment(name: str, config: dict[str, Any]) -> None:
-        refusal({"config": config})
-        of_values({"config": config, "extraEnv": [{"name": name, "value": "set"}]})
+def test_all_defaults_may_be_written_out() -> None:
+    """As `monitor config --default` prints them, with the nulls of all that is not set; but for where a pod listens."""
+    config = yaml.safe_load((ROOT / "docs" / "monitor.yaml").read_text(encoding="utf-8"))
+    config["api"]["host"] = "0.0.0.0"
+    rendered = yaml.safe_load(settings_of(of_values({"config": config, "networkPolicy": {"enabled": True}})))
+    assert {key for key in config if rendered[key] == config[key]} >= {"models", "windows", "evaluation", "pipeline"}
+    config["source"]["kind"] = "kafka"
+    of_values({"config": config})
+
+
+def test_what_the_environment_sets_is_not_missed(tmp_path: Path) -> None:
+    def by_environment(name: str, config: dict[str, Any], **values: Any) -> None:
+        asked = {"config": config, **values}
+        refusal(asked)
+        refusal({**asked, "extraEnv": [{"name": name.removeprefix("MONITOR__"), "value": "set"}]})
+        of_values({**asked, "extraEnv": [{"name": name, "value": "set"}]})
 
     by_environment("MONITOR__SOURCE__KAFKA__SASL_MECHANISM", kafka(security_protocol="SASL_SSL"))
     by_environment("MONITOR__SOURCE__KAFKA__SECURITY_PROTOCOL", kafka(sasl_mechanism="GSSAPI"))
@@ -124,6 +145,48 @@ def test_what_the_environment_sets_is_not_missed() -> None:
     by_environment("MONITOR__API__HOST", {"api": {"host": "localhost"}})
     by_environment("MONITOR__STORE__URL_FILE", {"store": {"url": "sqlite:////data/state.db"}})
     by_environment("MONITOR__SOURCE__EMBEDDED__DIRECTORY", {"source": {"embedded": {"directory": "/data/log"}}})
+    by_environment("MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS", {"source": {"kind": "kafka"}})
+    by_environment("MONITOR__SOURCE__KAFKA__SASL_MECHANISM", kafka(), kafka={"existingSecret": "login"})
+    by_environment("MONITOR__SOURCE__KAFKA__SECURITY_PROTOCOL", kafka(), kafka={"tls": {"existingSecret": "ca"}})
+    brokers = {"name": "MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9092"}
+    values = {"config": {"source": {"kind": "kafka"}}, "extraEnv": [brokers]}
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert "Send it events on calibration-events, where it reads" in " ".join(notes(tmp_path, file).split())
+
+
+def test_a_database_of_the_environment_is_no_file() -> None:
+    """Of a Secret the chart sees no more than its name; what is written out it reads."""
+
+    def store(**variable: Any) -> dict[str, Any]:
+        return {"replicaCount": 2, "config": kafka(), "extraEnv": [{"name": "MONITOR__STORE__URL", **variable}]}
+
+    secret = {"secretKeyRef": {"name": "db", "key": "url"}}
+    objects = of_values({**store(valueFrom=secret), "networkPolicy": {"enabled": True}})
+    ports = [port["port"] for rule in every(objects, "NetworkPolicy")[0]["spec"]["egress"] for port in rule["ports"]]
+    assert 5432 in ports
+    of_values({**store(valueFrom=secret), "keda": {"enabled": True}, "kafka": {"partitions": 4}})
+    of_values(store(value="postgresql://db/calibration"))
+    assert "several replicas share one store" in refusal(store(value="sqlite:////var/lib/calibration-monitor/a.db"))
+
+
+def test_user_and_password_may_come_from_the_environment() -> None:
+    values: dict[str, Any] = {"config": kafka(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512")}
+    said = "kafka.existingSecret must name the Secret with user and password"
+    both = [
+        {"name": f"MONITOR__SOURCE__KAFKA__SASL_PLAIN_{key}", "valueFrom": {"secretKeyRef": {"name": "a", "key": key}}}
+        for key in ("USERNAME", "PASSWORD")
+    ]
+    of_values({**values, "extraEnv": both})
+    for one in both:
+        assert said in refusal({**values, "extraEnv": [one]})
+    # KEDA logs in by itself, and sees no variable of the pods.
+    scaled = {"keda": {"enabled": True}, "kafka": {"partitions": 4}, "store": {"existingSecret": "db"}}
+    assert said in refusal({**values, **scaled, "extraEnv": both})
+    of_values({**values, **scaled, "extraEnv": both, "keda": {"enabled": True, "authenticationRef": {"name": "a"}}})
+    brokers = [{"name": "MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9092"}]
+    text = refusal({**scaled, "config": {"source": {"kind": "kafka"}}, "extraEnv": brokers})
+    assert "config.source.kafka.bootstrap_servers must name the brokers" in text
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "localhost", "::1", None])
@@ -177,6 +240,26 @@ def test_state_and_log_may_be_on_a_volume_of_ones_own() -> None:
     of_values({"config": {"source": {"kind": "kafka", "kafka": BROKERS, "embedded": {"directory": "/data/log"}}}})
     # A Secret replaces the address.
     of_values({"config": {"store": {"url": "sqlite:////data/state.db"}}, "store": {"existingSecret": "db"}})
+
+
+@pytest.mark.parametrize(
+    ("config", "place"),
+    [
+        ({"source": {"embedded": {"directory": "/data/log"}}}, "/data/log"),
+        ({"source": {"embedded": {"directory": "/data/log/"}}}, "/data/log"),
+        ({"store": {"url": "sqlite:////data/state.db"}}, "/data/state.db"),
+    ],
+)
+def test_a_volume_may_be_mounted_at_the_very_place(config: dict[str, Any], place: str) -> None:
+    own: dict[str, Any] = {"extraVolumes": [{"name": "own", "persistentVolumeClaim": {"claimName": "own"}}]}
+    mount = {"name": "own", "mountPath": place}
+    of_values({"config": config, **own, "extraVolumeMounts": [mount]})
+    refusal({"config": config, **own, "extraVolumeMounts": [{**mount, "readOnly": True}]})
+    refusal({"config": config, **own, "extraVolumeMounts": [{**mount, "mountPath": f"{place}2"}]})
+
+
+def test_the_log_may_be_the_whole_volume_of_the_chart() -> None:
+    of_values({"config": {"source": {"embedded": {"directory": "/var/lib/calibration-monitor"}}}})
 
 
 def test_the_images_working_directory_is_the_volume() -> None:
