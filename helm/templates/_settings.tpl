@@ -19,12 +19,24 @@
 {{- default (printf "%s.%s" .Release.Namespace (include "monitor.fullname" .)) $kafka.group_id -}}
 {{- end -}}
 
-{{/* Settings that extraEnv sets, such as STORE__URL, as a list below `settings`. */}}
+{{/*
+Settings that extraEnv sets, such as STORE__URL, as a list below `settings`: by themselves, or, of those that checks ask for, with
+the section that they are in.
+*/}}
 {{- define "monitor.fromEnvironment" -}}
 {{- $settings := list -}}
 {{- range .Values.extraEnv -}}
 {{- if hasPrefix "MONITOR__" .name -}}
 {{- $settings = append $settings (.name | upper | trimPrefix "MONITOR__" | trimSuffix "_FILE") -}}
+{{- end -}}
+{{- end -}}
+{{- $asked := list "API__HOST" "ACCESS__OIDC__AUDIENCE" "STORE__URL" "SOURCE__EMBEDDED__DIRECTORY" -}}
+{{- range $key := list "BOOTSTRAP_SERVERS" "SECURITY_PROTOCOL" "SASL_MECHANISM" "SASL_PLAIN_USERNAME" "SASL_PLAIN_PASSWORD" -}}
+{{- $asked = append $asked (printf "SOURCE__KAFKA__%s" $key) -}}
+{{- end -}}
+{{- range $section := $settings -}}
+{{- range $asked -}}
+{{- if hasPrefix (printf "%s__" $section) . }}{{ $settings = append $settings . }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml (dict "settings" $settings) -}}
@@ -34,7 +46,7 @@
 {{- define "monitor.sqlite" -}}
 {{- $url := .Values.config.store.url -}}
 {{- range .Values.extraEnv -}}
-{{- if regexMatch "^MONITOR__(?i:STORE__URL(_FILE)?)$" .name }}{{ $url = default "" .value }}{{ end -}}
+{{- if regexMatch "^MONITOR__(?i:STORE(__URL)?(_FILE)?)$" .name }}{{ $url = default "" .value }}{{ end -}}
 {{- end -}}
 {{- if and (not .Values.store.existingSecret) (hasPrefix "sqlite" $url) -}}true{{- end -}}
 {{- end -}}

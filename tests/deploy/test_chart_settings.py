@@ -146,6 +146,11 @@ def test_what_the_environment_sets_is_not_missed(tmp_path: Path) -> None:
     by_environment("MONITOR__STORE__URL_FILE", {"store": {"url": "sqlite:////data/state.db"}})
     by_environment("MONITOR__SOURCE__EMBEDDED__DIRECTORY", {"source": {"embedded": {"directory": "/data/log"}}})
     by_environment("MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS", {"source": {"kind": "kafka"}})
+    # Whole sections.
+    by_environment("MONITOR__SOURCE__KAFKA", {"source": {"kind": "kafka"}})
+    by_environment("MONITOR__API", {"api": {"host": "localhost"}})
+    by_environment("MONITOR__STORE", {"store": {"url": "sqlite:////data/state.db"}})
+    by_environment("MONITOR__STORE", kafka(), replicaCount=2)
     by_environment("MONITOR__SOURCE__KAFKA__SASL_MECHANISM", kafka(), kafka={"existingSecret": "login"})
     by_environment("MONITOR__SOURCE__KAFKA__SECURITY_PROTOCOL", kafka(), kafka={"tls": {"existingSecret": "ca"}})
     brokers = {"name": "MONITOR__SOURCE__KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9092"}
