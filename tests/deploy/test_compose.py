@@ -6,8 +6,10 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -156,53 +158,6 @@ def test_the_commands_are_commands(services: dict[str, dict[str, Any]], tmp_path
         command, *rest = services[name]["command"]
         assert command in COMMANDS
         assert inside(command, *rest, "--help", cwd=tmp_path).returncode == 0
-
-
-KEYS: Final = "/run/calibration-monitor"
-
-
-def make_key(service: dict[str, Any], volume: Path, folder: Path) -> dict[str, str]:
-    """Make a key as a service does, in a folder that stands for its volume: what is in it then."""
-    volume.mkdir(exist_ok=True)
-    words = [each.replace(KEYS, str(volume)).replace("$$", "$") for each in service["entrypoint"]]
-    variables = environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    command = [*words, *service["command"]]
-    done = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return {path.name: path.read_text(encoding="utf-8") for path in volume.iterdir()}
-
-
-def test_keys_are_made_once_each_for_those_alone_who_need_it(
-    services: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
-    (tmp_path / "monitor.yaml").write_text("store: {url: 'sqlite:///state.db'}\n", encoding="utf-8")
-    users = {name: each for name, service in services.items() for each in mounts(service) if each[1] == KEYS}
-    makers = [name for name in users if not users[name][2]]
-    held = {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
-    # Whoever mounts a volume, wherever, reads all that is in it; and only the maker of a key writes.
-    readers = {(name, source) for name, service in services.items() for source, *_ in mounts(service) if source in held}
-    assert {(name, *held[source]) for name, source in readers} == {
-        ("scrape-key", "prometheus"),
-        ("prometheus", "prometheus"),
-        ("keys", "operator"),
-        ("monitor", "operator"),
-    }
-    assert makers == ["scrape-key", "keys"]
-    # Prometheus runs as another user than the service.
-    assert (tmp_path / "scrape-key" / "prometheus").stat().st_mode & 0o777 == 0o444
-    assert (tmp_path / "keys" / "operator").stat().st_mode & 0o777 == 0o400
-    listed = [json.loads(line) for line in inside("keys", "list", "--json", cwd=tmp_path).stdout.splitlines()]
-    assert {key["name"]: set(key["roles"]) for key in listed} == {
-        "prometheus": {"read"},
-        "operator": {"read", "write", "promote"},
-    }
-    # A second start leaves them as they are.
-    assert held == {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
-    settings = read(DEPLOY / "prometheus" / "prometheus.yml")
-    scraped = next(job for job in settings["scrape_configs"] if job["job_name"] == "calibration-monitor")
-    assert scraped["authorization"]["credentials_file"] == f"{KEYS}/prometheus"
 
 
 # ---------------------------------------------------------------------- Prometheus, Alertmanager, Grafana
@@ -387,3 +342,30 @@ def test_the_unit_is_closed_and_its_command_line_parses(tmp_path: Path) -> None:
     # The workers of refits lower their priority, and kernels are compiled into memory that is then executed.
     assert told["SystemCallFilter"] == ["@system-service", "~@privileged"]
     assert "MemoryDenyWriteExecute" not in told
+
+
+def test_the_nightly_backups_are_cleared_away_and_nothing_else(tmp_path: Path) -> None:
+    page = (CHECKOUT / "docs" / "install.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^0 3 \* \* \* root (.*)$", page, re.MULTILINE)
+    # Under a user that changes, the folder is a link; and nothing is cleared away where no backup was made.
+    held, folder = tmp_path / "private", tmp_path / "backups"
+    held.mkdir()
+    folder.symlink_to(held)
+    command = line.replace("/var/lib/calibration-monitor-backups", str(folder))
+    command = command.replace("/usr/local/sbin/calibration-monitor", f"{sys.executable} -m monitor")
+    (tmp_path / "monitor.yaml").write_text("store: {url: 'sqlite:///state.db'}\n", encoding="utf-8")
+    long_ago = time.time() - 20 * 86_400
+    for name in ("calibration-monitor-2026-11-01T03-00-01Z.zip", "store.zip"):
+        (held / name).write_text("x", encoding="utf-8")
+        os.utime(held / name, (long_ago, long_ago))
+    (held / "calibration-monitor-2026-11-20T03-00-01Z.zip").write_text("x", encoding="utf-8")
+    before = sorted(held.iterdir())
+    run = partial(subprocess.run, ["/bin/sh", "-c", command], cwd=tmp_path, env=environment(), timeout=PATIENCE_SECONDS)
+    assert run(check=False).returncode != 0
+    assert sorted(held.iterdir()) == before
+    assert inside("keys", "create", "x", "--role", "read", cwd=tmp_path).returncode == 0
+    assert run(check=False).returncode == 0
+    kept = {path.name for path in held.iterdir()}
+    assert len(kept) == 3
+    assert {"store.zip", "calibration-monitor-2026-11-20T03-00-01Z.zip"} < kept
+    assert "calibration-monitor-2026-11-01T03-00-01Z.zip" not in kept
