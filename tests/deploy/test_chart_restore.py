@@ -68,7 +68,7 @@ def test_the_pod_of_a_restore_may_do_what_the_services_may() -> None:
         "tmp": mounts["tmp"],
     }
     # The names that the commands use.
-    commands = block("kind: Pod") + block("monitor backup") + block("kubectl patch")
+    commands = block("kind: Pod") + block("monitor backup")
     assert set(re.findall(r"statefulset/([-\w]+)", commands)) == {stateful["metadata"]["name"]}
     one = restore_pod()["metadata"]["name"]
     assert set(re.findall(r"pod/([-\w]+)", commands)) == {one}
@@ -94,7 +94,8 @@ def test_all_replicas_are_waited_for_and_come_back() -> None:
 
 def test_a_volume_that_goes_with_its_replica_is_kept_for_a_restore() -> None:
     stateful = only(of_values({"persistence": {"whenScaled": "Delete"}}), "StatefulSet")
-    (told,) = re.findall(r"--patch '(.*)'", block("kubectl patch"))
+    before, _, _ = block("kind: Pod").partition("kubectl scale ")
+    (told,) = re.findall(r"^kubectl patch .*--patch '(.*)'$", before.replace("\\\n", " "), re.MULTILINE)
     policy = stateful["spec"]["persistentVolumeClaimRetentionPolicy"]
     assert policy == {"whenDeleted": "Retain", "whenScaled": "Delete"}
     (patched,) = yaml.safe_load(told)["spec"].items()
