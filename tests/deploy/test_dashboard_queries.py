@@ -15,7 +15,7 @@ from deploy.dashboards.every import DASHBOARDS
 from monitor.app.demo import demo_settings
 from monitor.app.service import Service
 from monitor.clock import SystemClock
-from monitor.demo import Pace, Simulator
+from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
 from monitor.settings import Settings
 from tests.deploy.boards import AskedQuery, queries, variables
 from tests.deploy.chart import CHART
@@ -59,6 +59,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         with Prometheus(directory / "prometheus", settings=scraped) as running:
             simulator.write_until(simulator.change_ms + 5 * HOUR_MS // 2)
             _wait_until_evaluated(service, simulator)
+            _wait_until_sampled(service, simulator)
             _repair(service.server.url)
             simulator.write_until(simulator.now_ms + HOUR_MS // 4)
             _wait_until_evaluated(service, simulator)
@@ -80,6 +81,19 @@ def _wait_until_evaluated(service: Service, simulator: Simulator) -> None:
         return newest > simulator.now_ms - MINUTE_MS and behind == 0 and service.evaluator.staleness == 0
 
     eventually(evaluated, shown=lambda: (service.status, service.evaluator.staleness))
+
+
+def _wait_until_sampled(service: Service, simulator: Simulator) -> None:
+    """Until what a refit is made of is saved, which is later than it is measured: up to what can change no more."""
+    settled_ms = simulator.now_ms - HORIZON_MS - LATENESS_MS - 2 * MINUTE_MS
+    seen = [0]
+
+    def sampled() -> bool:
+        sample = service.store.read_sample(MODEL, "1")
+        seen.append(sample.population)
+        return bool(len(sample.events)) and int(sample.events.time_ms.max()) > settled_ms and seen[-2] == seen[-1]
+
+    eventually(sampled, shown=lambda: seen, pause_seconds=0.5)
 
 
 def _scraped(address: str, rules: Iterator[Path]) -> Mapping[str, Any]:
