@@ -133,3 +133,12 @@ def _definitions(version: str) -> Registry[Any]:
     folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v{version}-local-strict"
     contents = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))
     return Resource.from_contents(contents) @ Registry()
+
+
+def merge(into: dict[str, Any], values: dict[str, Any]) -> None:
+    """Lay values over others, key by key, as helm does."""
+    for key, value in values.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = value

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.chart import refusal
+from tests.deploy.chart import merge, refusal
 
 KAFKA: dict[str, Any] = {"kind": "kafka", "kafka": {"bootstrap_servers": ["kafka:9092"]}}
 SHARED: dict[str, Any] = {"config": {"source": KAFKA}, "store": {"existingSecret": "db"}}
@@ -97,7 +97,7 @@ def test_the_schema_names_each_key_that_is_wrong(cases: list[tuple[dict[str, Any
     """All in one go, as Helm tells them."""
     values: dict[str, Any] = {}
     for case, _ in cases:
-        _merge(values, case)
+        merge(values, case)
     text = refusal(values)
     assert [said for _, said in cases if said not in text] == [], text
 
@@ -208,11 +208,3 @@ def test_secrets_are_refused_where_anybody_may_read_them(values: dict[str, Any],
 )
 def test_values_that_do_not_fit_together_are_refused(values: dict[str, Any], said: str) -> None:
     assert said in refusal(values)
-
-
-def _merge(into: dict[str, Any], values: dict[str, Any]) -> None:
-    for key, value in values.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value

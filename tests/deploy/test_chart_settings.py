@@ -8,7 +8,7 @@ import yaml
 
 from monitor.errors import SettingsError
 from monitor.settings import load_settings
-from tests.deploy.chart import CHART, ROOT, container, every, of_values, refusal, settings_of
+from tests.deploy.chart import CHART, ROOT, container, every, merge, of_values, refusal, settings_of
 from tests.deploy.test_chart_docs import notes
 
 BROKERS: dict[str, Any] = {"bootstrap_servers": ["kafka:9092"]}
@@ -278,15 +278,7 @@ def test_the_images_working_directory_is_the_volume() -> None:
 def _as_the_service_reads(config: dict[str, Any], folder: Path) -> None:
     """Let the service read these settings, over the chart's own."""
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
-    _merge(values, config)
+    merge(values, config)
     file = folder / "monitor.yaml"
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     load_settings(file, {})
-
-
-def _merge(into: dict[str, Any], values: dict[str, Any]) -> None:
-    for key, value in values.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value

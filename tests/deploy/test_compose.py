@@ -24,6 +24,7 @@ from monitor.settings.values import to_ms
 from monitor.version import VERSION
 from tests.cli.command import environment, inside
 from tests.cli.kafka_service import Served
+from tests.deploy.compose import DEPLOY, mounts, read
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.debian import AMTOOL, PROMTOOL, program
 from tests.real.prometheus import Alertmanager, Prometheus
@@ -31,13 +32,8 @@ from tests.real.prometheus import Alertmanager, Prometheus
 pytestmark = pytest.mark.timeout(1800)  # the first time, the programs may have to be fetched or built
 
 CHECKOUT: Final = Path(__file__).parents[2]
-DEPLOY: Final = CHECKOUT / "deploy"
 OURS: Final = f"calibration-monitor:{VERSION}"
 PINNED: Final = re.compile(r"[\w./-]+:v?\d+\.\d+(\.\d+)?(-\w+)?(@sha256:[0-9a-f]{64})?")
-
-
-def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +45,6 @@ def compose() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def services(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = compose["services"]
-    return found
-
-
-def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """(source, target, read only) of each mount that is no tmpfs."""
-    found = []
-    for text in service.get("volumes", []):
-        source, target, *mode = text.split(":")
-        found.append((source, target, mode == ["ro"]))
     return found
 
 

@@ -8,34 +8,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
 from tests.cli.command import environment, inside
+from tests.deploy.compose import DEPLOY, mounts, read
 from tests.patience import PATIENCE_SECONDS
 
-DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 KEYS: Final = "/run/calibration-monitor"
 
 
 MAKERS: Final = ("scrape-key", "keys")
 
 
-def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
 @pytest.fixture(scope="module")
 def services() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = read(DEPLOY / "compose.yaml")["services"]
-    return found
-
-
-def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
-    """(source, target, read only) of each mount that is no tmpfs."""
-    found = []
-    for text in service.get("volumes", []):
-        source, target, *mode = text.split(":")
-        found.append((source, target, mode == ["ro"]))
     return found
 
 
