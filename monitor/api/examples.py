@@ -52,6 +52,8 @@ _REPORT: Final[dict[str, Any]] = {
         "offset_error": 0.0233,
         "slope": 1.012,
         "slope_error": 0.019,
+        "slope_lower": 0.975,
+        "slope_upper": 1.05,
         "error": 0.0317,
         "error_after_offset": 0.0024,
         "logit_error_after_offset": 0.018,

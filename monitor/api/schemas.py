@@ -57,6 +57,8 @@ class DiagnosisBody(Body):
     offset_error: float | None = Field(description="its standard error")
     slope: float | None = Field(description="a of sigmoid(a z + c): below 1 where the model is too sure")
     slope_error: float | None = Field(description="its standard error")
+    slope_lower: float | None = Field(description="lower end of its 95% interval")
+    slope_upper: float | None = Field(description="upper end of its 95% interval")
     error: float | None = Field(description="smCE as it is")
     error_after_offset: float | None = Field(description="smCE after the best offset")
     logit_error_after_offset: float | None = Field(

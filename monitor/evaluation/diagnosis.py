@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from monitor.evaluation.assess import Minimum
 from monitor.evaluation.report import Diagnosis, Report, Verdict
 from monitor.inference.combined import calibration_test
@@ -93,6 +95,8 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
         offset_error=fit.offset_error,
         slope=_finite(fit.slope),
         slope_error=_finite(fit.slope_error),
+        slope_lower=fit.slope_lower,
+        slope_upper=fit.slope_upper,
         error=shift.error,
         error_after_offset=shift.error_after_offset,
         logit_error_after_offset=shift.logit_error_after_offset,
@@ -102,12 +106,17 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
 
 def offset_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
     """95% interval of the offset, if there is one."""
-    return _interval(diagnosis.offset, diagnosis.offset_error)
+    if diagnosis.offset is None or diagnosis.offset_error is None:
+        return None
+    reach = _INTERVAL * diagnosis.offset_error
+    return diagnosis.offset - reach, diagnosis.offset + reach
 
 
 def slope_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
     """95% interval of the slope, if there is one."""
-    return _interval(diagnosis.slope, diagnosis.slope_error)
+    if diagnosis.slope_lower is None or diagnosis.slope_upper is None:
+        return None
+    return diagnosis.slope_lower, diagnosis.slope_upper
 
 
 def _verdict(found: _Found) -> Verdict:
@@ -173,9 +182,9 @@ def _shape(found: _Found) -> str:
             )
         return f"are too high in parts of their range and too low in others ({off})"
     kind = "too sure of themselves" if fit.slope < 1.0 else "not sure enough of themselves"
-    if not math.isfinite(fit.slope):
+    if fit.slope_lower is None or fit.slope_upper is None:
         return f"are {kind} (they part the outcomes perfectly; {off})"
-    within = _INTERVAL * (fit.slope_error or 0.0)
+    within = (fit.slope_upper - fit.slope_lower) / 2.0
     return (
         f"are {kind} (slope of the logits {fit.slope:.2f}, give or take {_few_digits(within)}, where 1 is right; {off})"
     )
@@ -214,15 +223,16 @@ def _in_events(table: ScoreTable) -> ScoreTable:
     """A weighted table with as many events as its weights are worth."""
     if not table.weighted:
         return table
-    squares = table.positive_squares + table.negative_squares
+    squares = np.stack([table.positive_squares, table.negative_squares])
     worth = table.total / float(squares.sum())
-    return replace(table, positives=worth * table.positives, negatives=worth * table.negatives)
-
-
-def _interval(value: float | None, error: float | None) -> tuple[float, float] | None:
-    if value is None or error is None:
-        return None
-    return value - _INTERVAL * error, value + _INTERVAL * error
+    return replace(
+        table,
+        positives=worth * table.positives,
+        negatives=worth * table.negatives,
+        positive_sum=worth * table.positive_sum,
+        negative_sum=worth * table.negative_sum,
+        squares=worth**2 * squares,
+    )
 
 
 def _finite(value: float | None) -> float | None:

@@ -104,6 +104,8 @@ class Diagnosis:
         b of sigmoid(z + b), what has to be added to every logit, and its standard error.
     slope, slope_error
         a of sigmoid(a z + c), below 1 where the model is too sure, and its standard error.
+    slope_lower, slope_upper
+        95% interval of the slope, by the profile likelihood.
     error, error_after_offset
         smCE as it is, and of the predictions after the best offset alone.
     logit_error_after_offset
@@ -120,6 +122,8 @@ class Diagnosis:
     offset_error: float | None = None
     slope: float | None = None
     slope_error: float | None = None
+    slope_lower: float | None = None
+    slope_upper: float | None = None
     error: float | None = None
     error_after_offset: float | None = None
     logit_error_after_offset: float | None = None

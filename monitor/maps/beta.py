@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.inference.logistic import fit_logistic, log_sigmoid
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.logistic import fit_logistic
-from monitor.maps.scales import SLOPE_LIMIT, added, in_words, log_sigmoid, logits, on_positive, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
 from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.inference.newton import Curved, minimise
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.newton import Curved, minimise
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
 from monitor.maps.vector_scaling import BIAS_DEVIATION, BIAS_LIMIT, ENOUGH, default_ridge
 from monitor.samples import LabelledEvents

@@ -11,10 +11,11 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
+from monitor.inference.logistic import log_sigmoid
 from monitor.kernels.laplace import laplace_quadratic_form
 from monitor.maps.base import Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, log_sigmoid, logits
+from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
 from monitor.maps.temperature import LEAST_EVENTS, Temperature, fit_slope, tempered
 from monitor.samples import LabelledEvents
 

@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.inference.logistic import fit_logistic
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.logistic import fit_logistic
 from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
 from monitor.samples import LabelledEvents
 

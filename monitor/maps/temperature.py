@@ -7,11 +7,11 @@ from typing import ClassVar, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.inference.logistic import fit_logistic
+from monitor.inference.newton import Curved, minimise
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.logistic import fit_logistic
-from monitor.maps.newton import Curved, minimise
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
 from monitor.samples import LabelledEvents
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
+from monitor.inference.newton import Curved, minimise
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
-from monitor.maps.newton import Curved, minimise
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
 from monitor.samples import LabelledEvents
 

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
+from monitor.inference.logistic import fit_logistic
 from monitor.local.calibration import confidence_and_hit
-from monitor.maps.logistic import fit_logistic
 from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 

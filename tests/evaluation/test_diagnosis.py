@@ -300,3 +300,19 @@ def test_equal_predictions_are_right_or_off_by_an_offset(p: float, rate: float, 
         y = np.random.default_rng(seed).random(2000) < rate
         verdicts.append(diagnose(ScoreTable.from_events(np.full(y.size, p), y), draws=199).verdict)
     assert verdicts.count(verdict) >= 96
+
+
+def test_unequal_weights_are_refused_only_where_they_are_worth_too_little() -> None:
+    """Kish's number of equal weights decides, not its square."""
+    rng = np.random.default_rng(7)
+    verdicts = []
+    for seed in range(20):
+        p, y = simulated(seed, 2000, offset=0.8)
+        weight = rng.lognormal(0.0, 1.5, p.size)
+        assert weight.sum() ** 2 / (weight**2).sum() > 50
+        verdicts.append(diagnose(ScoreTable.from_events(p, y, weight), draws=99).verdict)
+    assert Verdict.INSUFFICIENT not in verdicts
+    p, y = simulated(1, 200)
+    few = diagnose(ScoreTable.from_events(p, y, np.where(np.arange(200) < 30, 1000.0, 1.0)), draws=99)
+    assert few.verdict is Verdict.INSUFFICIENT
+    assert "the predictions with an outcome are worth only 30.3 of equal weight" in few.sentence

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from monitor.errors import NotEnoughData
-from monitor.inference.cox import LOGIT_BOUND, fit_cox, logits, solve_offset
+from monitor.inference.cox import LOGIT_BOUND, Cox, fit_cox, logits, solve_offset
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_cox import errors_by_loops, fit_by_optimiser, minus_log_likelihood, offset_error_by_loops
 
@@ -200,3 +201,86 @@ def test_the_offset_is_found_from_far_away() -> None:
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(NotEnoughData, match="the Cox fit needs at least 1 event, got 0"):
         fit_cox(ScoreTable.from_events([], []))
+
+
+def standard_errors_off(p: Floats, y: Floats, w: Floats, fit: Cox) -> float:
+    """How far the fit lies from the maximum of the likelihood, by Newton's next step, in standard errors."""
+    assert fit.slope is not None
+    assert fit.intercept is not None
+    z = logits(p)
+    columns = np.stack([np.ones_like(z), z - np.average(z, weights=w)])
+    q = expit(fit.intercept + fit.slope * z)
+    slopes = columns @ (w * (y - q))
+    return math.sqrt(float(slopes @ np.linalg.solve((columns * w * q * (1.0 - q)) @ columns.T, slopes)))
+
+
+INVERTED = [
+    (np.r_[np.zeros(6), np.full(90, 0.9999)], np.r_[np.ones(5), 0, np.ones(19), np.zeros(71)], -0.1117),
+    (np.r_[np.full(150, 0.01), np.full(150, 0.99)], np.r_[np.ones(149), 0, np.zeros(149), 1], -1.0890),
+]
+
+
+@pytest.mark.parametrize(("p", "y", "slope"), INVERTED)
+def test_outcomes_with_their_signs_swapped_have_a_negative_slope(p: Floats, y: Floats, slope: float) -> None:
+    fit = fit_cox(ScoreTable.from_events(p, y))
+    assert fit.slope == pytest.approx(slope, abs=1e-4)
+    assert standard_errors_off(p, y, np.ones(p.size), fit) < 1e-8
+    assert fit.slope_p_value is not None
+    assert fit.slope_p_value < 1e-50
+
+
+scores = st.sampled_from([0.0, 1e-300, 1e-9, 1e-4, 0.01, 0.3, 0.5, 0.500001, 0.99, 0.9999, 1.0]) | st.floats(0.0, 1.0)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.tuples(scores, st.integers(0, 1), st.sampled_from([1, 3, 1000, 10**6])), min_size=2, max_size=12))
+def test_a_finite_fit_is_the_maximum_whatever_the_table(rows: list[tuple[float, int, int]]) -> None:
+    p, y, w = (np.array(column, np.float64) for column in zip(*rows, strict=True))
+    fit = fit_cox(ScoreTable.from_events(p, y, w))
+    if fit.intercept is None:
+        return
+    # The likelihood is concave, so that where it is level is its only maximum.
+    assert standard_errors_off(p, y, w, fit) < 1e-4
+    assert fit.slope is not None
+    assert fit.slope_lower is not None
+    assert fit.slope_upper is not None
+    assert fit.slope_lower < fit.slope < fit.slope_upper
+
+
+def test_the_slopes_interval_ends_where_the_profile_likelihood_has_fallen() -> None:
+    p, y = simulated(9, 400, slope=1.3, mean=-2.0)
+    fit = fit_cox(ScoreTable.from_events(p, y))
+    weight = np.ones(p.size)
+    assert fit.slope is not None
+    assert fit.intercept is not None
+    best = minus_log_likelihood(p, y, weight, fit.intercept, fit.slope)
+    for end in (fit.slope_lower, fit.slope_upper):
+        assert end is not None
+        profile = minimize_scalar(lambda c, a=end: minus_log_likelihood(p, y, weight, c, a)).fun
+        assert 2.0 * (profile - best) == pytest.approx(3.841459, rel=1e-3)
+    # Of weights it is as wide as the robust error says, which does not change with their size.
+    w = np.random.default_rng(1).exponential(1.0, p.size)
+    fits = [fit_cox(ScoreTable.from_events(p, y, factor * w)) for factor in (1.0, 1000.0)]
+    for fit in fits:
+        assert fit.slope_error is not None
+        assert fit.slope_lower is not None
+        assert fit.slope_upper is not None
+        assert fit.slope_upper - fit.slope_lower == pytest.approx(2.0 * 1.96 * fit.slope_error, rel=0.05)
+    assert (fits[0].slope_lower, fits[0].slope_upper) == pytest.approx((fits[1].slope_lower, fits[1].slope_upper))
+
+
+@pytest.mark.parametrize(("n", "mean", "slope"), [(1000, -5.2, 1.0), (3000, -5.2, 1.5), (500, 0.0, 4.0)])
+def test_the_slopes_interval_covers_also_with_few_positives(n: int, mean: float, slope: float) -> None:
+    runs = covered = robust = 0
+    for run in range(400):
+        p, y = simulated(run, n, slope=slope, mean=mean)
+        fit = fit_cox(ScoreTable.from_events(p, y))
+        if y.sum() < 5 or fit.slope_lower is None or fit.slope_upper is None:
+            continue
+        assert fit.slope is not None
+        assert fit.slope_error is not None
+        runs += 1
+        covered += fit.slope_lower <= slope <= fit.slope_upper
+        robust += abs(fit.slope - slope) <= 1.96 * fit.slope_error
+    assert runs >= 250
+    assert covered / runs == pytest.approx(0.95, abs=0.03), (covered / runs, robust / runs)

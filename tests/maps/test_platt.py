@@ -8,8 +8,8 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
 from monitor.inference.cox import fit_cox
+from monitor.inference.logistic import fit_logistic
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.logistic import fit_logistic
 from monitor.maps.platt import Platt
 from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from monitor.maps.logistic import fit_logistic
-from monitor.maps.newton import Curved, minimise
-from monitor.maps.scales import log_sigmoid
+from monitor.inference.logistic import fit_logistic, log_sigmoid
+from monitor.inference.newton import Curved, minimise
 
 Floats = NDArray[np.float64]
 
