@@ -6,6 +6,7 @@ from monitor.measures import REPORT_MEASURES
 from tests.simulations.classwise import CLASS_SCENARIOS
 from tests.simulations.differences import PAIRS
 from tests.simulations.long_form import main
+from tests.simulations.power import VERDICT, power
 from tests.simulations.scenarios import SCENARIOS, Form, Scenario
 from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_value, simulate
 
@@ -46,3 +47,12 @@ def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "three classes, n = 100, 2 samples" in printed
     assert printed.count(f"\n  {'smce':<32}") == len(SCENARIOS) + len(PAIRS)
     assert printed.count("\n  smce of the mean ") == len(CLASS_SCENARIOS)
+
+
+def test_the_verdicts_test_sees_more_than_single_measures() -> None:
+    """What docs/which-measure.md tells beginners; the whole table: ``python -m tests.simulations.power``."""
+    too_sure = power(Scenario("slope 1.5", slope=1.5), 500, repeats=60, draws=39)
+    assert too_sure[VERDICT] >= 0.9
+    assert too_sure["smce"] <= 0.4
+    calibrated = power(Scenario("none"), 500, repeats=100, draws=39)
+    assert all(share <= 0.12 for share in calibrated.values()), calibrated
