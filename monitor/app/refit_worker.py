@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from monitor import evaluate
 from monitor.app.refit_task import read_task, write_result
 from monitor.errors import CorruptMap, InputError, NotEnoughData
+from monitor.evaluation.either import evaluate
 from monitor.recalibration.fitting import refit
 from monitor.recalibration.fitting_task import RefitOutcome
 

@@ -6,12 +6,20 @@ from typing import Annotated
 
 import typer
 
-from monitor.app.apply_file import Columns, check_output, columns_for, read_map, read_rows, recalibrated, write_beside
-from monitor.cli.plain import plain
-from monitor.cli.progress import rows_progress, stages_progress
-from monitor.cli.tables import share_text
 from monitor.cli.targets import check_target
 from monitor.errors import InputError
+from monitor.reports.apply_file import (
+    Columns,
+    check_output,
+    columns_for,
+    read_map,
+    read_rows,
+    recalibrated,
+    write_beside,
+)
+from monitor.reports.plain import plain
+from monitor.reports.progress import rows_progress, stages_progress
+from monitor.reports.tables import share_text
 
 app = typer.Typer(add_completion=False)
 

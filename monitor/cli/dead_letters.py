@@ -13,10 +13,10 @@ from rich.text import Text
 from monitor.app.outside import make_writer, open_store
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.cli.tables import time_text
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Reason
+from monitor.reports.tables import time_text
 from monitor.sources.base import Message
 from monitor.store.base import DeadLetterStore, StoredDeadLetter
 from monitor.store.recalibrations import AuditEntry

@@ -11,11 +11,11 @@ from rich.text import Text
 
 from monitor.app.service import Service
 from monitor.cli.service import USUAL_URL
-from monitor.cli.tables import reports_table, time_text, value_text
-from monitor.cli.verdict import of_report
 from monitor.demo import MODELS, Simulator
 from monitor.evaluation.report import Report, Snapshot
 from monitor.events.model import ALL
+from monitor.reports.tables import reports_table, time_text, value_text
+from monitor.reports.verdict import of_report
 from monitor.stream import fates
 from monitor.stream.status import PipelineStatus
 

@@ -20,13 +20,13 @@ from monitor.app.logs import configure_logs
 from monitor.app.outside import open_store
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.cli.plain import plain
-from monitor.cli.tables import time_text
 from monitor.cli.targets import check_target
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated
 from monitor.events.times import format_time
+from monitor.reports.plain import plain
+from monitor.reports.tables import time_text
 from monitor.settings import Settings
 from monitor.store.api_keys import ApiKeys
 

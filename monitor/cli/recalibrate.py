@@ -13,13 +13,13 @@ from rich.console import Console
 
 from monitor.asking import ask
 from monitor.cli.options import method_options
-from monitor.cli.plain import plain
-from monitor.cli.progress import job_progress
-from monitor.cli.refit_text import print_refit
-from monitor.cli.report_text import report_console
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, UrlOption, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable
+from monitor.reports.plain import plain
+from monitor.reports.progress import job_progress
+from monitor.reports.refit_text import print_refit
+from monitor.reports.text import report_console
 
 app = typer.Typer(add_completion=False)
 

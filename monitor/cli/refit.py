@@ -7,20 +7,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from monitor.app.refit_file import Progress, artifact, choose_methods, labelled_rows, refit_rows
-from monitor.app.refit_trial import Trial
 from monitor.cli.options import method_options
-from monitor.cli.progress import rows_progress, stages_progress
-from monitor.cli.refit_page import refit_page, refit_picture
-from monitor.cli.refit_table import print_trial
-from monitor.cli.refit_words import advice, reasons_of
-from monitor.cli.report_text import report_console
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import looks_like_event_log, model_of
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.reports.progress import rows_progress, stages_progress
+from monitor.reports.refit_file import Progress, artifact, choose_methods, labelled_rows, refit_rows
+from monitor.reports.refit_page import refit_page, refit_picture
+from monitor.reports.refit_table import print_trial
+from monitor.reports.refit_trial import Trial
+from monitor.reports.refit_words import advice, reasons_of
+from monitor.reports.text import report_console
 from monitor.sources.tables import read_table
 
 app = typer.Typer(add_completion=False)

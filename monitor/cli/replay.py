@@ -10,8 +10,8 @@ from monitor.app.outside import make_writer
 from monitor.app.parts import make_topics
 from monitor.app.replay import Routed, route
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.cli.progress import bytes_progress
 from monitor.clock import SystemClock
+from monitor.reports.progress import bytes_progress
 from monitor.sources.base import Topics
 from monitor.sources.files import EventFile
 

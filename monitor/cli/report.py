@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 
 from monitor.app.offline import report_log
-from monitor.cli.findings import Findings, Wanted, find
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.cli.progress import bytes_progress, stages_progress
-from monitor.cli.report_files import page, sheet
 from monitor.cli.report_log import print_log
-from monitor.cli.report_text import print_findings, report_console
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import looks_like_event_log
 from monitor.measures import MEASURES
+from monitor.reports.findings import Findings, Wanted, find
+from monitor.reports.page import page, sheet
+from monitor.reports.progress import bytes_progress, stages_progress
+from monitor.reports.text import print_findings, report_console
 
 app = typer.Typer(add_completion=False)
 

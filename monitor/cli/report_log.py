@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from monitor.app.offline import LogReport
-from monitor.cli.report_text import report_console
-from monitor.cli.tables import reports_table, telling, time_text
+from monitor.reports.tables import reports_table, telling, time_text
+from monitor.reports.text import report_console
 from monitor.stream import fates
 
 

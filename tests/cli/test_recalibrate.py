@@ -18,9 +18,9 @@ from monitor.api.server import ApiServer
 from monitor.asking import ask
 from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
-from monitor.cli.progress import job_progress
-from monitor.cli.refit_text import decision
 from monitor.errors import ServiceUnavailable
+from monitor.reports.progress import job_progress
+from monitor.reports.refit_text import decision
 from monitor.store.recalibrations import Job, JobState
 from tests.api.keys import Keys
 from tests.api.refits import Refits

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.cli.tables import interval_text, value_text
 from monitor.figures.words import amount, count, pair, percent, points, short_count, span, tick
+from monitor.reports.tables import interval_text, value_text
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.verdict import of_measure, of_report
 from monitor.evaluation.report import MeasureResult, Report
 from monitor.measures import MEASURES
+from monitor.reports.verdict import of_measure, of_report
 
 SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with a row a report."""

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from monitor.classes import CLASS_MEASURES
-from monitor.cli.progress import rows_progress, stages_progress
 from monitor.errors import InputError, NotEnoughData
 from monitor.evaluation.classes import ClassReport, evaluate_classes
 from monitor.evaluation.compare import Comparison, compare_tables
@@ -22,6 +21,7 @@ from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MEASURES, REPORT_MEASURES
+from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.tables import EventTable, read_table
 

@@ -7,15 +7,15 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.plain import plain
-from monitor.cli.tables import ROOMY, interval_text, p_text, share_text, value_text
-from monitor.cli.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.evaluation.difference import Difference
 from monitor.evaluation.report import MeasureResult, Verdict
 from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
+from monitor.reports.plain import plain
+from monitor.reports.tables import ROOMY, interval_text, p_text, share_text, value_text
+from monitor.reports.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report
 
 _UNKNOWN = Word("too little data", "dim")
 _FAULTS = 132

@@ -2,8 +2,8 @@
 
 import pytest
 
-from monitor.cli.plain import LONGEST, plain
-from monitor.cli.tables import interval_text, p_text, value_text
+from monitor.reports.plain import LONGEST, plain
+from monitor.reports.tables import interval_text, p_text, value_text
 
 
 @pytest.mark.parametrize(

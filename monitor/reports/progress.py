@@ -14,7 +14,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from monitor.cli.plain import plain
+from monitor.reports.plain import plain
 
 
 @contextmanager

@@ -7,9 +7,11 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from monitor.app.refit_trial import Trial
-from monitor.cli.plain import plain
-from monitor.cli.refit_words import (
+from monitor.figures import to_png, to_svg
+from monitor.figures.recalibration import refit_figures
+from monitor.reports.plain import plain
+from monitor.reports.refit_trial import Trial
+from monitor.reports.refit_words import (
     BEST,
     HEADINGS,
     advice,
@@ -20,9 +22,7 @@ from monitor.cli.refit_words import (
     reasons_of,
     rows_of,
 )
-from monitor.cli.tables import value_text
-from monitor.figures import to_png, to_svg
-from monitor.figures.recalibration import refit_figures
+from monitor.reports.tables import value_text
 
 _PAGES: Final = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from monitor.cli.tables import reports_table, telling
-from monitor.cli.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
 from monitor.evaluation.data import evaluate
 from monitor.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Verdict
+from monitor.reports.tables import reports_table, telling
+from monitor.reports.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
 
 
 def report(window: str = "1h", **measures: MeasureResult) -> Report:

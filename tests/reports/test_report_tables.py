@@ -9,7 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from monitor.cli.report_tables import (
+from monitor.evaluation.compare import Comparison, compare_tables
+from monitor.evaluation.files import FileReport, report_table
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
+from monitor.evaluation.segments import SegmentReport
+from monitor.reports.report_tables import (
     comparison_sentence,
     differences_table,
     fault_rows,
@@ -19,11 +23,7 @@ from monitor.cli.report_tables import (
     segments_sentence,
     segments_table,
 )
-from monitor.cli.tables import measures_table
-from monitor.evaluation.compare import Comparison, compare_tables
-from monitor.evaluation.files import FileReport, report_table
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
-from monitor.evaluation.segments import SegmentReport
+from monitor.reports.tables import measures_table
 from monitor.sources.tables import EventTable, SegmentColumn
 
 

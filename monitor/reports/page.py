@@ -8,10 +8,17 @@ import jinja2
 from markupsafe import Markup
 
 from monitor.classes import CLASS_MEASURES
-from monitor.cli.findings import Findings
-from monitor.cli.plain import plain
-from monitor.cli.report_pictures import pictures_of, sheet_of
-from monitor.cli.report_tables import (
+from monitor.evaluation.classes import ClassReport
+from monitor.evaluation.compare import Comparison
+from monitor.evaluation.files import FileReport
+from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.segments import SegmentReport
+from monitor.figures import to_png, to_svg
+from monitor.measures import MEASURES
+from monitor.reports.findings import Findings
+from monitor.reports.pictures import pictures_of, sheet_of
+from monitor.reports.plain import plain
+from monitor.reports.report_tables import (
     comparison_sentence,
     fault_rows,
     leading_of,
@@ -21,16 +28,9 @@ from monitor.cli.report_tables import (
     segments_sentence,
     short_texts,
 )
-from monitor.cli.report_text import class_head_lines, head_lines, omitted_lines
-from monitor.cli.tables import interval_text, p_text, share_text, value_text
-from monitor.cli.verdict import Word, of_measure, of_report
-from monitor.evaluation.classes import ClassReport
-from monitor.evaluation.compare import Comparison
-from monitor.evaluation.files import FileReport
-from monitor.evaluation.report import MeasureResult, Report
-from monitor.evaluation.segments import SegmentReport
-from monitor.figures import to_png, to_svg
-from monitor.measures import MEASURES
+from monitor.reports.tables import interval_text, p_text, share_text, value_text
+from monitor.reports.text import class_head_lines, head_lines, omitted_lines
+from monitor.reports.verdict import Word, of_measure, of_report
 
 _PAGES: Final = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.csv
 
 from monitor.classes import CLASS_MEASURES
-from monitor.cli.findings import Wanted, find
-from monitor.cli.report_files import _subtitle
-from monitor.cli.report_pictures import sheet_of
 from monitor.figures.output import PNG_DPI
 from monitor.measures import MEASURES
+from monitor.reports.findings import Wanted, find
+from monitor.reports.page import _subtitle
+from monitor.reports.pictures import sheet_of
 from tests.figures.tables import check_layout, texts
 
 

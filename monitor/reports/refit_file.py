@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor import evaluate
-from monitor.app.refit_trial import Candidate, Trial
 from monitor.errors import InputError, NotEnoughData
+from monitor.evaluation.either import evaluate
 from monitor.events.model import UNVERSIONED
 from monitor.maps import METHODS, check_options, choose_method, fit_map
 from monitor.maps.artifact import to_bytes
@@ -19,6 +18,7 @@ from monitor.recalibration.comparison import DRAWS, Contender, Evaluate, Evaluat
 from monitor.recalibration.data import RefitData, refit_data
 from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.recalibration.guard import LEAST_E
+from monitor.reports.refit_trial import Candidate, Trial
 from monitor.samples import LabelledEvents
 from monitor.samples.labelled import NO_SEGMENT
 from monitor.sources.columns import EMPTY

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from monitor.app.refit_trial import Candidate, MeanLoss, Trial
-from monitor.cli.plain import plain
-from monitor.cli.tables import interval_text, p_text, time_text, value_text
-from monitor.cli.verdict import Word
 from monitor.recalibration.guard import LEAST_E
+from monitor.reports.plain import plain
+from monitor.reports.refit_trial import Candidate, MeanLoss, Trial
+from monitor.reports.tables import interval_text, p_text, time_text, value_text
+from monitor.reports.verdict import Word
 
 BEST: Final = Word("best", "bold green")
 BETTER: Final = Word("better", "green")

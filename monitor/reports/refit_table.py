@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.app.refit_trial import Trial
-from monitor.cli.plain import plain
-from monitor.cli.refit_text import segments_table
-from monitor.cli.refit_words import (
+from monitor.reports.plain import plain
+from monitor.reports.refit_text import segments_table
+from monitor.reports.refit_trial import Trial
+from monitor.reports.refit_words import (
     BEST,
     HEADINGS,
     Cell,
@@ -22,7 +22,7 @@ from monitor.cli.refit_words import (
     reasons_of,
     rows_of,
 )
-from monitor.cli.report_text import plain_line
+from monitor.reports.text import plain_line
 
 _BRIER: Final = 108
 """Characters from which on there is room for the Brier score, too."""

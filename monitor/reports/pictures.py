@@ -8,9 +8,6 @@ from typing import Final
 from matplotlib.figure import Figure
 
 from monitor.classes import CLASS_MEASURES, gce_family
-from monitor.cli.findings import Findings
-from monitor.cli.plain import plain
-from monitor.cli.verdict import of_measure
 from monitor.errors import NotEnoughData
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.local import LocalReport
@@ -31,6 +28,9 @@ from monitor.figures import (
 )
 from monitor.local import LocalMap
 from monitor.measures import MEASURES
+from monitor.reports.findings import Findings
+from monitor.reports.plain import plain
+from monitor.reports.verdict import of_measure
 from monitor.scores import ScoreTable
 
 _INTERVAL: Final = 1.96

@@ -6,21 +6,21 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.classes import CLASS_MEASURES
-from monitor.cli.findings import Findings
-from monitor.cli.plain import plain
-from monitor.cli.report_tables import (
-    comparison_sentence,
-    differences_table,
-    segments_sentence,
-    segments_table,
-)
-from monitor.cli.tables import measures_table, reports_table, results_table, share_text, time_text
-from monitor.cli.verdict import of_report
 from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.files import FileReport
 from monitor.evaluation.report import Report
 from monitor.measures import MEASURES
+from monitor.reports.findings import Findings
+from monitor.reports.plain import plain
+from monitor.reports.report_tables import (
+    comparison_sentence,
+    differences_table,
+    segments_sentence,
+    segments_table,
+)
+from monitor.reports.tables import measures_table, reports_table, results_table, share_text, time_text
+from monitor.reports.verdict import of_report
 
 _WIDTH = 140
 """Of a table that no terminal bounds."""

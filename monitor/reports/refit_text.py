@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.cli.plain import plain
-from monitor.cli.report_text import plain_line
-from monitor.cli.tables import interval_text, value_text
 from monitor.measures import MEASURES
+from monitor.reports.plain import plain
+from monitor.reports.tables import interval_text, value_text
+from monitor.reports.text import plain_line
 
 _SHOWN: Final = ("tce", "kce", "smce", "intce", "ece", "brier", "log_loss")
 _LOCAL: Final = {"mlce": "MLCE, excess", "mean_lce": "mean LCE, excess"}
