@@ -1,0 +1,63 @@
+"""Progress: the clock goes on until the work is done, and callers in Python see it only where it takes a while."""
+
+import sys
+import time
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from monitor.reports.progress import patient_progress, stages_progress
+
+
+def test_the_clock_goes_on_after_a_stage_that_reached_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with stages_progress() as progress:
+        progress("measuring", 1.0)
+        progress("measuring region=eu", 0.2)
+        time.sleep(1.3)
+    assert "0:00:01" in capsys.readouterr().err
+
+
+class Notebook:
+    """What a notebook shows: IPython's display, as far as progress uses it."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def display(self, data: dict[str, str], **options: Any) -> "Notebook":
+        assert options == {"raw": True, "display_id": True}
+        self.update(data, raw=True)
+        return self
+
+    def update(self, data: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(data["text/plain"])
+
+
+def in_notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
+    notebook, module = Notebook(), ModuleType("IPython")
+    vars(module).update(get_ipython=lambda: SimpleNamespace(kernel=object()), display=notebook)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    return notebook
+
+
+def test_a_notebook_shows_a_line_while_long_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = in_notebook(monkeypatch)
+    monkeypatch.setattr("monitor.reports.progress._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("monitor.reports.progress._REFRESH_SECONDS", 0.01)
+    with patient_progress() as progress:
+        progress("measuring region=eu", 0.25)
+        time.sleep(0.5)
+    assert "measuring region=eu 25% 0:00:00" in notebook.shown
+    assert notebook.shown[-1] == ""
+
+
+def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = in_notebook(monkeypatch)
+    with patient_progress() as progress:
+        progress("measuring", 0.5)
+    assert notebook.shown == []
+    assert capsys.readouterr().err == ""
