@@ -6,18 +6,31 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor import version
 
 if TYPE_CHECKING:
-    from monitor.evaluation.either import evaluate
     from monitor.evaluation.local import evaluate_local
+    from monitor.reports.functions import apply, compare, evaluate, recalibrate, refit
     from monitor.scores import ScoreTable
 
 __version__ = version.VERSION
 
-__all__ = ["ScoreTable", "__version__", "evaluate", "evaluate_local"]
+__all__ = [
+    "ScoreTable",
+    "__version__",
+    "apply",
+    "compare",
+    "evaluate",
+    "evaluate_local",
+    "recalibrate",
+    "refit",
+]
 
 _ROOMS: Final = {
     "ScoreTable": "monitor.scores",
-    "evaluate": "monitor.evaluation.either",
+    "apply": "monitor.reports.functions",
+    "compare": "monitor.reports.functions",
+    "evaluate": "monitor.reports.functions",
     "evaluate_local": "monitor.evaluation.local",
+    "recalibrate": "monitor.reports.functions",
+    "refit": "monitor.reports.functions",
 }
 
 

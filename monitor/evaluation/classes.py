@@ -25,7 +25,7 @@ from monitor.evaluation.inputs import (
     require_unmasked,
     times_ms,
 )
-from monitor.evaluation.report import MeasureResult, Report
+from monitor.evaluation.report import MeasureResult, Report, numbers_text
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import NullLevel, Progress
@@ -37,6 +37,9 @@ Floats = NDArray[np.float64]
 
 MOST_CLASS_REPORTS: Final = 50
 """Classes up to which each has a report of its own unless asked otherwise: more take minutes, and nobody reads them."""
+
+_MAIN: Final = ("skce", "canonical_ece", "mmce")
+"""The measures of whole vectors that a report is printed with."""
 
 _CHANCE: Final = 0.05
 """p-value above which a measure, or its mean over the classes, is what chance gives a calibrated model."""
@@ -55,7 +58,7 @@ class ClassMeasureResult(MeasureResult):
     method: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class ClassReport:
     """What is known of the calibration of a model of K classes.
 
@@ -90,6 +93,13 @@ class ClassReport:
     classwise: Mapping[str, MeasureResult] = field(default_factory=dict)
     insufficient: str | None = None
     omitted: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.classes} classes; of the most probable one:", repr(self.top_label)]
+        if self.measures:
+            main = [(CLASS_MEASURES[name].title, self.measures[name]) for name in _MAIN if name in self.measures]
+            lines.append(f"whole vectors: {numbers_text(main)}")
+        return "\n".join(lines)
 
     @property
     def n(self) -> int:
@@ -180,7 +190,7 @@ def evaluate_classes(
     (0.2, 0.133)
     """
     require_resampling(draws, seed)
-    every, known = _read(p, y)
+    every, known = check_vectors(p, y)
     names = _names(class_names, every.classes)
     wanted_of_each = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}
     if each_class is not None:
@@ -256,8 +266,19 @@ class _Found(NamedTuple):
     laws: Mapping[str, Floats]
 
 
-def _read(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
-    """Every prediction, with class 0 where the outcome is not known, and where it is."""
+def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
+    """Check probability vectors and classes, as :func:`evaluate_classes` takes them.
+
+    Returns
+    -------
+    ClassTable, array
+        Every prediction, with class 0 where the outcome is not known; and where it is known, bool, shape (n,).
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or shapes do not fit. The message names the first such row.
+    """
     require_unmasked("p", p)
     outcome = column("y", y)
     known = ~np.isnan(outcome)

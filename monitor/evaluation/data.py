@@ -1,9 +1,10 @@
 """Reports of data that somebody hands over: two lists, a file's rows, the body of a request."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.evaluation.assess import GIVEN, Minimum, assess
@@ -93,24 +94,9 @@ def evaluate(
     """
     require_resampling(draws, seed)
     wanted = measures_by_name(measures)
-    require_unmasked("p", p)
-    prediction, outcome = column("p", p), column("y", y)
-    if prediction.shape != outcome.shape:
-        raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
-    check(prediction, (prediction >= 0.0) & (prediction <= 1.0), "p must be in [0, 1]")
-    times = None if time_ms is None else times_ms(time_ms)
-    weights = None
-    if weight is not None:
-        require_unmasked("weight", weight)
-        weights = column("weight", weight)
-    for name, values in (("time_ms", times), ("weight", weights)):
-        if values is not None and values.shape != prediction.shape:
-            raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
+    prediction, outcome, weights, times = check_events(p, y, weight=weight, time_ms=time_ms)
     known = ~np.isnan(outcome)
-    # Checked before the unknown ones are left out, so that indices are those of the caller.
-    check(outcome, ~known | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
     if weights is not None:
-        check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
         # That no outcome is known is no matter of weights.
         weights = relative_weights(weights[known]) if known.any() else None
     table = ScoreTable.from_events(prediction[known], outcome[known], weights)
@@ -135,6 +121,46 @@ def evaluate(
         omitted=assessment.omitted,
     )
     return diagnosed(report, table, draws=draws, seed=seed)
+
+
+class CheckedEvents(NamedTuple):
+    """Predictions and outcomes whose values are all valid; float64, shape (n,)."""
+
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.float64]
+    """nan where it is not known."""
+    weight: NDArray[np.float64] | None
+    time_ms: NDArray[np.float64] | None
+
+
+def check_events(
+    p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, time_ms: Times | None = None
+) -> CheckedEvents:
+    """Check predictions, outcomes, weights and times, as :func:`evaluate` takes them.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or lengths differ. The message names the first such value.
+    """
+    require_unmasked("p", p)
+    prediction, outcome = column("p", p), column("y", y)
+    if prediction.shape != outcome.shape:
+        raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
+    check(prediction, (prediction >= 0.0) & (prediction <= 1.0), "p must be in [0, 1]")
+    times = None if time_ms is None else times_ms(time_ms)
+    weights = None
+    if weight is not None:
+        require_unmasked("weight", weight)
+        weights = column("weight", weight)
+    for name, values in (("time_ms", times), ("weight", weights)):
+        if values is not None and values.shape != prediction.shape:
+            raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
+    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    check(outcome, np.isnan(outcome) | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
+    if weights is not None:
+        check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
+    return CheckedEvents(prediction, outcome, weights, times)
 
 
 def _require_weighable(measures: Mapping[str, Measure]) -> None:

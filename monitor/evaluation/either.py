@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.evaluation import data
@@ -65,12 +66,7 @@ def evaluate(
     >>> round(report.measures["mmce"].value, 5)
     0.2
     """
-    require_unmasked("p", p)
-    try:
-        prediction = numbers("p", p)
-    except InputError as error:
-        ragged = "; of class probabilities, as many for each event" if isinstance(error.__cause__, ValueError) else ""
-        raise InputError(f"{error}{ragged}") from error
+    prediction = predictions_of(p)
     options: dict[str, Any] = {
         "time_ms": time_ms,
         "measures": measures,
@@ -82,9 +78,32 @@ def evaluate(
         "segment": segment,
         **({} if draws is None else {"draws": draws}),
     }
-    # A single column is a mistake, and said to be one where columns are checked.
-    if prediction.ndim != 2 or prediction.shape[1] == 1:
+    if not holds_vectors(prediction):
         return data.evaluate(prediction, y, weight=weight, **options)
     if weight is not None:
         raise InputError("weight must be left out for probability vectors, whose measures count whole events")
     return evaluate_classes(prediction, y, **options)
+
+
+def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
+    """Read predictions of either kind as float64; their values are not checked.
+
+    Raises
+    ------
+    InputError
+        They are no numbers, or masked, or vectors of several lengths.
+    """
+    require_unmasked("p", p)
+    try:
+        return numbers("p", p)
+    except InputError as error:
+        ragged = "; of class probabilities, as many for each event" if isinstance(error.__cause__, ValueError) else ""
+        raise InputError(f"{error}{ragged}") from error
+
+
+def holds_vectors(prediction: NDArray[np.float64]) -> bool:
+    """Tell whether predictions are probability vectors.
+
+    A single column is a mistake, and is said to be one where columns are checked.
+    """
+    return prediction.ndim == 2 and prediction.shape[1] != 1

@@ -1,6 +1,6 @@
 """The report: one form for a file, a window and a REST answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -9,9 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from monitor.evaluation.maturing import AgeCohort
 from monitor.evaluation.reliability import ReliabilityBin
-from monitor.events.model import SeriesKey
-from monitor.measures import Decomposition
+from monitor.events.model import ALL, SeriesKey
+from monitor.measures import MEASURES, Decomposition
 from monitor.measures.base import Unit
+
+_MAIN: Final = ("tce", "kce", "smce", "intce", "ece")
+"""The measures that a report is printed with, where it has them."""
 
 _RARE: Final = 0.05
 _ROUNDING: Final = 1e-9
@@ -130,7 +133,7 @@ class Diagnosis:
     prior_shift_p_value: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """What is known of the calibration of one series in one window.
 
@@ -179,6 +182,21 @@ class Report:
     canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
     bins: tuple[ReliabilityBin, ...] = ()
 
+    def __repr__(self) -> str:
+        about = self.model if self.segment == ALL else f"{self.model}, {self.segment}"
+        counts = f"{self.predictions:,} predictions, {self.n:,} with an outcome"
+        rates = f"prevalence {_percent(self.prevalence)}, mean prediction {_percent(self.mean_prediction)}"
+        lines = [f"Calibration of {about}: {counts}, {rates}"]
+        if self.diagnosis is not None:
+            lines.append(_with_capital(self.diagnosis))
+        if self.insufficient is not None:
+            lines.append(f"no measures: {self.insufficient}")
+        main = [name for name in _MAIN if name in self.measures] or list(self.measures)
+        if main:
+            titles = {name: MEASURES[name].title if name in MEASURES else name for name in main}
+            lines.append(numbers_text((titles[name], self.measures[name]) for name in main))
+        return "\n".join(lines)
+
     @property
     def key(self) -> "ReportKey":
         """What the report is about."""
@@ -218,6 +236,28 @@ class Report:
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
         }
+
+
+def numbers_text(results: Iterable[tuple[str, MeasureResult]]) -> str:
+    """Measures with their titles in a line, each with what 95% of calibrated models stay below."""
+    texts = []
+    for title, each in results:
+        chance = "" if each.null_q95 is None else f" (chance {_amount(each.null_q95, each.unit)})"
+        texts.append(f"{title} {_amount(each.value, each.unit)}{chance}")
+    return ", ".join(texts)
+
+
+def _amount(value: float, unit: Unit) -> str:
+    return f"{value:.1f}%" if unit == "percent" else f"{value:.4f}"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100.0 * share:.3g}%"
+
+
+def _with_capital(diagnosis: Diagnosis) -> str:
+    words = diagnosis.verdict.words
+    return f"{words[:1].upper()}{words[1:]}. {diagnosis.sentence}"
 
 
 def _results(measures: Mapping[str, MeasureResult]) -> dict[str, Any]:

@@ -89,13 +89,33 @@ def draw_reliability(
     density = figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
     dress(density)
-    draw_curve(main, cells, axis)
-    draw_dots(main, bins, axis)
-    axis.on_x(main, labels=False)
-    axis.on_y(main)
-    main.set_ylabel("how often it came true")
+    _draw_main(main, cells, bins, axis, labels=False)
+    draw_density(density, cells, axis)
+
+
+def draw_diagram(axes: Axes, table: ScoreTable) -> None:
+    """Draw the diagram into somebody's axes: bins, curve and band, with neither title nor density.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    cells = drawn(table)
+    axis = ProbabilityAxis.of(cells, [cells.prevalence])
+    dress(axes, grid="both")
+    _draw_main(axes, cells, BinSums.of(cells, axis.edges(_BINS)), axis, labels=True)
+    axes.set_xlabel("predicted probability")
+
+
+def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAxis, *, labels: bool) -> None:
+    draw_curve(axes, cells, axis)
+    draw_dots(axes, bins, axis)
+    axis.on_x(axes, labels=labels)
+    axis.on_y(axes)
+    axes.set_ylabel("how often it came true")
     legend(
-        main,
+        axes,
         [
             Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
             Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
@@ -104,7 +124,6 @@ def draw_reliability(
         ],
         columns=2,
     )
-    draw_density(density, cells, axis)
 
 
 def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:

@@ -4,6 +4,7 @@ The colours are those of Okabe and Ito, which people who see few colours can tel
 or by form as well.
 """
 
+import io
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ from matplotlib.textpath import text_to_path
 
 WIDTH: Final = 8.0
 """Inches; 800 pixels on a page."""
+
+_NOTEBOOK_DPI: Final = 120
+"""Below it letters are wider than lines are broken for."""
 
 BLUE: Final = "#0072B2"
 ORANGE: Final = "#D55E00"
@@ -47,7 +51,16 @@ MARGIN: Final = 0.22
 
 def new_figure(height: float) -> Figure:
     """An empty figure of the common width; height in inches."""
-    return Figure(figsize=(WIDTH, height), facecolor=PAPER)
+    return NotebookFigure(figsize=(WIDTH, height), facecolor=PAPER)
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=_NOTEBOOK_DPI, metadata={"Software": None})
+        return buffer.getvalue()
 
 
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:

@@ -37,7 +37,7 @@ LARGEST: Final[Mapping[Unit, float]] = MappingProxyType(
 StandsIn = Literal["windows", "reports", "request"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Measure:
     """One measure as the report, REST, Prometheus and the law tests know it.
 
@@ -111,6 +111,9 @@ class Measure:
     needs_whole_counts: bool = False
     stands_in: StandsIn = "windows"
     rank: int = 100
+
+    def __repr__(self) -> str:
+        return f"<measure {self.name}>"
 
     @property
     def largest(self) -> float:

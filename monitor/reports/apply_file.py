@@ -22,6 +22,7 @@ from monitor.maps.artifact import Artifact, from_bytes
 from monitor.samples.labelled import NO_SEGMENT
 from monitor.sources.columns import EMPTY
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
+from monitor.sources.memory import MemoryTable
 from monitor.sources.tables import EventTable, read_table
 
 Floats = NDArray[np.float64]
@@ -97,8 +98,8 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
     return Columns(named.prediction or _names(noted, "prediction"), features, segment)
 
 
-def read_rows(path: Path, columns: Columns, progress: Callable[[int], None]) -> EventTable:
-    """What a map needs of each row of a file; outcomes and times are not read.
+def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[int], None]) -> EventTable:
+    """What a map needs of each row of a file or a table in memory; outcomes and times are not read.
 
     Raises
     ------

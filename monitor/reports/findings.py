@@ -10,6 +10,7 @@ import numpy as np
 
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
+from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.classes import ClassReport, evaluate_classes
 from monitor.evaluation.compare import Comparison, compare_tables
 from monitor.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
@@ -18,9 +19,11 @@ from monitor.evaluation.local import LocalReport, evaluate_local
 from monitor.evaluation.plane import plane_of
 from monitor.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
+from monitor.events.model import UNVERSIONED
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MEASURES, REPORT_MEASURES
+from monitor.measures.base import Measure
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.tables import EventTable, read_table
@@ -30,20 +33,32 @@ _SEED = 0
 
 
 class Wanted(NamedTuple):
-    """What was asked for on the command line; a field is named as its option."""
+    """What was asked for; a field is named as its option on the command line.
 
-    file: Path
-    prediction: Sequence[str]
-    outcome: str | None
-    time: str | None
-    weight: str | None
-    id: str | None
-    segment: Sequence[str]
-    feature: Sequence[str]
-    measure: Sequence[str]
-    draws: int | None
-    compare: Path | None
-    compare_prediction: str | None
+    Those after ``compare_prediction`` are for callers in Python, who may have measures of their own, by name.
+    """
+
+    file: Path = Path()
+    prediction: Sequence[str] = ()
+    outcome: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    segment: Sequence[str] = ()
+    feature: Sequence[str] = ()
+    measure: Sequence[str] | Mapping[str, Measure] = ()
+    draws: int | None = None
+    compare: Path | None = None
+    compare_prediction: str | None = None
+    models: Sequence[str] = ()
+    version: str = UNVERSIONED
+    minimum: Minimum = GIVEN
+    seed: int | None = _SEED
+
+    @property
+    def model(self) -> str:
+        """What the report is about."""
+        return self.models[0] if self.models else model_of(self.file)
 
     @property
     def names_columns(self) -> bool:
@@ -63,7 +78,7 @@ class Wanted(NamedTuple):
         if self.draws is not None and 0 < self.draws < 19:
             raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
         known = {**MEASURES, **CLASS_MEASURES}
-        for name in self.measure:
+        for name in () if isinstance(self.measure, Mapping) else self.measure:
             if name not in known:
                 near = difflib.get_close_matches(name.lower(), known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(known)}"
@@ -161,19 +176,35 @@ def find(wanted: Wanted, *, views: bool = False) -> Findings:
         A file cannot be read, or what was asked for cannot be had of it.
     """
     table = _read(wanted, wanted.file, wanted.prediction)
-    if table.classes:
-        _refuse_for_classes(wanted)
-    elif unfit := [name for name in wanted.measure if name not in MEASURES]:
-        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
     other = None
     if wanted.compare is not None:
         second = (wanted.compare_prediction,) if wanted.compare_prediction is not None else wanted.prediction
         other = _read(wanted, wanted.compare, second)
     with stages_progress() as progress:
-        if other is not None:
-            return _of_two(wanted, table, other, progress)
-        found = (_of_classes if table.classes else _of_one)(wanted, table, progress)
-        return replace(found, views=_views(wanted, table, progress)) if views else found
+        found = measure(wanted, table, other, progress)
+        return with_views(found, wanted, table, progress) if views else found
+
+
+def measure(wanted: Wanted, table: EventTable, other: EventTable | None, progress: Progress) -> Findings:
+    """Measure a table, or compare it with another, however they were read.
+
+    Raises
+    ------
+    InputError
+        What was asked for cannot be had of it.
+    """
+    if table.classes:
+        _refuse_for_classes(wanted)
+    elif unfit := [name for name in wanted.measure if name in CLASS_MEASURES]:
+        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
+    if other is not None:
+        return _of_two(wanted, table, other, progress)
+    return (_of_classes if table.classes else _of_one)(wanted, table, progress)
+
+
+def with_views(found: Findings, wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
+    """Add what the pictures of a page are of."""
+    return found if found.comparison is not None else replace(found, views=_views(wanted, table, progress))
 
 
 def _read(wanted: Wanted, file: Path, prediction: Sequence[str]) -> EventTable:
@@ -201,9 +232,17 @@ def _refuse_for_classes(wanted: Wanted) -> None:
 
 
 def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
-    name = model_of(wanted.file)
-    chosen = {each: MEASURES[each] for each in wanted.measure} or None
-    found = report_table(table, model=name, measures=chosen, seed=_SEED, progress=progress, **_draws(wanted))
+    name = wanted.model
+    found = report_table(
+        table,
+        model=name,
+        version=wanted.version,
+        measures=_binary_measures(wanted) or None,
+        minimum=wanted.minimum,
+        seed=wanted.seed,
+        progress=progress,
+        **_draws(wanted),
+    )
     return Findings(
         name, _scores(table), found.notes, found.cautions, binary=found, local=_local(wanted, table, progress)
     )
@@ -215,8 +254,8 @@ def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Pro
         first,
         second,
         names=names,
-        measures={each: MEASURES[each] for each in wanted.measure} or REPORT_MEASURES,
-        seed=_SEED,
+        measures=_binary_measures(wanted) or REPORT_MEASURES,
+        seed=wanted.seed,
         progress=progress,
         **_draws(wanted),
     )
@@ -230,10 +269,12 @@ def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Pro
 
 
 def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
-    name = model_of(wanted.file)
+    name = wanted.model
     chosen: dict[str, Any] = {}
-    if wanted.measure:
-        of_one = {each: MEASURES[each] for each in wanted.measure if each in MEASURES}
+    if isinstance(wanted.measure, Mapping):
+        chosen = {"measures": wanted.measure}
+    elif wanted.measure:
+        of_one = _binary_measures(wanted)
         chosen = {
             "class_measures": {each: CLASS_MEASURES[each] for each in wanted.measure if each in CLASS_MEASURES},
             # The top label has the measures of P(y = 1) that were named, and each class too.
@@ -246,8 +287,10 @@ def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findin
         outcome,
         time_ms=table.time_ms,
         model=name,
+        version=wanted.version,
+        minimum=wanted.minimum,
         class_names=table.classes,
-        seed=_SEED,
+        seed=wanted.seed,
         progress=lambda share: progress("measuring", share),
         **chosen,
         **_draws(wanted),
@@ -265,7 +308,7 @@ def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport
         return None
     progress("measuring local calibration", 0.0)
     columns = dict(zip(wanted.feature, table.features.T, strict=True))
-    return evaluate_local(table.prediction, known_outcomes(table), columns, seed=_SEED, **_draws(wanted))
+    return evaluate_local(table.prediction, known_outcomes(table), columns, seed=wanted.seed, **_draws(wanted))
 
 
 def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
@@ -285,9 +328,9 @@ def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
                 happened,
                 table.time_ms,
                 weight=table.weight,
-                measures={each: MEASURES[each] for each in wanted.measure if each in MEASURES} or SPAN_MEASURES,
+                measures=_binary_measures(wanted) or SPAN_MEASURES,
                 draws=WINDOW_DRAWS if wanted.draws is None else min(wanted.draws, WINDOW_DRAWS),
-                seed=_SEED,
+                seed=wanted.seed,
                 progress=lambda share: progress("measuring over time", share),
             )
         except NotEnoughData as error:
@@ -295,7 +338,7 @@ def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
     if table.features is not None and table.features.shape[1] >= 2:
         progress("mapping the first two features", 0.0)
         try:
-            plane = plane_of(table.prediction, outcome, table.features[:, :2], seed=_SEED)
+            plane = plane_of(table.prediction, outcome, table.features[:, :2], seed=wanted.seed or 0)
         except NotEnoughData as error:
             missing.append(f"no map of the features: {error}")
     return Views(spans, classes, plane, tuple(missing))
@@ -307,6 +350,13 @@ def _scores(table: EventTable) -> ScoreTable:
     return ScoreTable.from_events(table.prediction[known], table.outcome[known].astype(np.float64), weight)
 
 
+def _binary_measures(wanted: Wanted) -> Mapping[str, Measure]:
+    """Those of P(y = 1) that were named."""
+    if isinstance(wanted.measure, Mapping):
+        return wanted.measure
+    return {name: MEASURES[name] for name in wanted.measure if name in MEASURES}
+
+
 def _draws(wanted: Wanted) -> Mapping[str, Any]:
     """Each kind of report knows best how many it needs, unless somebody says otherwise."""
     return {} if wanted.draws is None else {"draws": wanted.draws}
@@ -314,6 +364,8 @@ def _draws(wanted: Wanted) -> Mapping[str, Any]:
 
 def _names(wanted: Wanted) -> tuple[str, str]:
     """What two files, or two columns of one, are called."""
+    if wanted.models:
+        return wanted.models[0], wanted.models[1]
     first, second = wanted.file, wanted.compare or wanted.file
     if wanted.compare_prediction is not None and first.resolve() == second.resolve():
         return (wanted.prediction[0] if wanted.prediction else "first"), wanted.compare_prediction

@@ -32,7 +32,7 @@ from monitor.reports.tables import interval_text, p_text, share_text, value_text
 from monitor.reports.text import class_head_lines, head_lines, omitted_lines
 from monitor.reports.verdict import Word, of_measure, of_report
 
-_PAGES: Final = jinja2.Environment(
+PAGES: Final = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),
     autoescape=True,
     undefined=jinja2.StrictUndefined,
@@ -46,7 +46,15 @@ _TONES: Final = {"green": "well", "yellow": "mind", "bold red": "bad", "dim": "d
 
 def page(found: Findings) -> bytes:
     """One HTML file: words, tables and figures, with nothing to be loaded from anywhere."""
-    return _PAGES.get_template("report.html").render(**_page_parts(found)).encode()
+    return PAGES.get_template("report.html").render(**_page_parts(found)).encode()
+
+
+def fragment(found: Findings) -> str:
+    """What a notebook shows: the words and tables of the page."""
+    lead, sections = _words(found)
+    return PAGES.get_template("notebook.html").render(
+        title=_title(found), lead=lead, sections=sections, cautions=found.cautions
+    )
 
 
 def sheet(found: Findings) -> bytes:
@@ -59,6 +67,7 @@ class _Cell(NamedTuple):
 
     text: str
     tone: str = ""
+    below: str = ""
 
 
 class _Section(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from monitor.classes import CLASS_MEASURES, gce_family
@@ -23,9 +24,12 @@ from monitor.figures import (
     gce_figure,
     history_figure,
     local_map_figure,
+    reliability_diagram,
     report_figures,
     report_sheet,
 )
+from monitor.figures.cells import judged
+from monitor.figures.reliability import draw_diagram
 from monitor.local import LocalMap
 from monitor.measures import MEASURES
 from monitor.reports.findings import Findings
@@ -42,7 +46,7 @@ def pictures_of(found: Findings) -> tuple[list[Picture], list[str]]:
     pictures: list[Picture] = []
     missing = list(found.views.missing)
     if found.comparison is not None and found.comparison.differences:
-        figure = _comparison_figure(found.comparison)
+        figure = comparison_of(found.comparison)
         pictures.append(
             Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure),
         )
@@ -69,7 +73,7 @@ def pictures_of(found: Findings) -> tuple[list[Picture], list[str]]:
 def sheet_of(found: Findings, title: str, subtitle: str) -> Figure:
     """One figure that says it all."""
     if found.comparison is not None and found.comparison.differences:
-        return _comparison_figure(found.comparison)
+        return comparison_of(found.comparison)
     report = _report_of(found)
     measured, missing = _rows(report), None if report is None else report.insufficient
     if found.many is None:
@@ -84,6 +88,16 @@ def sheet_of(found: Findings, title: str, subtitle: str) -> Figure:
         insufficient=missing,
         about="The most probable class of each prediction",
     )
+
+
+def reliability_of(found: Findings, axes: Axes | None) -> Figure | Axes:
+    """The reliability diagram of a report, as a figure of its own or in somebody's axes."""
+    report = _report_of(found)
+    if axes is not None:
+        draw_diagram(axes, found.scores)
+        return axes
+    smce = judged(_rows(report), "smce")
+    return reliability_diagram(found.scores, smce=smce, insufficient=None if report is None else report.insufficient)
 
 
 def _of_scores(found: Findings) -> Iterator[Picture]:
@@ -184,7 +198,8 @@ def _least(result: MeasureResult) -> float:
     return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
 
 
-def _comparison_figure(found: Comparison) -> Figure:
+def comparison_of(found: Comparison) -> Figure:
+    """The measures of both, with the interval of their difference."""
     rows = [
         DifferenceRow(MEASURES[name].title, each.unit, each.first, each.second, each.lower, each.upper)
         for name, each in found.differences.items()

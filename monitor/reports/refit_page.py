@@ -1,14 +1,13 @@
 """What came of several recalibration methods on a file, as a page that needs nothing else, and as one picture."""
 
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from monitor.figures import to_png, to_svg
 from monitor.figures.recalibration import refit_figures
+from monitor.reports.page import PAGES
 from monitor.reports.plain import plain
 from monitor.reports.refit_trial import Trial
 from monitor.reports.refit_words import (
@@ -23,14 +22,6 @@ from monitor.reports.refit_words import (
     rows_of,
 )
 from monitor.reports.tables import value_text
-
-_PAGES: Final = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
 
 _TONES: Final = {"bold green": "well", "green": "well", "yellow": "mind", "bold red": "bad", "dim": "dim", "": ""}
 """A terminal's style -> the page's."""
@@ -58,24 +49,32 @@ def refit_page(trial: Trial, name: str) -> bytes:
         {"title": f"{_TITLES[key]}: {shown.method.name}", "explanation": "", "svg": Markup(to_svg(figure))}  # noqa: S704 - our own
         for key, figure in _figures(trial).items()
     ]
-    return (
-        _PAGES.get_template("refit.html")
-        .render(
-            title=f"Recalibration of {plain(name)}",
-            lead=_Cell(advice(trial), "mind" if trial.best is None else "well"),
-            sections=[_methods(trial, name), *_segments(trial)],
-            pictures=pictures,
-            notes=trial.notes,
-            cautions=trial.cautions,
-        )
-        .encode()
-    )
+    return PAGES.get_template("refit.html").render(**_words(trial, name), pictures=pictures, notes=trial.notes).encode()
+
+
+def refit_fragment(trial: Trial, name: str) -> str:
+    """What a notebook shows: the words and tables of the page."""
+    return PAGES.get_template("notebook.html").render(**_words(trial, name))
+
+
+def _words(trial: Trial, name: str) -> dict[str, Any]:
+    return {
+        "title": f"Recalibration of {plain(name)}",
+        "lead": _Cell(advice(trial), "mind" if trial.best is None else "well"),
+        "sections": [_methods(trial, name), *_segments(trial)],
+        "cautions": trial.cautions,
+    }
 
 
 def refit_picture(trial: Trial, name: str) -> bytes:
     """One PNG: the reliability diagrams before and after."""
     del name
-    return to_png(_figures(trial, only_reliability=True)["reliability"])
+    return to_png(before_and_after(trial))
+
+
+def before_and_after(trial: Trial) -> Figure:
+    """The reliability diagrams of the later rows before and after."""
+    return _figures(trial, only_reliability=True)["reliability"]
 
 
 def _figures(trial: Trial, *, only_reliability: bool = False) -> dict[str, Figure]:

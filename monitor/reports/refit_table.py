@@ -36,10 +36,7 @@ def print_trial(console: Console, trial: Trial, name: str) -> None:
         console.print(Text(f"note: {plain_line(note)}", style="dim"), soft_wrap=True)
     for caution in trial.cautions:
         console.print(Text(f"mind: {plain_line(caution)}", style="yellow"), soft_wrap=True)
-    console.print(Text(advice(trial), style="bold" if trial.best else ""))
-    for line in head_lines(trial, name):
-        console.print(Text(line))
-    console.print(_table(trial, console.width))
+    print_advice(console, trial, name)
     for line in legend_of(trial):
         console.print(Text(line, style="dim"))
     shown = trial.shown
@@ -50,6 +47,14 @@ def print_trial(console: Console, trial: Trial, name: str) -> None:
         console.print(segments_table(segments[:_SEGMENTS], ["none", "challenger"], shown.method.name))
     for reason in reasons_of(trial):
         console.print(Text(f"  - {plain_line(reason)}"))
+
+
+def print_advice(console: Console, trial: Trial, name: str) -> None:
+    """Say what to do, with the methods beside each other."""
+    console.print(Text(advice(trial), style="bold" if trial.best else ""))
+    for line in head_lines(trial, name):
+        console.print(Text(line))
+    console.print(_table(trial, console.width))
 
 
 def _table(trial: Trial, width: int) -> Table:

@@ -135,7 +135,7 @@ class JsonLinesFile:
         """The rows of these columns, in the types that they have."""
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
-            yield [_array([row.get(name) for row in piece]) for name in columns]
+            yield [array_of([row.get(name) for row in piece]) for name in columns]
 
     def place(self, row: int) -> str:
         """The line of a row; empty lines are no rows."""
@@ -207,10 +207,11 @@ def open_bytes(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _array(values: list[Any]) -> pa.Array:
+def array_of(values: list[Any]) -> pa.Array:
+    """Values as one array; as text, where they are of several types."""
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # several types in one column: as text, like in a CSV file
+    except (pa.ArrowInvalid, pa.ArrowTypeError):  # like in a CSV file
         return pa.array([value if value is None or isinstance(value, str) else _json(value) for value in values])
 
 

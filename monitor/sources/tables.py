@@ -28,6 +28,7 @@ from monitor.sources.columns import (
     weights,
 )
 from monitor.sources.formats import TableFile, open_table
+from monitor.sources.memory import MemoryTable
 
 PREDICTION_NAMES: Final = (
     *("p", "prediction", "predictions", "score", "proba", "probability", "prob", "y_prob", "y_proba", "y_score"),
@@ -105,7 +106,7 @@ class EventTable:
 
 
 def read_table(
-    path: str | Path,
+    path: str | Path | MemoryTable,
     *,
     prediction: str | Sequence[str] | None = None,
     outcome: str | None = None,
@@ -125,7 +126,7 @@ def read_table(
     Parameters
     ----------
     path
-        The file.
+        The file, or a table in memory.
     prediction
         Column with P(y = 1): a number from 0 to 1 in every row. Guessed from the usual names if left out. For many
         classes, several columns, one a class, or one column of lists: rows must add up to 1.
@@ -154,10 +155,10 @@ def read_table(
         The file cannot be read, a column is not there, or values are bad: names the file, the column, the first such
         line (of Parquet, row) and its value, and how many there are.
     """
-    file = Path(path)
+    file = path if isinstance(path, MemoryTable) else Path(path)
     several = () if prediction is None else (prediction,) if isinstance(prediction, str) else tuple(prediction)
     with _naming(file):
-        source = open_table(file)
+        source = file if isinstance(file, MemoryTable) else open_table(file)
         named = (*several, *segments, *features, *(name for name in (outcome, time, weight, ids) if name))
         header = _Header(file, source.names(), set(named))
         for role, names in (("segment", segments), ("feature", features)):
@@ -199,7 +200,7 @@ class _Columns:
 class _Header:
     """Finds the columns: those that were named, or those with the most telling names."""
 
-    def __init__(self, path: Path, names: Sequence[str], taken: set[str]) -> None:
+    def __init__(self, path: Path | MemoryTable, names: Sequence[str], taken: set[str]) -> None:
         self._path = path
         self._names = names
         self._taken = taken
@@ -248,7 +249,7 @@ class _Header:
 class _Reading:
     """Reads the columns of one file."""
 
-    def __init__(self, path: Path, source: TableFile, columns: _Columns, notes: list[str]) -> None:
+    def __init__(self, path: Path | MemoryTable, source: TableFile, columns: _Columns, notes: list[str]) -> None:
         self._path = path
         self._source = source
         self._columns = columns
@@ -374,7 +375,7 @@ def _headless(names: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: Path | MemoryTable) -> Iterator[None]:
     """Say which file it was that could not be read."""
     try:
         yield

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import monitor
 from monitor.evaluation.assess import Minimum
+from monitor.evaluation.data import evaluate
 from monitor.evaluation.files import looks_like_event_log, model_of, report_table
 from monitor.evaluation.segments import MAX_SEGMENT_VALUES
 from monitor.measures import WINDOW_MEASURES
@@ -41,7 +41,7 @@ def test_a_segments_report_is_that_of_its_rows() -> None:
     table = rows({"a": 1.0, "b": 2.0})
     found = report_table(table, model="m", version="2", draws=199)
     in_b = table.segments["region"].codes == 1
-    assert found.segments[0].report == monitor.evaluate(
+    assert found.segments[0].report == evaluate(
         table.prediction[in_b],
         table.outcome[in_b],
         time_ms=np.flatnonzero(in_b),
@@ -56,11 +56,11 @@ def test_a_segments_report_is_that_of_its_rows() -> None:
 def test_weights_count() -> None:
     table = replace(rows({"a": 1.0, "b": 2.0}), weight=np.linspace(0.5, 2.0, 3000))
     found = report_table(table, model="m", draws=199)
-    assert found.whole == monitor.evaluate(
+    assert found.whole == evaluate(
         table.prediction, table.outcome, weight=table.weight, time_ms=table.time_ms, draws=199, model="m"
     )
     assert found.whole.n == 3000
-    assert found.whole.prevalence != monitor.evaluate(table.prediction, table.outcome, draws=0).prevalence
+    assert found.whole.prevalence != evaluate(table.prediction, table.outcome, draws=0).prevalence
 
 
 def test_rows_without_an_outcome_belong_to_no_n() -> None:
@@ -117,7 +117,7 @@ def test_a_file_is_read_and_reported(name: str, model: str, tmp_path: Path) -> N
     (tmp_path / name).write_text("score,label,side\n" + lines)
     table = read_table(tmp_path / name, segments=["side"])
     found = report_table(table, model=model_of(tmp_path / name), draws=19)
-    assert found.whole == monitor.evaluate(p, y, draws=19, model=model)
+    assert found.whole == evaluate(p, y, draws=19, model=model)
     assert {each.report.segment: each.report.n for each in found.segments} == {"side=a": 150, "side=b": 150}
     assert found.notes == ("prediction read from column 'score'", "outcome read from column 'label'")
 
