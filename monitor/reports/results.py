@@ -308,7 +308,9 @@ class Recalibration(Presented, Trial):
 
     def __repr__(self) -> str:
         text = io.StringIO()
-        print_advice(Console(file=text, width=_WIDTH, highlight=False, markup=False, emoji=False), self, self.model)
+        # rich would show the text in a notebook by itself.
+        console = Console(file=text, width=_WIDTH, highlight=False, markup=False, emoji=False, force_jupyter=False)
+        print_advice(console, self, self.model)
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
