@@ -39,3 +39,7 @@ def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return getattr(importlib.import_module(_ROOMS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS})

@@ -21,7 +21,7 @@ def executed(folder: Path) -> Any:
     CellExecutionError
         A cell fails.
     """
-    notebook = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:
         # When it ran is of no interest, and would make every run another file.
@@ -37,7 +37,7 @@ def executed(folder: Path) -> Any:
 
 def _is_empty(output: Any) -> bool:
     """Tell whether an output shows nothing: what is left of the progress of long work."""
-    return output.get("data") == {"text/plain": ""}
+    return bool(output.get("data") == {"text/plain": ""})
 
 
 def _smaller(png: str) -> str:
@@ -50,4 +50,4 @@ def _smaller(png: str) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        nbformat.write(executed(Path(folder)), NOTEBOOK)  # type: ignore[no-untyped-call]
+        nbformat.write(executed(Path(folder)), NOTEBOOK)

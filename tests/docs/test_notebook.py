@@ -18,7 +18,7 @@ def kinds_of_output(notebook: Any) -> list[list[str]]:
 
 
 def test_the_notebook_runs_and_shows_what_is_kept_of_it(tmp_path: Path) -> None:
-    kept = nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+    kept = nbformat.read(NOTEBOOK, as_version=4)
     shown = executed(tmp_path)
     assert kinds_of_output(shown) == kinds_of_output(kept)
     assert any("image/png" in kinds for kinds in kinds_of_output(kept))

@@ -1,12 +1,13 @@
 """The functions of the package: one report whatever holds the data, and the same as the command line's."""
 
+import doctest
 import inspect
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import monitor
+import monitor.reports.functions
 from monitor.cli.main import run
 from monitor.errors import InputError, NotEnoughData
 from monitor.evaluation.either import evaluate as evaluate_arrays
@@ -107,6 +109,10 @@ def test_what_a_report_prints_is_short_and_says_what_matters(report: DataReport)
 @pytest.mark.parametrize("name", ["evaluate", "compare", "recalibrate", "refit", "apply"])
 def test_signatures_can_be_read(name: str) -> None:
     assert len(str(inspect.signature(getattr(monitor, name)))) < 900
+
+
+def test_the_functions_are_offered_before_they_are_loaded() -> None:
+    assert {"evaluate", "compare", "recalibrate", "apply"} <= set(dir(monitor))
 
 
 def test_plain_reports_print_shortly_too() -> None:
@@ -235,6 +241,7 @@ def test_maps_with_groups_and_features_find_them_in_tables_and_arrays() -> None:
     )
     of_table = monitor.apply(found, data)
     np.testing.assert_array_equal(monitor.apply(found, data["calm"], segments={"region": data["region"]}), of_table)
+    assert found.map is not None
     np.testing.assert_array_equal(monitor.apply(found.map, data["calm"], segments=data["region"]), of_table)
     with pytest.raises(InputError, match=r"the map needs groups; pass segments=\{'region': values\}"):
         monitor.apply(found, data["calm"])
@@ -259,7 +266,10 @@ def test_a_map_is_applied_to_numbers() -> None:
         (lambda: monitor.compare([0.5], [0.5]), r"must be a table, or a pair \(p, y\)"),
         (lambda: monitor.recalibrate([0.5], [1], held_out=2.0), "held_out must be above 0 and below 1, got 2"),
         (lambda: monitor.recalibrate(scores(), prediction="score", outcome="label", methods=["lore"]), "with features"),
-        (lambda: monitor.apply(3, [0.5]), "a map must be what recalibrate returned, a map or a file, got int"),
+        (
+            lambda: monitor.apply(cast("Any", 3), [0.5]),
+            "a map must be what recalibrate returned, a map or a file, got int",
+        ),
         (lambda: monitor.apply(Temperature(2.0, 2), [1.5]), r"p must be in \[0, 1\], got 1\.5 at index 0"),
     ],
 )
@@ -273,6 +283,12 @@ def test_progress_may_be_told_to_a_function() -> None:
     monitor.evaluate(scores(500), **NAMED, draws=19, progress=shares.append)
     assert shares
     assert all(0.0 <= share <= 1.0 for share in shares)
+
+
+def test_the_examples() -> None:
+    result = doctest.testmod(monitor.reports.functions)
+    assert result.attempted > 5
+    assert result.failed == 0
 
 
 def test_the_package_loads_little_until_it_is_used() -> None:
