@@ -26,6 +26,7 @@ from monitor.measures import MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
+from monitor.sources.memory import MemoryTable
 from monitor.sources.tables import EventTable, read_table
 
 _SEED = 0
@@ -175,11 +176,11 @@ def find(wanted: Wanted, *, views: bool = False) -> Findings:
     InputError
         A file cannot be read, or what was asked for cannot be had of it.
     """
-    table = _read(wanted, wanted.file, wanted.prediction)
+    table = read(wanted, wanted.file, wanted.prediction)
     other = None
     if wanted.compare is not None:
         second = (wanted.compare_prediction,) if wanted.compare_prediction is not None else wanted.prediction
-        other = _read(wanted, wanted.compare, second)
+        other = read(wanted, wanted.compare, second)
     with stages_progress() as progress:
         found = measure(wanted, table, other, progress)
         return with_views(found, wanted, table, progress) if views else found
@@ -207,7 +208,14 @@ def with_views(found: Findings, wanted: Wanted, table: EventTable, progress: Pro
     return found if found.comparison is not None else replace(found, views=_views(wanted, table, progress))
 
 
-def _read(wanted: Wanted, file: Path, prediction: Sequence[str]) -> EventTable:
+def read(wanted: Wanted, file: Path | MemoryTable, prediction: Sequence[str]) -> EventTable:
+    """Read the columns that were asked for.
+
+    Raises
+    ------
+    InputError
+        It cannot be read, or a column is not there.
+    """
     with rows_progress(f"reading {file.name}") as count:
         return read_table(
             file,

@@ -25,7 +25,7 @@ from monitor.maps.artifact import Artifact
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
-from monitor.reports.findings import Findings, Wanted, measure
+from monitor.reports.findings import Findings, Wanted, measure, read
 from monitor.reports.progress import patient_progress
 from monitor.reports.refit_file import choose_methods, labelled_rows, refit_rows
 from monitor.reports.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
@@ -124,29 +124,29 @@ def evaluate(
     >>> [each.report.segment for each in report.segments]
     ['region=eu', 'region=us']
     """
-    chosen = () if measures is None else measures_by_name(measures)
+    wanted = Wanted(
+        prediction=_listed(prediction),
+        outcome=outcome,
+        weight=weight if isinstance(weight, str) else None,
+        time=time if isinstance(time, str) else None,
+        measure=() if measures is None else measures_by_name(measures),
+        draws=draws,
+        version=version,
+        minimum=minimum or GIVEN,
+        seed=seed,
+    )
     with _python_words(), _shown(progress) as report_progress:
-        table, names = _read(
-            p,
-            y,
-            prediction=prediction,
-            outcome=outcome,
-            time=time if time_ms is None else time_ms,
-            weight=weight,
-            segments=segments,
-            features=features,
-        )
-        wanted = Wanted(
-            weight=None if table.weight is None else "weight",
-            segment=tuple(table.segments),
-            feature=names,
-            measure=chosen,
-            draws=draws,
-            models=(model or _model_of(table),),
-            version=version,
-            minimum=minimum or GIVEN,
-            seed=seed,
-        )
+        if is_table(p):
+            _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
+            wanted = wanted._replace(segment=_listed(segments), feature=_listed(features))
+            table = read(wanted, MemoryTable(p), wanted.prediction)
+        else:
+            _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
+            table, names = _arrays(
+                p, y, time=time_ms if time is None else time, weight=weight, segments=segments, features=features
+            )
+            wanted = wanted._replace(segment=tuple(table.segments), feature=names)
+        wanted = wanted._replace(models=(model or _model_of(table),))
         found = _in_python(_about(measure(wanted, table, None, report_progress), segment))
     measured = Measured(wanted, table, found)
     if found.many is not None:
@@ -207,16 +207,21 @@ def compare(
     >>> found.first.model, found.second.model, found.pairing
     ('old', 'new', 'rows')
     """
-    columns = {"outcome": outcome, "time": time, "weight": weight, "id": id}
+    both = prediction is not None and compare_prediction is not None and prediction != compare_prediction
+    wanted = Wanted(
+        prediction=_listed(prediction),
+        outcome=outcome,
+        time=time,
+        weight=weight,
+        id=id,
+        measure=() if measures is None else measures_by_name(measures),
+        draws=draws,
+        models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
+        seed=seed,
+    )
     with _python_words(), _shown(progress) as report_progress:
-        one, _ = _read_either(first, prediction=prediction, **columns)
-        two, _ = _read_either(second, prediction=compare_prediction or prediction, **columns)
-        if models is None:
-            of_one = prediction is not None and compare_prediction is not None and prediction != compare_prediction
-            models = (str(prediction), str(compare_prediction)) if of_one else ("first", "second")
-        wanted = Wanted(
-            measure=() if measures is None else measures_by_name(measures), draws=draws, models=models, seed=seed
-        )
+        one = _read_either(wanted, first, wanted.prediction)
+        two = _read_either(wanted, second, _listed(compare_prediction) or wanted.prediction)
         found = _in_python(measure(wanted, one, two, report_progress))
     if found.comparison is None:
         raise AssertionError("two tables are compared")
@@ -282,16 +287,21 @@ def recalibrate(
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
     require_resampling(draws, seed)
     with _python_words(), _shown(progress) as report_progress:
-        table, names = _read(
-            p,
-            y,
-            prediction=prediction,
-            outcome=outcome,
-            time=time,
-            weight=weight,
-            segments=segments,
-            features=features,
-        )
+        if is_table(p):
+            _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
+            names = _listed(features)
+            table = read_table(
+                MemoryTable(p),
+                prediction=_listed(prediction),
+                outcome=outcome,
+                time=time if isinstance(time, str) else None,
+                segments=_listed(segments),
+                weight=weight if isinstance(weight, str) else None,
+                features=names,
+            )
+        else:
+            _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
+            table, names = _arrays(p, y, time=time, weight=weight, segments=segments, features=features)
         rows = labelled_rows(table)
         chosen = choose_methods(_listed(methods), options or {}, rows.events)
         trial = refit_rows(
@@ -362,8 +372,8 @@ def apply(
     chosen = _artifact(recalibration)
     with _python_words(), _shown(progress) as report_progress:
         if is_table(p):
-            groups = _column_names("segments", segments)
-            named = Columns(_listed(prediction), _column_names("features", features), groups[0] if groups else None)
+            _require_names(y=None, prediction=prediction, segments=segments, features=features)
+            named = Columns(_listed(prediction), _listed(features), next(iter(_listed(segments)), None))
             columns = columns_for(chosen, named)
             table, segment = read_rows(MemoryTable(p), columns, _ignore), columns.segment
         else:
@@ -388,61 +398,47 @@ def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str |
     raise InputError(f"a map must be what recalibrate returned, a map or a file, got {type(recalibration).__name__}")
 
 
-def _read_either(data: Any, **columns: Any) -> tuple[EventTable, tuple[str, ...]]:
+def _read_either(wanted: Wanted, data: Any, prediction: Sequence[str]) -> EventTable:
     """Read a table, or a pair of predictions and outcomes."""
     if is_table(data):
-        return _read(data, None, **columns)
+        return read(wanted, MemoryTable(data), prediction)
     if isinstance(data, tuple) and len(data) == 2:
-        return _read(data[0], data[1], **columns)
+        return _arrays(data[0], data[1])[0]
     raise InputError(
         f"what is compared must be a table, or a pair (p, y) of predictions and outcomes, got {type(data).__name__}"
     )
 
 
-def _read(
-    data: Any,
-    y: ArrayLike | None,
-    *,
-    prediction: Names | None,
-    outcome: str | None,
-    time: str | Times | None,
-    weight: str | ArrayLike | None,
-    segments: Any = None,
-    features: Any = None,
-    id: str | None = None,  # noqa: A002 - as the command line has it
-) -> tuple[EventTable, tuple[str, ...]]:
-    """Read a table, or arrays, and name the features."""
-    named: dict[str, Any] = {"prediction": prediction, "outcome": outcome, "id": id}
-    if not is_table(data):
-        for name, value in (*named.items(), ("time", time), ("weight", weight)):
-            if isinstance(value, str):
-                raise InputError(f"{name} names a column, and p is no table with columns but {type(data).__name__}")
-        if y is None:
-            raise InputError("y must hold the outcomes, or p be a table with a column of them")
-        return _arrays(data, y, time=time, weight=weight, segments=segments, features=features)
+def _require_names(*, y: Any, **named: Any) -> None:
+    """Raise InputError unless columns of a table are named."""
     if y is not None:
         raise InputError("y must be left out where p is a table; name its column with outcome")
-    for name, value in (*named.items(), ("time", time), ("weight", weight)):
-        if value is not None and not (isinstance(value, str) or (name == "prediction" and _are_names(value))):
-            raise InputError(f"{name} must name a column of the table, got {type(value).__name__}")
-    names = _column_names("features", features)
-    table = read_table(
-        MemoryTable(data),
-        prediction=_listed(prediction),
-        outcome=outcome,
-        time=time if isinstance(time, str) else None,
-        segments=_column_names("segments", segments),
-        weight=weight if isinstance(weight, str) else None,
-        ids=id,
-        features=names,
-    )
-    return table, names
+    several = {"prediction", "segments", "features"}
+    for name, value in named.items():
+        if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
+            columns = "columns" if name in several else "a column"
+            raise InputError(f"{name} must name {columns} of the table, got {type(value).__name__}")
+
+
+def _require_values(**columns: Any) -> None:
+    """Raise InputError if a column is named where there is no table."""
+    for name, value in columns.items():
+        if isinstance(value, str) or (name == "prediction" and value is not None):
+            raise InputError(f"{name} names a column, and p is no table with named columns")
 
 
 def _arrays(
-    p: Any, y: ArrayLike, *, time: Any, weight: Any, segments: Any, features: Any
+    p: Any,
+    y: ArrayLike | None,
+    *,
+    time: Any = None,
+    weight: Any = None,
+    segments: Any = None,
+    features: Any = None,
 ) -> tuple[EventTable, tuple[str, ...]]:
     """Read predictions and outcomes that are arrays, and name the features."""
+    if y is None:
+        raise InputError("y must hold the outcomes, or p be a table with a column of them")
     prediction = predictions_of(p)
     if holds_vectors(prediction):
         if weight is not None:
@@ -522,15 +518,6 @@ def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
 def _model_of(table: EventTable) -> str:
     columns = table.prediction_columns
     return columns[0] if len(columns) == 1 else UNNAMED
-
-
-def _column_names(role: str, names: Any) -> tuple[str, ...]:
-    """Check that names of columns are names."""
-    if names is None:
-        return ()
-    if not _are_names(names):
-        raise InputError(f"{role} must name columns of the table, got {type(names).__name__}")
-    return _listed(names)
 
 
 def _are_names(value: Any) -> bool:

@@ -20,6 +20,8 @@ def is_table(data: object) -> bool:
 class MemoryTable:
     """A table in memory, read like a file; only the columns that are asked for are converted.
 
+    Its ``name`` is what messages call it.
+
     Parameters
     ----------
     data
@@ -45,8 +47,10 @@ class MemoryTable:
         self._data = data
         self._by_text = {str(name): name for name in names}
 
+    name = "the table"
+
     def __str__(self) -> str:
-        return "the table"
+        return self.name
 
     def names(self) -> list[str]:
         """The columns that it has, as text."""
