@@ -17,7 +17,7 @@ from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.classes import check_vectors
 from monitor.evaluation.data import UNNAMED, check_events
 from monitor.evaluation.either import holds_vectors, predictions_of
-from monitor.evaluation.inputs import Measures, Times, measures_by_name, require_resampling, times_ms
+from monitor.evaluation.inputs import Measures, Times, column, measures_by_name, require_resampling, times_ms
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
@@ -506,7 +506,7 @@ def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
     if is_table(features):
         table = MemoryTable(features)
         names = tuple(table.names())
-        x = np.column_stack([predictions_of(np.asarray(features[name])) for name in names])
+        x = np.column_stack([_feature(table, name) for name in names])
     else:
         x = feature_table(features)
         names = tuple(f"feature {number}" for number in range(x.shape[1]))
@@ -518,6 +518,11 @@ def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
 def _model_of(table: EventTable) -> str:
     columns = table.prediction_columns
     return columns[0] if len(columns) == 1 else UNNAMED
+
+
+def _feature(table: MemoryTable, name: str) -> Floats:
+    pieces = [column(f"feature {name!r}", array.to_numpy(zero_copy_only=False)) for (array,) in table.pieces([name])]
+    return np.concatenate(pieces) if pieces else np.zeros(0)
 
 
 def _are_names(value: Any) -> bool:

@@ -303,7 +303,7 @@ class Recalibration(Presented, Trial):
         return artifact(self, self.best, model=self.model, created_ms=now_ms, columns=self.columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the recalibration as ``monitor refit --json`` prints it."""
+        """Return the recalibration as ``monitor recalibrate --json`` prints it."""
         return {"advice": advice(self), "reasons": reasons_of(self), **super().to_dict()}
 
     def __repr__(self) -> str:

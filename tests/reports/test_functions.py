@@ -260,6 +260,7 @@ def test_a_map_is_applied_to_numbers() -> None:
         (lambda: monitor.evaluate([0.5], [1], segments=["region"]), "segments must hold values by name where p is no"),
         (lambda: monitor.evaluate([0.5], [1], segments={"region": ["eu", "us"]}), "segment 'region' must be as long"),
         (lambda: monitor.evaluate([0.5], [1], features=["age"]), "features names columns, and p is no table"),
+        (lambda: monitor.evaluate([0.5], [1], features={"age": ["old"]}), "feature 'age' must be numbers"),
         (lambda: monitor.evaluate([0.5], [1], features=[[1.0], [2.0]]), "features must be as long as p, got 2 and 1"),
         (lambda: monitor.evaluate({"a": [0.5], "y": [1]}), "name it with prediction; columns are 'a', 'y'"),
         (lambda: monitor.evaluate(scores(), weight=[1.0]), "weight must name a column of the table, got list"),
