@@ -1,8 +1,7 @@
 """LoRe: the share of hits among events that are alike in confidence and features."""
 
-import os
+from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -11,7 +10,6 @@ import xxhash
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
-from monitor.kernels.neighbours import laplace_sums
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.lore_bins import (
     BINS,
@@ -27,7 +25,7 @@ from monitor.maps.lore_bins import (
     with_confidence,
     with_prior,
 )
-from monitor.maps.lore_gamma import WHOLE_BIN, StoredPoints, choose_gamma
+from monitor.maps.lore_gamma import WHOLE_BIN, StoredPoints, choose_gamma, neighbour_sums
 from monitor.maps.lore_space import (
     DIMENSIONS,
     LARGEST_COORDINATE,
@@ -49,11 +47,6 @@ Ints = NDArray[np.int64]
 
 _LEAST_GAMMA: Final = 1e-6
 _LARGEST_GAMMA: Final = 1e12
-
-_PAIRS_A_THREAD: Final = 5_000_000
-"""Fewer pairs than this, some 10 ms of work, are not worth another thread."""
-
-_MOST_THREADS: Final = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +115,10 @@ class Lore:
         points = coordinates(self.space, features)
         rate = np.array([1.0 / (points.shape[1] * self.gamma)])
         for b in np.unique(place).tolist():
-            start, stop = int(self.stored.first[b]), int(self.stored.first[b + 1])
-            if start == stop:
+            if self.stored.first[b] == self.stored.first[b + 1]:
                 continue
             asked = np.flatnonzero(place == b)
-            sums = _sums(points[asked], self.stored, rate, start, stop)
+            sums = neighbour_sums(points[asked], self.stored, np.full(asked.size, -1), rate, b)
             bins = self.bins
             local = shrunk(sums[:, 0], bins.mean[b], self.shrinkage)
             confidence[asked] = with_prior(local, bins.events[b], bins.squares[b], bins.confidence[b], self.prior)
@@ -181,21 +173,6 @@ class Lore:
         )
 
 
-def _sums(points: NDArray[np.float32], stored: StoredPoints, rate: Floats, start: int, stop: int) -> Floats:
-    """Sums around points, (q, 1, 3). Many are shared among threads: of rare outcomes all stand in one bin."""
-    threads = min(_MOST_THREADS, os.cpu_count() or 1, 1 + points.shape[0] * (stop - start) // _PAIRS_A_THREAD)
-
-    def of(part: NDArray[np.float32]) -> Floats:
-        nobody = np.full(part.shape[0], -1)
-        return laplace_sums(part, stored.points, stored.weight, stored.hit, nobody, rate, start, stop)
-
-    if threads == 1:
-        return of(points)
-    # Each point's sums are its own, so that no number depends on who computes it.
-    with ThreadPoolExecutor(threads) as pool:
-        return np.concatenate(list(pool.map(of, np.array_split(points, threads))))
-
-
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     if events.features is None:
         raise InputError("lore needs features, and these events have none")
@@ -230,12 +207,22 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
 
 
 def _content_order(confidence: Floats, hit: Floats, weight: Floats, features: Floats) -> Ints:
-    """Rows by a hash of what they hold: any order of the events gives the same, and no bin's first are special."""
+    """Sort rows by a hash of their content and of their number among equal rows.
+
+    Any order of the events gives the same rows in the same order, and the first rows of a bin are a random sample of
+    it. Without the number equal rows would have equal hashes: a sample would hold all of them or none.
+    """
     rows = np.column_stack([confidence, hit, weight, features]) + 0.0  # no -0
     width = rows.shape[1] * rows.itemsize
     raw = memoryview(rows.tobytes())
-    keys = [xxhash.xxh3_64_intdigest(raw[at : at + width]) for at in range(0, len(raw), width)]
-    return np.argsort(np.array(keys, np.uint64), kind="stable")
+    equal_before = Counter[int]()
+    keys = np.empty(rows.shape[0], np.uint64)
+    for i in range(rows.shape[0]):
+        row = raw[i * width : (i + 1) * width]
+        content = xxhash.xxh3_64_intdigest(row)
+        keys[i] = xxhash.xxh3_64_intdigest(row, seed=equal_before[content])
+        equal_before[content] += 1
+    return np.argsort(keys, kind="stable")
 
 
 def _kept(place: Ints, bins: int, most: int) -> Ints:

@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from monitor.kernels.neighbours import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps import lore as module
+from monitor.maps import lore_gamma as module
 from monitor.maps.lore import METHOD, Lore
 from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
@@ -228,6 +228,85 @@ def test_a_batch_is_as_good_as_one_by_one() -> None:
         apply_map(lore, asked.prediction[i : i + 1], features=asked.features[i : i + 1])[0] for i in range(len(asked))
     ]
     np.testing.assert_allclose(together, alone, rtol=1e-5)
+
+
+# --- Equal rows -------------------------------------------------------------------------------------------------------
+
+
+def discrete(seed: int, n: int, values: int = 4, fault: float = 0.0) -> LabelledEvents:
+    """Three features of few values, of which predictions are a function: many rows are equal in all they hold."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(values, size=(n, 3)).astype(np.float64)
+    z = x @ [0.4, 0.2, 0.1] - 1.0
+    return LabelledEvents.of(expit(z), rng.random(n) < expit(z + fault * np.sign(x[:, 2] - 1.5)), features=x)
+
+
+def shuffled(events: LabelledEvents, rows: NDArray[np.int64]) -> LabelledEvents:
+    assert events.features is not None
+    return LabelledEvents.of(events.prediction[rows], events.outcome[rows], features=events.features[rows])
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.sampled_from([150, 400, 50_000]))
+def test_equal_rows_may_come_in_any_order(seed: int, kept: int) -> None:
+    events = discrete(seed, 600)
+    other = shuffled(events, np.random.default_rng(seed).permutation(len(events)))
+    one, two = (fit(of, max_points=kept).parts() for of in (events, other))
+    assert one.settings == two.settings
+    for name, array in one.arrays.items():
+        # Sums over all events are taken in their order, and differ in the last bits.
+        np.testing.assert_allclose(array, two.arrays[name], rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 10**6), st.integers(1, 2))
+def test_of_equal_rows_a_part_is_kept(seed: int, times: int) -> None:
+    """Of each group of equal rows about as much as of all; also where every row is there twice."""
+    events = discrete(seed, 3000 // times, values=2)
+    events = shuffled(events, np.repeat(np.arange(len(events)), times))
+    stored = fit(events, max_points=1000, bins=1, gamma=0.4).stored
+
+    def counts(points: Any, hit: Floats) -> NDArray[np.int64]:
+        return np.unique(np.column_stack([np.round(points, 3), hit]), axis=0, return_counts=True)[1]
+
+    everyone = fit(events, bins=1, gamma=0.4).stored
+    all_of_them, kept = counts(everyone.points.T, everyone.hit), counts(stored.points.T, stored.hit)
+    assert kept.size == all_of_them.size == 16
+    deviation = np.sqrt(all_of_them * (1 / 3) * (2 / 3))
+    assert (np.abs(kept - all_of_them / 3) < 5.0 * deviation).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_events_that_are_not_kept_do_not_make_gamma_small(seed: int) -> None:
+    """If equal rows were kept together, those of one outcome would miss those of the other, and all seem certain."""
+    events, later = discrete(seed, 4000, values=8), discrete(100 + seed, 4000, values=8)
+    lore = fit(events, max_points=2800)
+    assert lore.gamma >= 0.2
+
+    def log_loss(p: Floats) -> float:
+        return float(-np.log(np.where(later.outcome == 1, p, 1.0 - p)).mean())
+
+    after = apply_map(lore, later.prediction, features=later.features)
+    assert log_loss(after) < log_loss(later.prediction) + 0.01
+
+
+def test_gamma_does_not_depend_on_where_a_feature_has_its_zero() -> None:
+    """Hashes of the rows change with it, and who is like whom does not."""
+    events = discrete(4, 5000, values=6, fault=0.2)
+    assert events.features is not None
+    shifted = [
+        LabelledEvents.of(events.prediction, events.outcome, features=events.features + shift) for shift in range(10)
+    ]
+    assert len({fit(other, bins=1).gamma for other in shifted}) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_twice_is_twice_the_events(seed: int) -> None:
+    """Gamma may be smaller, as with so many events, by a step or two of its grid."""
+    events = discrete(seed, 6000, fault=0.5)
+    twice = shuffled(events, np.repeat(np.arange(len(events)), 2))
+    one, two = fit(events).gamma, fit(twice).gamma
+    assert 0.5 * one <= two <= one
 
 
 # --- What it keeps ----------------------------------------------------------------------------------------------------
