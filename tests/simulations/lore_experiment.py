@@ -120,7 +120,7 @@ def _measures(p: Floats, task: Task, phi: Floats, job: Job) -> dict[str, Any]:
         "brier": float(np.mean((p - y) ** 2)),
         "prr": np.nan if ratio is None else ratio,
         "reward": [reward(p, y, each) for each in COST_RATIOS],
-        "group_mce": _group_mce(p, y, task.test.segments[GROUP], job.seed),
+        "group_mce": group_mce(p, y, task.test.segments[GROUP], job.seed),
         "truth": np.nan if task.truth is None else float(np.sqrt(np.mean((p - task.truth) ** 2))),
         "mlce": float(curve.mlce[at]),
         "mlce_excess": float(curve.excess[at]),
@@ -128,7 +128,7 @@ def _measures(p: Floats, task: Task, phi: Floats, job: Job) -> dict[str, Any]:
     }
 
 
-def _group_mce(p: Floats, y: Floats, group: NDArray[np.str_], seed: int) -> float:
+def group_mce(p: Floats, y: Floats, group: NDArray[np.str_], seed: int) -> float:
     """The largest error of a bin of a group: the paper's maximum group-wise MCE, but for the least number of events."""
     try:
         return group_calibration_error(
