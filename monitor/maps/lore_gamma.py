@@ -21,8 +21,8 @@ GAMMAS: Final = (*np.geomspace(0.0125, 6.4, 19).round(5).tolist(), WHOLE_BIN)
 """What is tried: steps of the square root of 2 about the paper's .2 and .4, and all of a bin alike."""
 
 EVENTS_A_BIN: Final = 10_000
-"""At how many of a bin the loss is computed; their neighbours are all events of the bin. With 1,500 of a bin of rare
-outcomes gamma depended on which they were, by factors up to 8 (docs/lore.md)."""
+"""At how many of a bin the loss is computed; their neighbours are all events of the bin. With 1,500 gamma depended on
+which they were where outcomes are rare, by factors up to 4 (docs/lore.md)."""
 
 _PAIRS_A_THREAD: Final = 5_000_000
 """Fewer pairs than this, some 10 ms of work for each gamma, are not worth another thread."""

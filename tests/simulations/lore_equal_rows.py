@@ -86,7 +86,7 @@ def _work() -> tuple[Any, Any, Any]:
 
 
 def _visits() -> tuple[Any, Any, Any]:
-    """RAND health insurance experiment: a visit to a doctor in the year; groups by co-insurance."""
+    """RAND health insurance experiment: a visit to a doctor in one of several years; groups by co-insurance."""
     data = sm.datasets.randhie.load_pandas().data
     return data.drop(columns=["mdvis", "lncoins"]), data["mdvis"] > 0, data["lncoins"].round(1).astype(str)
 
@@ -211,6 +211,7 @@ def measure(job: tuple[str, str, int]) -> dict[str, Any]:
     with threadpool_limits(1):
         fit, test = draw(name, model, seed)
         assert fit.features is not None
+        assert test.features is not None
         y = test.outcome.astype(np.float64)
         phi = PrincipalComponents.fit(fit.features).apply(test.features)
         found = {}
@@ -297,7 +298,7 @@ def _means(summary: Mapping[str, Any], measure: str, contenders: Sequence[str]) 
 
 def _tables(summary: Mapping[str, Any]) -> str:
     return _markdown(
-        ["Table and model", "What it is", "Events to fit on", "Equal to an earlier one"],
+        ["Table", "What it is", "Events to fit on", "Equal to an earlier one"],
         [
             [name, str(TABLES[name.split()[0]].load.__doc__), f"{of['events']:,}", f"{100 * of['equal']:.0f}%"]
             for name, of in summary.items()
