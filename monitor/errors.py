@@ -20,8 +20,9 @@
     ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
     ├── SourceError
     │   ├── SourceUnavailable    the broker does not answer; retried with backoff
+    │   ├── SourceMisconfigured  access refused, partition counts that differ; retried until somebody fixes it
     │   ├── OffsetPurged         the log no longer holds the stored offset; the policy decides
-    │   └── SourceMisconfigured  topics missing, partition counts that differ, access refused
+    │   └── InstanceReplaced     another process joined the group under this replica's name
     ├── StoreError
     │   ├── StoreUnavailable     the database does not answer; retried with backoff
     │   ├── NoStore              there is no store to look at, to back up or to check
@@ -113,7 +114,11 @@ class OffsetPurged(SourceError):  # noqa: N818
 
 
 class SourceMisconfigured(SourceError):  # noqa: N818
-    """Topics are missing, their partition counts differ, or access is refused. Retrying does not help."""
+    """Access is refused, or topics have different numbers of partitions. Retried: somebody may fix it meanwhile."""
+
+
+class InstanceReplaced(SourceError):  # noqa: N818
+    """Another process joined the consumer group under this replica's name. Joining again would put that one out."""
 
 
 class StoreError(MonitorError):

@@ -34,6 +34,11 @@ class Outage:
         What is said.
     clock
         Measures how long it lasts.
+
+    Attributes
+    ----------
+    detail
+        What the last failure said; empty while there is no outage.
     """
 
     def __init__(self, log: Log, away: str, back: str, clock: Clock) -> None:
@@ -45,17 +50,19 @@ class Outage:
         self._next = 0.0
         self._wait_seconds = _FIRST_SECONDS
         self._attempts = 0
+        self.detail = ""
 
-    def failed(self, error: Exception, **context: Any) -> None:
+    def failed(self, error: Exception | str, **context: Any) -> None:
         """It did not answer."""
         now = self._clock.monotonic()
         self._attempts += 1
+        self.detail = str(error)
         if self._since is None:
             self._since = now
-            self._log.warning(self._away, detail=str(error), **context)
+            self._log.warning(self._away, detail=self.detail, **context)
         elif now >= self._next:
             seconds = round(now - self._since, 1)
-            self._log.warning(self._away, detail=str(error), for_seconds=seconds, attempts=self._attempts, **context)
+            self._log.warning(self._away, detail=self.detail, for_seconds=seconds, attempts=self._attempts, **context)
             self._wait_seconds = min(2 * self._wait_seconds, _LONGEST_SECONDS)
         else:
             return
@@ -68,5 +75,6 @@ class Outage:
         seconds = round(self._clock.monotonic() - self._since, 1)
         self._log.info(self._back, after_seconds=seconds, attempts=self._attempts, **context)
         self._since = None
+        self.detail = ""
         self._wait_seconds = _FIRST_SECONDS
         self._attempts = 0

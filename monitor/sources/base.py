@@ -76,19 +76,28 @@ class Source(Protocol):
         ------
         SourceUnavailable
             The broker does not answer. Call again later: nothing is lost.
+        SourceMisconfigured
+            The broker refuses us, or the topics do not fit. Call again later: somebody may fix it.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
-        SourceMisconfigured
-            Retrying does not help.
+        InstanceReplaced
+            Another process has taken this replica's place in the group.
         """
         ...
 
     def start(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Let an assigned partition run, each topic from its stored offset.
+        """Let an assigned partition run, each topic from its stored offset, whether or not it was paused or ran before.
 
         A topic without a stored offset runs from where the settings say (its beginning or its end). A stored offset
         that is no longer in the log follows the declared policy: stop with OffsetPurged, or go on from the earliest
         record that is left (counted, and said in a warning).
+        """
+        ...
+
+    def still_assigned(self) -> bool:
+        """Ask whoever assigns the partitions whether the assignment that the last poll left is still in force.
+
+        If not, or if that is not known for certain, a later poll says what changed.
         """
         ...
 

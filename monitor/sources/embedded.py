@@ -97,6 +97,11 @@ class EmbeddedSource:
                 beginning = self._earliest(part) if self._log_start.when_new == "earliest" else cursor.end()
                 cursor.seek(beginning)
             self._started[part] = offset
+            self._held.discard(part)
+
+    def still_assigned(self) -> bool:
+        """Whether this is the log's one reader."""
+        return self._lock is not None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing from these until they are resumed."""

@@ -12,11 +12,11 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.compat import KafkaNetClient
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import InstanceReplaced, OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection, partition_counts, same_partition_count
-from monitor.sources.kafka_coordinator import know_topics, remember_joins
+from monitor.sources.kafka_coordinator import generation_is_current, know_topics, remember_joins
 from monitor.sources.kafka_group import Membership
 from monitor.sources.kafka_records import speed_up
 
@@ -122,10 +122,12 @@ class KafkaSource:
         ------
         SourceUnavailable
             No broker answers, or a topic does not exist yet. Call again later: nothing is lost.
+        SourceMisconfigured
+            The broker refuses us, or partition counts differ. Call again later: somebody may fix it.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
-        SourceMisconfigured
-            The broker refuses us, or partition counts differ.
+        InstanceReplaced
+            Another process has taken this replica's place in the group.
         """
         revoked, assigned = self._take_news()
         if revoked or assigned:
@@ -133,7 +135,7 @@ class KafkaSource:
         consumer = self._consumer or self._connect()
         if self._commit_refused is not None:
             refused, self._commit_refused = self._commit_refused, None
-            raise SourceMisconfigured(f"Kafka at {self._connection.servers} refuses this member: {refused}")
+            raise self._replaced(refused)
         deadline = self._clock.monotonic() + timeout_seconds
         while True:
             remaining = deadline - self._clock.monotonic()
@@ -166,8 +168,15 @@ class KafkaSource:
                 consumer.seek_to_beginning(part)
             else:
                 consumer.seek_to_end(part)
-            if part not in self._held:
-                consumer.resume(part)
+            self._held.discard(part)
+            consumer.resume(part)
+
+    def still_assigned(self) -> bool:
+        """Ask the group's coordinator whether the generation in which our partitions were assigned is the current one.
+
+        Waits for ``request_seconds`` at most.
+        """
+        return self._consumer is not None and generation_is_current(self._consumer)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing from these until they are resumed. Those that are not ours are passed over."""
@@ -342,6 +351,9 @@ class KafkaSource:
         except kafka_errors.LogTruncationError as error:
             for part, divergent in error.divergent_offsets.items():
                 self._purged(part, self._next.get(part) or 0, None if divergent is None else divergent.offset)
+        except kafka_errors.FencedInstanceIdError as error:
+            self._leave(0)
+            raise self._replaced(error) from error
         except REFUSALS as error:
             self._leave(0)
             raise SourceMisconfigured(f"Kafka at {self._connection.servers} refuses: {error}") from error
@@ -351,6 +363,13 @@ class KafkaSource:
             # A corrupt batch, for one, leaves kafka-python's fetcher stuck. A new consumer reads it anew.
             self._leave(0)
             raise SourceUnavailable(f"Kafka at {self._connection.servers}: {error}; joining the group anew") from error
+
+    def _replaced(self, error: Exception) -> InstanceReplaced:
+        return InstanceReplaced(
+            f"another process has joined the consumer group {self._options['group_id']} as "
+            f"{self._options['group_instance_id']} ({error}); give each replica a source.kafka.group_instance_id "
+            "of its own, and restart this one"
+        )
 
     def _purged(self, part: KafkaTopicPartition, offset: int, divergent: int | None) -> None:
         """Follow the policy for an offset that the log does not hold (any more)."""

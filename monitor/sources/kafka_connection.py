@@ -18,7 +18,6 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 REFUSALS: Final = (
     kafka_errors.AuthorizationError,
     kafka_errors.ClusterAuthorizationFailedError,
-    kafka_errors.FencedInstanceIdError,
     kafka_errors.GroupAuthorizationFailedError,
     kafka_errors.InconsistentGroupProtocolError,
     kafka_errors.IncompatibleBrokerVersion,
@@ -31,7 +30,7 @@ REFUSALS: Final = (
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.UnsupportedVersionError,
 )
-"""What a broker answers, or kafka-python finds, that another try does not change."""
+"""What a broker answers, or kafka-python finds, that another try does not change until somebody has fixed it."""
 
 _OTHER_WAYS: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
 """Settings under which a broker is not reached by its own address."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka import KafkaConsumer
+from kafka import errors as kafka_errors
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.net.compat import KafkaNetClient
 
@@ -32,6 +33,21 @@ def know_topics(client: KafkaNetClient, topics: Iterable[str]) -> None:
     A consumer asks for them only when it subscribes, which is too late for its first deal.
     """
     client.cluster.set_topics(topics)
+
+
+def generation_is_current(consumer: KafkaConsumer) -> bool:
+    """Ask the group's coordinator, by a heartbeat, whether the consumer's generation is the group's current one.
+
+    False where the group is rebalancing or does not answer: what is true then, the next poll finds out.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001 - the library offers no other way
+    if coordinator.generation_if_stable() is None:
+        return False
+    try:
+        coordinator._net.run(coordinator._send_heartbeat_request)  # noqa: SLF001
+    except kafka_errors.KafkaError:
+        return False
+    return True
 
 
 class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python ships no types

@@ -9,7 +9,7 @@ Beside the journal stand the *candidates* for the samples that refits are made o
 samples*. They come and go with them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -214,8 +214,28 @@ class Checkpoint:
 class StateStore(Protocol):
     """Keeps the partitions. Each method is one transaction. Called from the pipeline's thread."""
 
-    def claim(self, partition: int) -> int:
-        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused."""
+    def claim(self, partition: int, still_assigned: Callable[[], bool] = ...) -> int:
+        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused.
+
+        The epoch is read first, then ``still_assigned`` is called, and the epoch is raised only if it is still the one
+        that was read. So a claim that waited (for a database, or as a stopped process) is void if another process was
+        assigned the partition meanwhile: either that one has claimed before the epoch was read, and then the assignment
+        is known to have changed; or it claims after, and then the epoch is another.
+
+        Parameters
+        ----------
+        partition
+            Which partition.
+        still_assigned
+            Asks whoever assigns the partitions, and not this process's memory, whether it is still assigned.
+
+        Raises
+        ------
+        FencedOut
+            It is assigned to another process, or another process has claimed it meanwhile.
+        StoreUnavailable
+            The database does not answer. Whether the partition was claimed is not known: claim it anew.
+        """
         ...
 
     def load(self, partition: int) -> PartitionState:

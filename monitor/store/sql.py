@@ -1,6 +1,6 @@
 """The store in SQLite or PostgreSQL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -100,19 +100,41 @@ class SqlStore:
     ) -> None:
         self.close()
 
-    def claim(self, partition: int) -> int:
-        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused."""
+    def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
+        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused.
+
+        The epoch is read first, then ``still_assigned`` is called, and the epoch is raised only if it is still the one
+        that was read: see :meth:`monitor.store.base.StateStore.claim`.
+
+        Raises
+        ------
+        FencedOut
+            It is assigned to another process, or another process has claimed it meanwhile.
+        StoreUnavailable
+            The database does not answer. Whether the partition was claimed is not known: claim it anew.
+        """
+        epoch_of = sa.select(PARTITIONS.c.epoch).where(PARTITIONS.c.partition == partition)
+        with self._database.reading() as connection:
+            before: int = connection.execute(epoch_of).scalar_one_or_none() or 0
+        if not still_assigned():
+            raise FencedOut(f"partition {partition} is not claimed: it is assigned to another process, or about to be")
         statement = self._database.insert(PARTITIONS).values(
-            partition=partition, epoch=1, next_sequence=0, dead_letters_pruned=0
+            partition=partition, epoch=before + 1, next_sequence=0, dead_letters_pruned=0
         )
         with self._database.writing() as connection:
-            epoch: int = connection.execute(
+            claimed: int | None = connection.execute(
                 statement.on_conflict_do_update(
-                    index_elements=["partition"], set_={"epoch": PARTITIONS.c.epoch + 1}
+                    index_elements=["partition"],
+                    set_={"epoch": PARTITIONS.c.epoch + 1},
+                    where=PARTITIONS.c.epoch == before,
                 ).returning(PARTITIONS.c.epoch)
-            ).scalar_one()
+            ).scalar_one_or_none()
+        if claimed is None:
+            raise FencedOut(
+                f"partition {partition} is not claimed: another process has claimed it after epoch {before}"
+            )
         self._in_doubt.pop(partition, None)
-        return epoch
+        return claimed
 
     def load(self, partition: int) -> PartitionState:
         """The state as of the last checkpoint; empty if there was none.
@@ -186,6 +208,18 @@ class SqlStore:
             raise
         for checkpoint in checkpoints:
             self._in_doubt.pop(checkpoint.partition, None)
+
+    def saved_offsets(self) -> Mapping[tuple[str, int], int]:
+        """(topic, partition) -> the offset up to which it is read and saved, whichever process owns it. Any thread.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset))
+            return {(row.topic, row.partition): row.next_offset for row in rows}
 
     def dead_letters(
         self, *, after: int = 0, limit: int = 100, reason: str | None = None

@@ -2,14 +2,21 @@
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
 from monitor.clock import Clock
-from monitor.errors import FencedOut, MonitorError, SourceUnavailable, StoreUnavailable, TooManyDeadLetters
+from monitor.errors import (
+    FencedOut,
+    MonitorError,
+    SourceMisconfigured,
+    SourceUnavailable,
+    StoreUnavailable,
+    TooManyDeadLetters,
+)
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.outages import Outage
 from monitor.sources.base import Source, TopicPartition
@@ -19,12 +26,14 @@ from monitor.stream.caught_up import CaughtUp
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
 from monitor.stream.reader import PaneView
+from monitor.stream.retry import Retry
 from monitor.stream.status import Phase, PipelineStatus
 
 _log = structlog.get_logger(__name__)
 
-_FIRST_BACKOFF_SECONDS: Final = 0.5
-_LONGEST_BACKOFF_SECONDS: Final = 30.0
+_SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
+"""What is tried again: time fixes the one, and a person the other (a password, an ACL, a topic), without a restart."""
+
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
 """However short the interval seems, no more than this many rows wait to be saved."""
 
@@ -85,8 +94,8 @@ class Pipeline:
     clock
         For intervals and backoff alone: what is computed depends on the events' own time.
     send_dead_letters
-        Called with the dead letters of a checkpoint before it is saved; may raise SourceUnavailable, and is then called
-        again. So a letter can be sent twice after a crash, and is never lost.
+        Called with the dead letters of a checkpoint before it is saved; may raise SourceUnavailable or
+        SourceMisconfigured, and is then called again. So a letter can be sent twice after a crash, and is never lost.
     """
 
     def __init__(
@@ -108,6 +117,8 @@ class Pipeline:
         self._clock = clock
         self._send_dead_letters = send_dead_letters
         self._partitions: dict[int, Partition] = {}
+        self._unclaimed: set[int] = set()
+        """Partitions that are assigned to this replica and not claimed and restored yet."""
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
         # In one log, the outcomes stand where they came.
@@ -116,17 +127,17 @@ class Pipeline:
         ]
         self._caught_up: dict[int, CaughtUp] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
-        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
-        self._retry_at = 0.0
+        self._source_retry, self._save_retry = Retry(clock), Retry(clock)
+        self._claim_retry, self._fenced_retry = Retry(clock), Retry(clock)
         self._source_outage = Outage(_log, "the source does not answer", "the source answers again", clock)
-        self._store_outage = Outage(_log, "the store does not answer", "the store answers again", clock)
+        self._claim_outage = Outage(_log, "the store does not answer", "the store answers again", clock)
         self._checkpoint_outage = Outage(
             _log, "the checkpoint could not be saved and is tried again", "checkpoints are saved again", clock
         )
         self._dead_letters_told = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
         self._block = Counter[str]()
-        self._lost = ""
+        self._fenced = ""
         self._stopping = threading.Event()
         self.panes = PaneView()
         self.status = PipelineStatus()
@@ -158,28 +169,35 @@ class Pipeline:
             self._publish(phase, detail)
 
     def step(self) -> None:
-        """One turn: poll, take up what came, save when it is time."""
+        """One turn: poll, apply what came, restore a partition that is assigned, save when it is time.
+
+        No more than one partition is restored between two polls, and a store that does not answer is not waited for:
+        the group takes a member that does not poll for dead.
+        """
+        poll_seconds = 0.0 if self._may_claim else self._settings.poll_seconds
         try:
-            polled = self._source.poll(self._settings.poll_seconds, self._settings.max_poll_records)
-        except SourceUnavailable as error:
+            polled = self._source.poll(poll_seconds, self._settings.max_poll_records)
+        except _SOURCE_FAILURES as error:
             self._publish(Phase.SOURCE_UNAVAILABLE, str(error))
             self._checkpoint_when_due()
-            self._back_off(self._source_outage, error)
+            pause_seconds = self._source_retry.failed()
+            self._source_outage.failed(error, retry_seconds=pause_seconds)
+            self._stopping.wait(pause_seconds)
             return
         self._source_outage.over()
+        self._source_retry.over()
         if polled.revoked:
             self._hand_over(polled.revoked)
-        for number in sorted(polled.assigned):
-            self._take_over(number)
         if polled.assigned:
-            self.panes.show(self._partitions)  # together: some of what was restored would be some of each window
+            self._unclaimed |= polled.assigned
+            self._fenced_retry.over()
         for batch in polled.batches:
             self._apply(batch)
+        if self._may_claim:
+            self._claim(min(self._unclaimed))
         self._note_caught_up()
         self._checkpoint_when_due()
-        if not self._unsaved:
-            self._backoff_seconds = _FIRST_BACKOFF_SECONDS
-            self._publish(Phase.RUNNING if self._partitions else Phase.STARTING, self._why_not_running())
+        self._publish(*self._phase())
         self._pause_and_resume()
 
     def _apply(self, batch: RecordBatch) -> None:
@@ -207,24 +225,35 @@ class Pipeline:
                 )
             self._block.clear()
 
-    def _take_over(self, number: int) -> None:
+    @property
+    def _may_claim(self) -> bool:
+        return bool(self._unclaimed) and self._claim_retry.due and self._fenced_retry.due
+
+    def _claim(self, number: int) -> None:
+        """Claim an assigned partition, restore its state and start reading it; on failure it stays unclaimed."""
         try:
-            epoch = self._store.claim(number)
+            epoch = self._store.claim(number, self._source.still_assigned)
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
         except StoreUnavailable as error:
-            # The partition stays unstarted; restarting the whole assignment is the source's business, so wait here.
-            self._publish(Phase.STORE_UNAVAILABLE, str(error))
-            self._back_off(self._store_outage, error, partition=number)
-            if not self._stopping.is_set():
-                self._take_over(number)
+            pause_seconds = self._claim_retry.failed()
+            self._claim_outage.failed(error, partition=number, retry_seconds=pause_seconds)
             return
-        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
-        self._store_outage.over()
+        except FencedOut as error:
+            # Either the next poll says that the partition is another's, or it is claimed again.
+            pause_seconds = self._claim_retry.failed()
+            _log.info("partition not claimed", partition=number, detail=str(error), retry_seconds=pause_seconds)
+            return
+        self._claim_outage.over()
+        self._claim_retry.over()
+        self._unclaimed.remove(number)
         self._partitions[number] = partition
         self._caught_up[number] = CaughtUp()
-        self._lost = ""
+        self._fenced = ""
         self._source.start(number, partition.offsets)
+        self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
+        if not self._unclaimed:
+            self.panes.show(self._partitions)  # together: some of what was restored would be some of each window
 
     def _hand_over(self, numbers: frozenset[int]) -> None:
         """Save what is not saved yet, if the new owner has not come first, and forget the partitions."""
@@ -232,12 +261,17 @@ class Pipeline:
         waiting = [checkpoint for checkpoint in self._unsaved if checkpoint.partition in numbers]
         self._unsaved = [checkpoint for checkpoint in self._unsaved if checkpoint.partition not in numbers]
         for checkpoint in (*waiting, *leaving):
+            # The new owner reads what is not saved again, from the last checkpoint: nothing is lost or counted twice.
             try:
                 self._send(checkpoint)
                 self._store.save([checkpoint])
-            except (FencedOut, StoreUnavailable, SourceUnavailable) as error:
-                # The new owner reads those records again from the last checkpoint: nothing is lost or counted twice.
+            except FencedOut as error:
                 _log.info("partition handed over unsaved", partition=checkpoint.partition, reason=str(error))
+            except (StoreUnavailable, *_SOURCE_FAILURES) as error:
+                # A later checkpoint of a partition must never be saved without the one before it.
+                _log.info("partitions handed over unsaved", partitions=sorted(numbers), reason=str(error))
+                break
+        self._unclaimed -= numbers
         self._forget(numbers)
 
     def _forget(self, numbers: frozenset[int]) -> None:
@@ -250,7 +284,7 @@ class Pipeline:
 
     def _checkpoint_when_due(self) -> None:
         if self._unsaved:
-            if self._clock.monotonic() >= self._retry_at:
+            if self._save_retry.due:
                 self._save()
             return
         waited = self._clock.monotonic() - self._last_checkpoint
@@ -287,14 +321,13 @@ class Pipeline:
             for checkpoint in self._unsaved:
                 self._send(checkpoint)
             self._save_what_is_ours()
-        except (StoreUnavailable, SourceUnavailable) as error:
-            self._retry_at = self._clock.monotonic() + self._backoff_seconds
-            self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
-            self._publish(Phase.STORE_UNAVAILABLE, str(error))
+        except (StoreUnavailable, *_SOURCE_FAILURES) as error:
+            self._save_retry.failed()
             waiting = [checkpoint.partition for checkpoint in self._unsaved]
             self._checkpoint_outage.failed(error, partitions=waiting)
             return
         self._checkpoint_outage.over()
+        self._save_retry.over()
         self._dead_letters_told.note(letter for checkpoint in self._unsaved for letter in checkpoint.dead_letters)
         self._unsaved = []
         self._source.commit(
@@ -311,7 +344,10 @@ class Pipeline:
         )
 
     def _save_what_is_ours(self) -> None:
-        """Save in one transaction; where another process has claimed a partition since, go on without that one."""
+        """Save in one transaction; a partition that another process has claimed since is given up.
+
+        It is claimed again unless the group says, at the next poll, that it is another's.
+        """
         try:
             self._store.save(self._unsaved)
         except FencedOut:
@@ -319,9 +355,13 @@ class Pipeline:
                 try:
                     self._store.save([checkpoint])
                 except FencedOut as error:
-                    _log.warning("partition lost to another process", partition=checkpoint.partition, detail=str(error))
-                    self._lost = str(error)
+                    _log.warning(
+                        "partition claimed by another process", partition=checkpoint.partition, detail=str(error)
+                    )
+                    self._fenced = str(error)
+                    self._fenced_retry.failed()
                     self._forget(frozenset({checkpoint.partition}))
+                    self._unclaimed.add(checkpoint.partition)
                 self._unsaved.remove(checkpoint)
 
     def _save_all(self) -> None:
@@ -339,13 +379,15 @@ class Pipeline:
             self._send_dead_letters(checkpoint.dead_letters)
 
     def _pause_and_resume(self) -> None:
-        """Bring nothing while a checkpoint cannot be saved, nor from a topic that runs ahead of its sibling."""
+        """Bring nothing while a checkpoint cannot be saved, nor from a topic that runs ahead of its sibling.
+
+        Nor from a partition that is to be claimed again: it is read anew from what is saved.
+        """
         if self._unsaved:
-            wanted = frozenset(
-                TopicPartition(topic, number) for topic in self._settings.kinds for number in self._partitions
-            )
+            wanted = self._topic_partitions(self._partitions.keys() | self._unclaimed)
         else:
-            wanted = self._alignment.ahead(self._lag(), self._clock.monotonic())
+            ahead = self._alignment.ahead(self._lag(), self._clock.monotonic())
+            wanted = ahead | self._topic_partitions(self._unclaimed)
         if wanted - self._paused:
             self._source.pause(wanted - self._paused)
         if self._paused - wanted:
@@ -360,13 +402,19 @@ class Pipeline:
             if where.partition in self._partitions and where.topic in self._partitions[where.partition].offsets
         }
 
-    def _why_not_running(self) -> str:
-        return "" if self._partitions else self._lost or "no partition is assigned yet"
+    def _topic_partitions(self, numbers: Iterable[int]) -> frozenset[TopicPartition]:
+        return frozenset(TopicPartition(topic, number) for topic in self._settings.kinds for number in numbers)
 
-    def _back_off(self, outage: Outage, error: MonitorError, **context: object) -> None:
-        outage.failed(error, retry_seconds=self._backoff_seconds, **context)
-        self._stopping.wait(self._backoff_seconds)
-        self._backoff_seconds = min(self._backoff_seconds * 2, _LONGEST_BACKOFF_SECONDS)
+    def _phase(self) -> tuple[Phase, str]:
+        """Where the pipeline stands after a poll that succeeded, and why."""
+        if self._unsaved:
+            return Phase.STORE_UNAVAILABLE, self._checkpoint_outage.detail
+        if self._unclaimed and self._claim_outage.detail:
+            return Phase.STORE_UNAVAILABLE, self._claim_outage.detail
+        # At a start, some of the partitions would be some of each window; once ready, it stays so while more come.
+        if self._partitions and (self.status.ready or not self._unclaimed):
+            return Phase.RUNNING, ""
+        return Phase.STARTING, self._fenced or ("" if self._unclaimed else "no partition is assigned yet")
 
     def _publish(self, phase: Phase, detail: str) -> None:
         partitions = self._partitions.values()
@@ -388,7 +436,7 @@ class Pipeline:
             pending=sum(partition.join.predictions for partition in partitions),
             unanswered=sum(partition.join.unanswered for partition in partitions),
             early_outcomes=sum(partition.join.early_outcomes for partition in partitions),
-            lag=self._lag() if phase is Phase.RUNNING else self.status.lag,
+            lag=self._lag() if phase is Phase.RUNNING else {},
             purged_offsets=self._source.purged_offsets_skipped,
             series=len({key for partition in partitions for key in partition.panes.series}),
         )

@@ -180,16 +180,24 @@ def test_offsets_that_were_purged(kafka_broker: KafkaBroker, tmp_path: Path, pol
         assert (warning["level"], warning["skipped"], warning["going_on_from"]) == ("warning", 20, end + 20)
 
 
-def test_topics_of_different_partition_counts_are_one_clear_line(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+def test_topics_of_different_partition_counts_are_one_clear_line_until_they_are_made_anew(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
     predictions, outcomes = topics("uneven")
     kafka_broker.create_topic(predictions, 4)
     kafka_broker.create_topic(outcomes, 2)
     write_settings(tmp_path, kafka_broker, "uneven")
     with Served(tmp_path) as served:
-        status, detail = served.says("consumption has stopped for good")
+        status, detail = served.says(
+            f"got {predictions}: 4, {outcomes}: 2; create the topics anew with 4 partitions each"
+        )
         assert status == 503
-        assert f"got {predictions}: 4, {outcomes}: 2; create the topics anew with 4 partitions each" in detail
+        assert detail.startswith("source_unavailable: ")
         assert len(detail.splitlines()) == 1
         assert served.get("/healthz")[0] == 200
-        (line,) = [line for line in served.log() if line["level"] == "error"]
-        assert line["detail"] in detail
+        assert not any(name == "calibration_consumer_lag" for name, _ in served.samples())
+        (line,) = [line for line in served.log() if line["level"] in {"warning", "error"} and "got " in line["detail"]]
+        assert (line["level"], line["detail"]) == ("warning", detail.partition(": ")[2].partition(": ")[2])
+        with kafka_broker.admin() as admin:
+            admin.create_partitions({outcomes: 4})
+        served.ready()

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import psutil
 import psycopg
 
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -111,6 +112,13 @@ class PostgresServer:
             process.kill()
             process.wait()
             raise RuntimeError(f"PostgreSQL did not stop within {PATIENCE_SECONDS:g} s\n{tail(self.log)}") from error
+
+    def processes(self) -> list[psutil.Process]:
+        """The server's processes, to be paused as a host that hangs pauses them."""
+        if self._process is None:
+            return []
+        parent = psutil.Process(self._process.pid)
+        return [parent, *parent.children(recursive=True)]
 
     def url(self, database: str, *, port: int | None = None) -> str:
         """Where a database is."""

@@ -8,7 +8,7 @@ import pytest
 from kafka.cluster import ClusterMetadata
 from kafka.coordinator.consumer import ConsumerCoordinator
 
-from monitor.errors import SourceMisconfigured
+from monitor.errors import InstanceReplaced
 from monitor.sources.kafka import KafkaSource
 from tests.patience import eventually
 from tests.sources.logs import KafkaUnderTest, Reading, count, nothing_for, one_by_one, read, run_all
@@ -138,7 +138,7 @@ def test_a_refusal_that_comes_between_two_polls_is_heard(kafka: KafkaUnderTest) 
     run_all(first)
     run_all(second)
     _coordinator(first).request_rejoin()
-    with pytest.raises(SourceMisconfigured, match="FencedInstanceId"):
+    with pytest.raises(InstanceReplaced, match=r"joined the consumer group .* as replica-0 .*FencedInstanceId"):
         _poll_without_waiting(lambda: False, (first, Reading()))
 
 
@@ -172,3 +172,18 @@ def test_answers_that_are_slow_to_say_which_partitions_there_are_leave_nobody_wi
     monkeypatch.setattr(ConsumerCoordinator, "__init__", begin_slowly)
     monkeypatch.setattr(ClusterMetadata, "_do_refresh_metadata", refresh_slowly)
     assert run_all(kafka.source(kafka.topic(2), kafka.topic(2))) == {0, 1}
+
+
+def test_a_member_can_ask_whether_its_assignment_is_still_in_force(kafka: KafkaUnderTest) -> None:
+    topic = kafka.topic(2)
+    first, second = kafka.source(topic), kafka.source(topic)
+    assert not first.still_assigned()
+    run_all(first)
+    assert first.still_assigned()
+
+    def known_to_have_changed() -> bool:
+        second.poll(0.1, 1)
+        return not first.still_assigned()
+
+    # The first does not poll meanwhile: it is the group's coordinator that knows.
+    eventually(known_to_have_changed)

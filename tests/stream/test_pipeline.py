@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from monitor.clock import SystemClock
-from monitor.errors import SourceUnavailable, TooManyDeadLetters
+from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable, TooManyDeadLetters
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import DeadLetter, ModelPolicy, Reason
-from monitor.sources.base import Message, Topics
+from monitor.sources.base import Message, Polled, Topics
 from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore
@@ -39,9 +39,14 @@ class Bench:
         self.database = folder / "state.db"
         self.store = SqlStore.open(f"sqlite:///{self.database}", patience_seconds=0.2)
 
-    def pipeline(self, settings: PipelineSettings = SETTINGS, send: Callable[[object], None] | None = None) -> Pipeline:
+    def pipeline(
+        self,
+        settings: PipelineSettings = SETTINGS,
+        send: Callable[[object], None] | None = None,
+        reads: type[EmbeddedSource] = EmbeddedSource,
+    ) -> Pipeline:
         return Pipeline(
-            EmbeddedSource(self.log, Topics(settings.kinds)),
+            reads(self.log, Topics(settings.kinds)),
             self.store,
             Decoder(),
             partitions=PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={1_000: 3_600_000}),
@@ -125,18 +130,56 @@ def test_a_store_that_is_locked_is_waited_for(bench: Bench) -> None:
         eventually(lambda: joined(again) == 200)
 
 
-def test_a_partition_claimed_by_another_is_given_up(bench: Bench) -> None:
+def test_a_partition_claimed_by_another_is_given_up_and_claimed_again(bench: Bench) -> None:
     with running(bench.pipeline()) as pipeline:
         eventually(lambda: pipeline.status.ready)
         bench.store.claim(0)
         bench.store.claim(1)
         bench.write(0, 100)
-        eventually(lambda: pipeline.status.partitions == frozenset())
-        eventually(lambda: not pipeline.status.ready)
-        assert "partition" in pipeline.status.detail
+        # What it had read and could not save it reads again: nobody else was assigned the partitions.
+        eventually(lambda: joined(pipeline) == 100 and pipeline.status.ready)
+        assert pipeline.status.partitions == {0, 1}
+        eventually(lambda: sum(bench.store.saved_offsets().values()) == 200)
     again = bench.pipeline()
-    with running(again):  # what the first one had read and could not save is read by the rightful owner
-        eventually(lambda: joined(again) == 100)
+    with running(again):
+        eventually(lambda: again.status.ready)
+        assert joined(again) == 100
+
+
+class Refused(EmbeddedSource):
+    """A source that is refused until somebody puts the password right."""
+
+    right = threading.Event()
+
+    def poll(self, timeout_seconds: float, max_records: int) -> Polled:
+        if not self.right.is_set():
+            raise SourceMisconfigured("Kafka refuses the log-in: check sasl_plain_password")
+        return super().poll(timeout_seconds, max_records)
+
+
+def test_a_refusal_is_retried_until_somebody_has_put_it_right(bench: Bench) -> None:
+    Refused.right.set()
+    with running(bench.pipeline(reads=Refused)) as pipeline:
+        bench.write(0, 50)
+        eventually(lambda: joined(pipeline) == 50 and set(pipeline.status.lag.values()) == {0})
+        Refused.right.clear()
+        eventually(lambda: pipeline.status.phase is Phase.SOURCE_UNAVAILABLE)
+        assert pipeline.status.detail == "Kafka refuses the log-in: check sasl_plain_password"
+        bench.write(50, 50)
+        assert pipeline.status.lag == {}, "what waits is not known"
+        Refused.right.set()
+        eventually(lambda: joined(pipeline) == 100 and pipeline.status.ready)
+        eventually(lambda: set(pipeline.status.lag.values()) == {0})
+
+
+def test_another_process_of_the_same_name_ends_the_run(bench: Bench) -> None:
+    class Replaced(EmbeddedSource):
+        def poll(self, timeout_seconds: float, max_records: int) -> Polled:
+            raise InstanceReplaced("another process has joined the consumer group as replica-0")
+
+    pipeline = bench.pipeline(reads=Replaced)
+    pipeline.run()
+    assert (pipeline.status.phase, type(pipeline.failure)) == (Phase.FAILED, InstanceReplaced)
 
 
 def test_too_many_dead_letters_stop_consumption_before_the_topic_is_drained(bench: Bench) -> None:
