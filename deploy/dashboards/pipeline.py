@@ -109,8 +109,15 @@ def _reading() -> Iterator[AnyPanel]:
     yield lines(
         "Records that wait",
         "Records between what was read and the end of the log, by topic. A line that climbs is a monitor that falls "
-        "behind; one that falls is catching up.",
-        [Query(f"sum by (topic) ({_LAG})", "{{topic}}")],
+        "behind; one that falls is catching up. Of all partitions, those that no replica reads included: one that "
+        "climbs alone is read by nobody.",
+        [
+            Query(f"sum by (topic) ({_LAG})", "{{topic}}"),
+            Query(
+                f"sum by (topic) (max by (topic, partition) (calibration_unread_records{{{_CHOSEN}}}))",
+                "{{topic}}, all partitions",
+            ),
+        ],
         unit="short",
     )
     yield lines(

@@ -14,6 +14,7 @@ from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.settings import Settings
 from monitor.sources.base import TopicPartition
+from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts
 from monitor.sources.log_cursor import LogCursor
 
@@ -60,21 +61,55 @@ def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicP
 
 
 def log_bounds(settings: Settings, clock: Clock) -> Mapping[TopicPartition, Bounds]:
-    """Where the topics that are read begin and end; those that are not there are left out.
+    """Where the topics that are read begin and end, once. Errors as of :class:`LogBounds`."""
+    return LogBounds(settings, clock)()
+
+
+class LogBounds:
+    """Finds where the topics that are read begin and end; those that are not there are left out.
+
+    Of an embedded log, a repeated call looks only at what was written since.
 
     Raises
     ------
     SourceUnavailable
-        The log is not there, or does not answer.
+        When called: the log is not there, or does not answer.
     SourceMisconfigured, SettingsError
-        It refuses us.
+        When called: it refuses us.
     """
-    topics = list(make_topics(settings).kinds)
-    if settings.source.kind == "embedded":
-        return _embedded(settings, topics, clock)
-    connection = make_connection(settings.source.kafka)
-    counts = partition_counts(connection, topics)
-    return kafka_bounds(connection, counts)
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._topics = list(make_topics(settings).kinds)
+        self._embedded: EmbeddedLog | None = None
+        self._cursors: dict[TopicPartition, LogCursor] = {}
+
+    def __call__(self) -> Mapping[TopicPartition, Bounds]:
+        """Look once."""
+        if self._settings.source.kind == "embedded":
+            return self._of_embedded_log()
+        connection = make_connection(self._settings.source.kafka)
+        counts = partition_counts(connection, self._topics)
+        return kafka_bounds(connection, counts)
+
+    def _of_embedded_log(self) -> Mapping[TopicPartition, Bounds]:
+        directory = log_directory(self._settings)
+        if not (directory / "log.json").is_file():
+            # It is not made by somebody who only looks.
+            raise SourceUnavailable(f"there is no embedded log in {directory}")
+        log = self._embedded = self._embedded or make_embedded_log(self._settings, self._clock)
+        found: dict[TopicPartition, Bounds] = {}
+        for topic in self._topics:
+            for number in range(log.partitions):
+                part = TopicPartition(topic, number)
+                try:
+                    segments = log.segments(part)
+                    end = self._cursors.setdefault(part, LogCursor(log, part)).end()
+                except FileNotFoundError:
+                    continue
+                found[part] = Bounds(segments[0].base_offset if segments else 0, end)
+        return found
 
 
 def kafka_bounds(connection: KafkaConnection, counts: Mapping[str, int]) -> Mapping[TopicPartition, Bounds]:
@@ -89,22 +124,3 @@ def kafka_bounds(connection: KafkaConnection, counts: Mapping[str, int]) -> Mapp
     except kafka_errors.KafkaError as error:
         raise connection.explain(error) from error
     return {TopicPartition(*part): Bounds(int(begin[part].offset), int(end[part].offset)) for part in parts}
-
-
-def _embedded(settings: Settings, topics: Iterable[str], clock: Clock) -> Mapping[TopicPartition, Bounds]:
-    directory = log_directory(settings)
-    if not (directory / "log.json").is_file():
-        # It is not made by somebody who only looks.
-        raise SourceUnavailable(f"there is no embedded log in {directory}")
-    log = make_embedded_log(settings, clock)
-    found: dict[TopicPartition, Bounds] = {}
-    for topic in topics:
-        for number in range(log.partitions):
-            part = TopicPartition(topic, number)
-            try:
-                segments = log.segments(part)
-                end = LogCursor(log, part).end()
-            except FileNotFoundError:
-                continue
-            found[part] = Bounds(segments[0].base_offset if segments else 0, end)
-    return found

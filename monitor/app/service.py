@@ -6,8 +6,10 @@ watch over worker processes. What goes wrong:
 - Wrong settings, a port that is taken, a store of another version: nothing starts; one line, and the process ends.
 - A broker or database that does not answer: retried with backoff, while REST serves and /readyz says so. A database
   that is not there at the start is awaited for half a minute.
-- What an operator has to mend (too many dead letters, purged offsets, topics that do not fit): consumption stops, REST
-  goes on serving the last snapshot, and /readyz names the cause. A restart alone would change nothing.
+- A broker that refuses (a wrong password, a missing ACL, topics that do not fit): retried likewise, until somebody has
+  put it right.
+- What takes a decision (too many dead letters, purged offsets, another replica of the same name): consumption stops,
+  REST goes on serving the last snapshot, and /readyz names the cause. A restart alone would change nothing.
 - An unexpected error in the pipeline: the process ends with status 1, so that whoever watches it starts it again
   from the last checkpoint.
 """
@@ -26,6 +28,7 @@ from monitor.api.server import ApiServer
 from monitor.api.tls import Certificate
 from monitor.api.traffic import Traffic
 from monitor.app.access import make_authenticator, warn_of_no_access
+from monitor.app.backlog import Backlog
 from monitor.app.housekeeping import Sweeper
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
@@ -37,7 +40,7 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.evaluation.either import evaluate
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.http import HttpFamilies
-from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.windows import WindowFamilies
 from monitor.outages import Outage
@@ -102,10 +105,12 @@ class Service:
                 ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
                 clock=self._clock,
             )
+            self._backlog = Backlog(settings, self.store, self._clock)
             traffic, refusals = Traffic(), Refusals(self._clock)
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
+                    BacklogFamilies(lambda: self._backlog.unread),
                     WindowFamilies(
                         self.evaluator,
                         self.evaluator.measures.values(),
@@ -183,6 +188,7 @@ class Service:
         self._evaluation_thread.start()
         self.recalibration.start()
         self._sweeper.start()
+        self._backlog.start()
 
     def end(self) -> None:
         """Let :meth:`wait` return. Any thread, and signal handlers."""
@@ -217,6 +223,7 @@ class Service:
             return False
         self._evaluation_thread.join(_GRACE_SECONDS)
         self._sweeper.stop(_GRACE_SECONDS)
+        self._backlog.stop(_GRACE_SECONDS)
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)

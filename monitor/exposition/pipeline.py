@@ -1,13 +1,14 @@
 """What the pipeline says of itself, as series."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from monitor.events.model import Reason
 from monitor.exposition import pipeline_series as series
 from monitor.exposition.family import Family
+from monitor.sources.base import TopicPartition
 from monitor.stream import fates
-from monitor.stream.status import Phase, PipelineStatus
+from monitor.stream.status import Phase, PipelineStatus, Unread
 
 _DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
 
@@ -56,3 +57,16 @@ class PipelineFamilies:
         saved = status.checkpoint_ms > 0
         yield Family(series.CHECKPOINT_TIMESTAMP, [((), status.checkpoint_ms / 1000)] if saved else [])
         yield Family(series.CHECKPOINT_DURATION, [((), status.checkpoint_seconds)] if saved else [])
+
+
+class BacklogFamilies:
+    """The series of what is not read yet, of all partitions. The callable gives the last measurement."""
+
+    def __init__(self, unread: Callable[[], Mapping[TopicPartition, Unread]]) -> None:
+        self._unread = unread
+
+    def __call__(self) -> Iterator[Family]:
+        """Read the last measurement."""
+        parts = [((topic, str(number)), unread) for (topic, number), unread in sorted(self._unread().items())]
+        yield Family(series.UNREAD, [(labels, unread.records) for labels, unread in parts])
+        yield Family(series.SAVED_OFFSET, [(labels, unread.saved_offset) for labels, unread in parts])

@@ -88,7 +88,24 @@ LAG: Final = Series(
     "gauge",
     ("topic", "partition"),
     "",
-    "Records between what was read and the end of the topic partition, where known.",
+    "Records between what was read and the end of the topic partition, of the partitions that this process reads. "
+    "Absent while it reads nothing, as when the log or the store does not answer: what waits then is not known.",
+)
+UNREAD: Final = Series(
+    "calibration_unread_records",
+    "gauge",
+    ("topic", "partition"),
+    "",
+    "Records of the topic partition that are not read and saved yet, by whichever replica or by none: every replica "
+    "measures all partitions, every 15 seconds. Absent while the log or the store does not answer.",
+)
+SAVED_OFFSET: Final = Series(
+    "calibration_saved_offset",
+    "gauge",
+    ("topic", "partition"),
+    "",
+    "Offset up to which the topic partition is read and saved, by whichever replica; 0 where nothing is saved yet. "
+    "Present where calibration_unread_records is.",
 )
 HELD_SERIES: Final = Series(
     "calibration_held_series",
@@ -125,6 +142,8 @@ PIPELINE: Final = (
     UNANSWERED,
     EARLY_OUTCOMES,
     LAG,
+    UNREAD,
+    SAVED_OFFSET,
     HELD_SERIES,
     CHECKPOINT_TIMESTAMP,
     CHECKPOINT_DURATION,

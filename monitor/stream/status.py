@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from monitor.events.model import Reason
 from monitor.sources.base import TopicPartition
@@ -18,6 +19,15 @@ class Phase(StrEnum):
     STORE_UNAVAILABLE = "store_unavailable"
     STOPPED = "stopped"
     FAILED = "failed"
+
+
+class Unread(NamedTuple):
+    """Of one topic partition, whichever replica reads it, or none."""
+
+    records: int
+    """Records in the log from the saved offset on."""
+    saved_offset: int
+    """Up to which offset it is read and saved; 0 where nothing is saved yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class PipelineStatus:
     early_outcomes
         Outcomes that wait for their prediction.
     lag
-        Records behind the end of each topic partition, where known.
+        Records behind the end of each topic partition that is read; empty while nothing is read.
     checkpoint_ms
         Wall-clock time of the last checkpoint, or 0.
     checkpoint_seconds

@@ -38,7 +38,7 @@ def test_the_example_of_overrides_changes_what_it_names(tmp_path: Path) -> None:
     done = check_rules(path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {rule["alert"]: rule for group in rendered["groups"] for rule in group["rules"] if "alert" in rule}
-    assert len(found) == 9
+    assert len(found) == 10
     assert "CalibrationRefitFailed" not in found
     assert (found["CalibrationDegraded"]["for"], found["CalibrationDegraded"]["labels"]["severity"]) == (
         "1h",
@@ -112,7 +112,12 @@ PLAIN: Final = {"job": "calibration-monitor"}
 """Of a scrape that gives neither namespace nor service."""
 CHURN: Final = {"model": "churn", "version": "1", "segment": "all", "window": "1d"}
 OF_AN_INSTANCE: Final = ("CalibrationCheckpointOld", "CalibrationEvaluationFailing")
-OF_A_RELEASE: Final = ("CalibrationDataStale", "CalibrationConsumerLagging", "CalibrationLabelCoverageLow")
+OF_A_RELEASE: Final = (
+    "CalibrationDataStale",
+    "CalibrationConsumerLagging",
+    "CalibrationLabelCoverageLow",
+    "CalibrationPartitionUnread",
+)
 OF_A_WINDOW: Final = "CalibrationPrevalenceShifted"
 
 NOTHING_READS: Final[list[Alert]] = [(DOWN, BLUE), (DOWN, PLAIN)]

@@ -24,6 +24,7 @@ ALERTS: Final = (
     "CalibrationEvaluationFailing",
     "CalibrationLabelCoverageLow",
     "CalibrationMonitorDown",
+    "CalibrationPartitionUnread",
     "CalibrationPrevalenceShifted",
     "CalibrationRefitFailed",
 )

@@ -14,13 +14,13 @@ from monitor.exposition.catalogue import STATISTICS, catalogue, measure_series
 from monitor.exposition.exposition import Exposition, Families
 from monitor.exposition.http import HttpFamilies
 from monitor.exposition.page import to_markdown
-from monitor.exposition.pipeline import PipelineFamilies
+from monitor.exposition.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.series import DIAGNOSIS
 from monitor.exposition.windows import WindowFamilies
 from monitor.measures import MEASURES
 from monitor.sources.base import TopicPartition
-from monitor.stream.status import Phase, PipelineStatus
+from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
 from tests.snapshots import Evaluations, Pipeline, cohorts, measure, report, result, snapshot
 
@@ -41,6 +41,7 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
         PipelineFamilies(Pipeline(status)),
+        BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
         HttpFamilies(traffic, Refusals()),
     ]
 
