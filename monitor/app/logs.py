@@ -20,8 +20,10 @@ import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
+from monitor.clock import SystemClock
 from monitor.settings import Settings
 from monitor.settings.fields import leaves
+from monitor.sources.kafka_log import KafkaOutageFilter
 
 _QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
 """Libraries that tell more than an operator wants to know: theirs begins at warnings."""
@@ -101,6 +103,7 @@ def configure_logs(
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
+    handler.addFilter(KafkaOutageFilter(SystemClock()))
     logging.captureWarnings(capture=True)
     root = logging.getLogger()
     root.handlers = [handler]

@@ -1,0 +1,99 @@
+"""What kafka-python logs while brokers restart does not fill the log."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+from kafka.errors import KafkaConnectionError
+
+from monitor.clock import ManualClock
+from monitor.sources.kafka_log import KafkaOutageFilter
+from tests.real.kafka import KafkaBroker
+from tests.real.vanishing import broker_vanishes, collected
+from tests.sources.logs import KafkaUnderTest, run_all, unavailable
+
+
+class Handler(logging.Handler):
+    """Keeps what passes the filter."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(logging.WARNING)
+        self.addFilter(KafkaOutageFilter(clock))
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def handler(clock: ManualClock) -> Iterator[Handler]:
+    made = Handler(clock)
+    logging.getLogger().addHandler(made)
+    yield made
+    logging.getLogger().removeHandler(made)
+
+
+def test_an_outage_of_four_minutes_is_a_few_warnings(clock: ManualClock, handler: Handler) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(120):
+            logging.getLogger("kafka.net.transport").error("%s: socket disconnected", "node 1")
+            logging.getLogger("kafka.coordinator").warning("Marking the coordinator dead")
+            clock.advance(2)
+    assert handler.records == []
+    assert {(line["log_level"], line["event"]) for line in lines} == {("warning", "kafka-python reports trouble")}
+    assert lines[0]["detail"] == "kafka.net.transport: node 1: socket disconnected"
+    assert [(line.get("for_seconds"), line.get("attempts")) for line in lines] == [
+        *((None, None), (10.0, 11), (30.0, 31), (70.0, 71), (150.0, 151))
+    ]
+
+
+def test_after_a_minute_of_quiet_another_outage_is_told_at_once(clock: ManualClock, handler: Handler) -> None:
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            for _ in range(3):
+                logging.getLogger("kafka.net.manager").error("Connection failed: %s", "refused")
+                clock.advance(1)
+            clock.advance(60)
+    assert len(lines) == 2
+    assert handler.records == []
+
+
+def test_network_errors_with_a_traceback_are_outages_and_other_exceptions_are_not(handler: Handler) -> None:
+    log = logging.getLogger("kafka.net.selector")
+    with structlog.testing.capture_logs() as lines:
+        for error in (ConnectionResetError("reset by peer"), KafkaConnectionError("x"), ZeroDivisionError("a bug")):
+            log.error("Unhandled exception in task", exc_info=error)
+    (line,) = lines
+    assert line["detail"] == "kafka.net.selector: Unhandled exception in task: reset by peer"
+    (record,) = handler.records
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ZeroDivisionError)
+
+
+def test_what_others_log_passes(handler: Handler) -> None:
+    logging.getLogger("monitor.stream").warning("ours")
+    logging.getLogger("kafkaesque").warning("not Kafka's")
+    assert [record.getMessage() for record in handler.records] == ["ours", "not Kafka's"]
+
+
+@pytest.mark.kafka
+@broker_vanishes
+def test_a_broker_that_goes_is_one_line(tmp_path_factory: pytest.TempPathFactory, handler: Handler) -> None:
+    with collected(), KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
+        log = KafkaUnderTest(broker)
+        source = log.source(log.topic())
+        run_all(source)
+        with structlog.testing.capture_logs() as lines:
+            broker.kill()
+            for _ in range(3):
+                unavailable(lambda: source.poll(0.2, 1_000), r"no broker of Kafka at .* is connected")
+        told = [line for line in lines if line["event"] == "kafka-python reports trouble"]
+        assert len(told) == 1, told
+        assert [record for record in handler.records if record.name.startswith("kafka.")] == []
+        log.close()
