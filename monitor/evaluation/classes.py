@@ -152,7 +152,8 @@ def evaluate_classes(
     Parameters
     ----------
     p
-        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 0.01.
+        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 0.01. Rows of sum 1 within 1e-6
+        stay as they are, others are divided by it.
     y
         The class that came true, shape (n,): whole numbers in [0, K), nan (or masked) where it is not known.
     time_ms

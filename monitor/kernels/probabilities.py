@@ -1,17 +1,26 @@
-"""Probability vectors of a batch, checked and brought to a sum of 1."""
+"""Probability vectors, checked and brought to a sum of 1: the one place where that is done."""
+
+import math
+from typing import Final
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+ROUNDING: Final = 1e-6
+"""A sum this near 1 is 1 but for rounding, in float32 too. Dividing by it would only part equal probabilities and move
+values over the edges of bins, so such a vector stays as it is."""
+
+_DIGITS: Final = 1e12
 
 
 @njit(cache=True, nogil=True)
 def normalise(
     values: NDArray[np.float64], lengths: NDArray[np.int64], tolerance: float, largest: NDArray[np.float64]
 ) -> None:
-    """Divide each vector by its sum.
+    """Divide each vector by its sum, unless that is 1 but for rounding.
 
-    Summed one by one, in order: what a vector becomes must not depend on the batch that it stands in.
+    What a vector becomes depends neither on the batch that it is in nor on the order of its classes.
 
     Parameters
     ----------
@@ -22,7 +31,8 @@ def normalise(
     tolerance
         By how much a sum may differ from 1.
     largest
-        float64, as long as ``lengths``: gets each vector's largest value, or nan if its sum is too far from 1.
+        float64, as long as ``lengths``: set to each vector's largest value, or nan if its sum is too far from 1; such a
+        vector is not changed.
     """
     start = 0
     for index in range(lengths.size):
@@ -32,9 +42,35 @@ def normalise(
             total += values[at]
         largest[index] = np.nan
         if abs(total - 1.0) <= tolerance:
+            if abs(total - 1.0) > ROUNDING:
+                if total > 0.5:
+                    # The last digits depend on the order in which classes are added up, and must not part equal values.
+                    total = math.floor(total * _DIGITS + 0.5) / _DIGITS
+                for at in range(start, end):
+                    values[at] = min(values[at] / total, 1.0)
             top = 0.0
             for at in range(start, end):
-                values[at] = values[at] / total
                 top = max(top, values[at])
             largest[index] = top
         start = end
+
+
+def normalise_rows(rows: NDArray[np.float64], tolerance: float = math.inf) -> NDArray[np.bool_]:
+    """Divide each row (n, K) by its sum, in place, as :func:`normalise` does.
+
+    Parameters
+    ----------
+    rows
+        C-contiguous, every sum above 0.
+    tolerance
+        By how much a sum may differ from 1.
+
+    Returns
+    -------
+    bool, shape (n,)
+        Which sums do not differ by more; the other rows are not changed.
+    """
+    n, classes = rows.shape
+    largest = np.empty(n)
+    normalise(rows.reshape(-1), np.full(n, classes), tolerance, largest)
+    return ~np.isnan(largest)

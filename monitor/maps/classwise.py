@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
+from monitor.kernels.probabilities import normalise_rows
 from monitor.maps import beta, histogram, isotonic, platt
 from monitor.maps.base import MapParts, Method, OptionValue, RecalibrationMap
 from monitor.maps.nested import join_parts, part_maps
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Classwise:
-    """One map a class, and rows divided by their sums after.
+    """One map a class, after which rows are divided by their sums unless these are 1 within 1e-6.
 
     Attributes
     ----------
@@ -51,9 +52,10 @@ class Classwise:
                 for label, one in enumerate(self.maps)
             ]
         )
-        total = each.sum(axis=1, keepdims=True)
-        result = np.divide(each, total, out=p.copy(), where=total > 0.0)
-        return result if prediction.ndim == 2 else np.ascontiguousarray(result[:, 1])
+        none_left = ~each.any(axis=1)
+        each[none_left] = p[none_left]
+        normalise_rows(each)
+        return each if prediction.ndim == 2 else np.ascontiguousarray(each[:, 1])
 
     def parts(self) -> MapParts:
         """Those of the classes' maps."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
+from monitor.kernels.probabilities import normalise_rows
 from monitor.scores.table import ScoreTable
 
 SUM_TOLERANCE: Final = 1e-2
@@ -20,7 +21,7 @@ class ClassTable:
     Attributes
     ----------
     prediction
-        float64, shape (n, K), K >= 2: each row >= 0 and of sum 1.
+        float64, shape (n, K), K >= 2: each row >= 0 and of sum 1 within 1e-6.
     outcome
         int64, shape (n,): the class that came true, in [0, K).
     """
@@ -32,7 +33,10 @@ class ClassTable:
     def from_events(
         cls, prediction: ArrayLike, outcome: ArrayLike, *, names: tuple[str, str] = ("prediction", "outcome")
     ) -> "ClassTable":
-        """The table of predictions and outcomes; rows are divided by their sum, which must be 1 within 0.01.
+        """The table of predictions and outcomes.
+
+        The sum of a row must be 1 within 0.01. A row whose sum is 1 within 1e-6 stays as it is, so that a class has the
+        very probabilities of its column; another one is divided by its sum.
 
         Parameters
         ----------
@@ -60,16 +64,16 @@ class ClassTable:
         if outside.any():
             row, column = np.argwhere(outside)[0]
             raise InputError(f"{of_p} must be in [0, 1], got {p[row, column]:g} in row {row}, class {column}")
-        total = p.sum(axis=1)
-        off = np.abs(total - 1.0) > SUM_TOLERANCE
-        if off.any():
-            row = int(np.argmax(off))
-            raise InputError(f"{of_p} must add up to 1 over the classes, got {total[row]:g} in row {row}")
+        p = np.array(p, order="C")
+        adds_up = normalise_rows(p, SUM_TOLERANCE)
+        if not adds_up.all():
+            row = int(np.argmin(adds_up))
+            raise InputError(f"{of_p} must add up to 1 over the classes, got {p[row].sum():g} in row {row}")
         wrong = ~((y >= 0.0) & (y < p.shape[1]) & (y == np.floor(y)))
         if wrong.any():
             row = int(np.argmax(wrong))
             raise InputError(f"{of_y} must be a class from 0 to {p.shape[1] - 1}, got {y[row]:g} in row {row}")
-        return cls(p / total[:, None], y.astype(np.int64))
+        return cls(p, y.astype(np.int64))
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,8 @@
 
 import doctest
 import json
+from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,22 @@ def test_a_report_holds_vectors_top_label_and_each_class() -> None:
         assert mean.null_mean == pytest.approx(
             np.mean([one.measures[name].null_mean or 0.0 for one in report.each_class]), rel=0.15
         )
+
+
+def test_the_report_of_a_class_is_that_of_its_column_for_any_order_of_columns() -> None:
+    """Few distinct scores, on the edges of bins: moved by a last bit, ties are split and bins change."""
+    rng = np.random.default_rng(8)
+    votes = np.stack([rng.multinomial(10, share) for share in rng.dirichlet(np.ones(3), 600)])
+    p = votes / 10.0
+    y = (rng.random(600)[:, None] > p.cumsum(axis=1)[:, :2]).sum(axis=1)
+    assert len(set(p.sum(axis=1).tolist())) > 1
+    chosen = {name: MEASURES[name] for name in ("ece", "ece_quantile", "tce", "smce", "kce")}
+    of_columns = [evaluate(p[:, k], y == k, measures=chosen, draws=19) for k in range(3)]
+    for order in permutations(range(3)):
+        place = np.argsort(order)
+        report = evaluate_classes(p[:, order], place[y], each_class=chosen, draws=19)
+        for at, k in enumerate(order):
+            assert replace(report.each_class[at], segment=of_columns[k].segment) == of_columns[k]
 
 
 def test_the_mean_over_the_classes_of_a_calibrated_model_may_be_nothing() -> None:

@@ -11,6 +11,7 @@ from monitor.events.codec import Decoded, Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import Kind, Reason, SeriesKey, Stratum
 from tests.events.messages import NOW_MS, OF_CLASSES, Message, decode, new_strata
+from tests.reference.naive_join import normalised
 
 
 def prediction(p: Any, model: str = "digits", **more: Any) -> bytes:
@@ -26,13 +27,6 @@ def vectors_of(decoded: Decoded) -> list[list[float]]:
     if vectors is None:
         return [[]] * len(decoded.columns)
     return [part.tolist() for part in np.split(vectors.probabilities, np.cumsum(vectors.classes)[:-1])]
-
-
-def naive_normalised(vector: list[float]) -> list[float]:
-    total = 0.0
-    for p in vector:
-        total += p
-    return [p / total for p in vector]
 
 
 def test_a_batch_of_lists_alone() -> None:
@@ -72,8 +66,17 @@ def test_probabilities_are_divided_by_their_sum() -> None:
     written = [[round(float(p), 4) for p in rng.dirichlet(np.ones(3))] for _ in range(200)]
     decoded = decode(*map(prediction, written))
     assert len({sum(vector) for vector in written}) > 2
-    assert vectors_of(decoded) == [naive_normalised(vector) for vector in written]
-    assert decoded.columns.prediction.tolist() == [max(naive_normalised(vector)) for vector in written]
+    assert vectors_of(decoded) == [normalised(vector) for vector in written]
+    assert decoded.columns.prediction.tolist() == [max(normalised(vector)) for vector in written]
+    assert all(abs(sum(vector) - 1.0) < 1e-11 for vector in vectors_of(decoded))
+
+
+def test_probabilities_that_add_up_to_1_but_for_rounding_stay_as_they_were_sent() -> None:
+    rng = np.random.default_rng(4)
+    written = rng.dirichlet(np.ones(3), 500).tolist()
+    written += rng.dirichlet(np.ones(3), 500).astype(np.float32).astype(np.float64).tolist()
+    assert len({sum(vector) for vector in written}) > 2
+    assert vectors_of(decode(*map(prediction, written))) == written
 
 
 @pytest.mark.parametrize("total", [0.9900001, 1.0099999])

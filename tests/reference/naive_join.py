@@ -1,5 +1,6 @@
 """The join as obvious loops over dictionaries: the oracle for what the kernels do."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,11 +26,11 @@ class NaiveEvent:
 
 
 def normalised(vector: Sequence[float]) -> list[float]:
-    """Probabilities divided by their sum."""
-    total = 0.0
-    for p in vector:
-        total += p
-    return [p / total for p in vector]
+    """Probabilities divided by their sum, to 12 digits, where that is not 1 but for rounding."""
+    total = math.fsum(vector)
+    if abs(total - 1.0) <= 1e-6:
+        return list(vector)
+    return [min(p / round(total, 12), 1.0) for p in vector]
 
 
 def binary_views(event: NaiveEvent, y: int, classes: Sequence[str]) -> list[tuple[SeriesKey, float, int]]:
