@@ -35,6 +35,10 @@ _MOST_PLACES: Final = 3
 _MOSTLY: Final = 0.5
 """Share of smCE that the difference of the means is, if the error has one direction."""
 _LEVELS: Final = 101
+_CERTAIN: Final = 6.0
+_EVENTS_OF_CHANCE: Final = 3.0
+"""A range of the other sign is split off if it misses by half of this at least: 3 standard deviations and 1.5 events.
+The level is chosen among many, and among few events that nearly all come true a single one is many deviations."""
 _POINTS: Final = 600
 """More of the line cannot be seen."""
 
@@ -85,10 +89,8 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
     """
     sign = np.sign(centred_witness(table))
     starts = np.flatnonzero(np.diff(sign, prepend=np.nan) != 0.0)
-    counts = table.counts
     events, positives, residual, variance = (
-        np.add.reduceat(column, starts)
-        for column in (counts, table.positives, table.residual, counts * table.score * (1.0 - table.score))
+        np.add.reduceat(column, starts) for column in (table.counts, table.positives, table.residual, _variance(table))
     )
     ends = np.append(starts[1:], table.rows) - 1
     share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
@@ -106,11 +108,12 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
 
 
 def centred_witness(table: ScoreTable) -> Floats:
-    """The witness of smCE less the constant that parts best what is too low from what is too high, shape (m,).
+    """The witness of smCE less the constant that best separates what is too low from what is too high, shape (m,).
 
-    Where the residuals add up to about 0, a constant more or less in the witness changes its value by nothing, and its
-    sign says nothing. So of all levels the one is subtracted that has most residuals of the right sign on either side
-    of it; none, unless that tells a fifth more than the witness as it is, and more than chance does.
+    Where the residuals add up to about 0, adding a constant to the witness hardly changes what it attains, so its sign
+    says nothing; where one end is far off and the other a little, the other way round, it may not change its sign at
+    all. So the level is subtracted at which the ranges of one sign miss most, each counted for what it misses beyond
+    chance. None is subtracted if no level gains anything: then all predictions err to one side, as far as can be seen.
 
     Raises
     ------
@@ -121,19 +124,27 @@ def centred_witness(table: ScoreTable) -> Floats:
     low, high = float(witness.min()), float(witness.max())
     if low == high:
         return witness
-    # A little more or less than the level counts as half a sign, so that the witness's ripples part nothing.
-    ripple = 0.1 * (high - low)
+    misses = np.append(0.0, np.cumsum(table.residual))
+    variance = np.append(0.0, np.cumsum(_variance(table)))
+    event = float((table.positive_squares + table.negative_squares).sum()) / table.total
 
-    def told(level: float) -> float:
-        return float(np.clip((witness - level) / ripple, -1.0, 1.0) @ table.residual)
+    def evident(level: float) -> float:
+        """What the ranges on either side of the level miss in its direction, less what chance explains."""
+        above = witness >= level
+        starts = np.flatnonzero(np.diff(above)) + 1
+        edges = np.concatenate([[0], starts, [above.size]])
+        sign = np.where(above[edges[:-1]], 1.0, -1.0)
+        chance = _CERTAIN * np.sqrt(np.diff(variance[edges])) + _EVENTS_OF_CHANCE * event
+        return float(sign @ np.diff(misses[edges]) - chance.sum())
 
-    levels = np.linspace(low, high, _LEVELS)
-    values = [told(level) for level in levels.tolist()]
-    best = int(np.argmax(values))
-    as_it_is = told(0.0)
-    noise = 3.0 * float(np.sqrt(table.counts @ (table.score * (1.0 - table.score))))
-    gained = values[best] - as_it_is > max(0.2 * as_it_is, noise)
-    return witness - float(levels[best]) if gained else witness
+    levels = np.linspace(low, high, _LEVELS + 2)[1:-1].tolist()
+    best = max(levels, key=evident)
+    return witness - best if evident(best) > evident(0.0) else witness
+
+
+def _variance(table: ScoreTable) -> Floats:
+    """Variance of each row's residual if the predictions are calibrated, (m,)."""
+    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
 
 
 def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None) -> Figure:

@@ -58,26 +58,61 @@ def test_the_title_says_where_or_that_there_is_nothing() -> None:
     assert any("beyond chance" in each for each in texts(witness_figure(TABLES["calibrated"]())))
 
 
-@pytest.mark.parametrize(
-    ("n", "seed", "offset", "told"),
-    [
-        (200, 0, 0.3, "Predictions are too high on the whole; no range stands out (56.0% predicted, 46.5% came true)"),
-        (
-            1000,
-            23,
-            -0.3,
-            "Predictions are too low on the whole; no range stands out (43.9% predicted, 50.1% came true)",
-        ),
-    ],
-)
-def test_a_large_error_that_no_range_holds_is_told_with_its_direction(
-    n: int, seed: int, offset: float, told: str
+@pytest.mark.parametrize("n", [500, 2000, 10000])
+@pytest.mark.parametrize(("shift", "centre"), [(0.6, 0.0), (-1.0, 0.0), (2.0, 0.0), (-0.8, -2.0), (0.6, -2.5)])
+def test_where_all_predictions_err_to_one_side_there_is_one_sign_and_one_place(
+    n: int, shift: float, centre: float
 ) -> None:
-    rng = np.random.default_rng(seed)
-    z = rng.normal(0.0, 1.2, n)
-    table = ScoreTable.from_events(expit(1.3 * z + offset), rng.random(n) < expit(z))
+    for seed in range(40):
+        rng = np.random.default_rng([seed, n])
+        z = rng.normal(centre, 1.5, n)
+        table = ScoreTable.from_events(expit(z), rng.random(n) < expit(z + shift))
+        assert (centred_witness(table) * shift > 0.0).all(), seed
+        (place,) = places(table)
+        assert place.too_low == (shift > 0.0)
+        assert (place.first, place.last) == (table.score[0], table.score[-1])
+
+
+@pytest.mark.parametrize(("n", "least"), [(1000, 0.8), (10000, 0.95)])
+@pytest.mark.parametrize(("slope", "shift"), [(0.6, 0.0), (1.6, 0.0), (0.6, 0.4)])
+def test_where_they_err_to_both_sides_the_signs_are_those_of_the_errors(
+    n: int, least: float, slope: float, shift: float
+) -> None:
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n])
+        z = rng.normal(0.0, 1.5, n)
+        table = ScoreTable.from_events(expit(z), rng.random(n) < expit(slope * z + shift))
+        error = expit(slope * np.log(table.score / (1.0 - table.score)) + shift) - table.score
+        found.append(np.sign(centred_witness(table)) @ error / np.abs(error).sum())
+    assert np.mean(found) > least
+
+
+def test_weights_are_no_events() -> None:
+    """A large weight on a few events makes noise larger, and no sign."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(0.0, 1.5, 3000)
+        weight = np.exp(rng.normal(0.0, 1.0, 3000))
+        table = ScoreTable.from_events(expit(z), rng.random(3000) < expit(z + 0.8), weight)
+        assert (centred_witness(table) > 0.0).all(), seed
+
+
+def test_the_title_of_a_prior_shift_covers_the_whole_range_and_the_bars_have_one_colour() -> None:
+    rng = np.random.default_rng(3)
+    z = rng.normal(0.0, 1.0, 4000)
+    figure = witness_figure(ScoreTable.from_events(expit(z), rng.random(4000) < expit(z - 1.0)))
+    assert figure.texts[0].get_text() == "From 3% to 98%: too high (50% predicted, 31% came true)"
+    bars = figure.axes[1].containers[0]
+    assert {bar.get_facecolor()[:3] for bar in bars if bar.get_height()} == {to_rgba(TOO_HIGH)[:3]}
+
+
+def test_a_large_error_that_no_range_holds_is_told_with_its_direction() -> None:
+    table = ScoreTable.from_events([0.4] * 20 + [0.6] * 20, [0, 0, 0, 1, 1] * 4 + [0, 1, 1, 1, 1] * 4)
+    level = MeasureRow("smCE", smce(table), "ratio", null_mean=0.0, null_q95=0.001)
     assert places(table) == ()
-    assert told in texts(witness_figure(table))
+    said = "Predictions are too low on the whole; no range stands out (50.0% predicted, 60.0% came true)"
+    assert said in texts(witness_figure(table, smce=level))
 
 
 def test_an_error_of_both_directions_is_not_told_as_one() -> None:
