@@ -13,6 +13,8 @@ ENOUGH: Final = 20
 With 5, those of TCE hold in .88, with 10 in .92; those of kCE on logits in .91 with either; all others in .92 with 5.
 """
 
+_LEAST_RATE: Final = 1e-300
+
 
 def caution_of_few(positives: float, negatives: float) -> str:
     """What to say of intervals where there are fewer outcomes of one kind than :data:`ENOUGH`; empty otherwise."""
@@ -45,6 +47,8 @@ def tail_of_few(table: ScoreTable, *, positive: bool) -> float:
     """
     few = int((table.positives if positive else table.negatives).sum())
     rate = table.score if positive else 1.0 - table.score
+    # scipy overflows at the smallest floats, with which nothing comes true.
+    rate = np.where(rate < _LEAST_RATE, 0.0, rate)
     laws = binom.pmf(np.arange(few + 1), table.counts[:, None], rate[:, None])
     nothing = np.zeros((1, few + 1))
     nothing[0, 0] = 1.0

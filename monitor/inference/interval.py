@@ -255,16 +255,20 @@ def interval_of_norm(size: float, distance: NDArray[np.float64], spread: float |
     spread
         The standard deviation of the functional that attains the semi-norm, in the bootstrap; None if it is not known.
     """
+    # In units of a power of two, in which squares neither overflow nor vanish; nothing else changes.
+    unit = math.ldexp(1.0, math.frexp(max(size, float(np.max(distance))))[1])
+    size, distance = size / unit, distance / unit
     radius = percent_point_95(distance)
     square = float(np.mean(distance**2))
     lower, upper = max(0.0, size - radius), size + radius
     if spread is not None:
+        spread /= unit
         # The triangle inequality alone covers .99 to 1.00 where the model is off.
         reach = _NORMAL_975 * spread
         most, least = (max(0.0, each - spread**2) for each in (square, float(np.mean(distance)) ** 2))
         lower = max(lower, math.sqrt(max(0.0, max(0.0, size - reach) ** 2 - most)))
         upper = min(upper, max(size, math.sqrt(max(0.0, (size + reach) ** 2 - least))))
-    return lower, upper, math.sqrt(max(0.0, size**2 - square))
+    return lower * unit, upper * unit, math.sqrt(max(0.0, size**2 - square)) * unit
 
 
 def _of_mean(table: ScoreTable, measure: NamedMeasure, value: float) -> Interval:
