@@ -1,5 +1,6 @@
 """Loops over arrays, compiled: array in, array out."""
 
-from monitor.kernels.cache_file import install
+from monitor.kernels import cache_file, notice
 
-install()
+cache_file.install()
+notice.install()

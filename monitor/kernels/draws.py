@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 _WIDEST: Final = 4000.0
-"""Mean up to which tabling a row pays. Binomial laws are turned to p <= 1/2 first."""
+"""Mean up to which tabling a row pays; numpy draws the others. Binomial laws are turned to p <= 1/2 first."""
 
 _REACH: Final = 9.5
 """How far below the mean a table begins, in roots of the mean: by Chernoff's bound, exp(-45) lies below."""
@@ -67,7 +67,6 @@ def _invert(uniform: float, total: float, cumulative: NDArray[np.float64], guide
     return int(at)
 
 
-@njit(cache=True, nogil=True)
 def binomial_draws(
     rng: np.random.Generator, trials: NDArray[np.int64], p: NDArray[np.float64], draws: int
 ) -> NDArray[np.float64]:
@@ -89,11 +88,32 @@ def binomial_draws(
     float64, shape (draws, m)
         Whole numbers.
     """
-    rows = trials.shape[0]
-    result = np.empty((draws, rows))
+    result = np.empty((draws, trials.size))
+    start = 0
+    for row in np.flatnonzero(trials * np.minimum(p, 1.0 - p) > _WIDEST).tolist():
+        _tabled_binomial_draws(rng, trials, p, start, row, result)
+        turned = p[row] > 0.5
+        hits = rng.binomial(trials[row], 1.0 - p[row] if turned else p[row], draws)
+        result[:, row] = trials[row] - hits if turned else hits
+        start = row + 1
+    _tabled_binomial_draws(rng, trials, p, start, trials.size, result)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _tabled_binomial_draws(
+    rng: np.random.Generator,
+    trials: NDArray[np.int64],
+    p: NDArray[np.float64],
+    start: int,
+    stop: int,
+    result: NDArray[np.float64],
+) -> None:
+    """Draw the rows from ``start`` to before ``stop``."""
+    draws = result.shape[0]
     cumulative = np.empty(_LENGTH)
     guide = np.empty(_GUIDES, np.int64)
-    for row in range(rows):
+    for row in range(start, stop):
         n, share = trials[row], p[row]
         if n == 1:  # as in most rows of raw predictions
             for draw in range(draws):
@@ -102,20 +122,12 @@ def binomial_draws(
         turned = share > 0.5
         if turned:
             share = 1.0 - share
-        mean = n * share
-        if mean > _WIDEST:
-            for draw in range(draws):
-                hits = rng.binomial(n, share)
-                result[draw, row] = n - hits if turned else hits
-            continue
-        first, total = _table(mean, n, share / (1.0 - share), cumulative, guide)
+        first, total = _table(n * share, n, share / (1.0 - share), cumulative, guide)
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
             result[draw, row] = n - hits if turned else hits
-    return result
 
 
-@njit(cache=True, nogil=True)
 def add_poisson_deviations(
     rng: np.random.Generator, mean: NDArray[np.float64], scale: NDArray[np.float64], result: NDArray[np.float64]
 ) -> None:
@@ -130,18 +142,32 @@ def add_poisson_deviations(
     result
         float64, shape (draws, m).
     """
-    draws, rows = result.shape
+    start = 0
+    for row in np.flatnonzero(mean > _WIDEST).tolist():
+        _add_tabled_deviations(rng, mean, scale, start, row, result)
+        result[:, row] += scale[row] * (rng.poisson(mean[row], len(result)) - mean[row])
+        start = row + 1
+    _add_tabled_deviations(rng, mean, scale, start, mean.size, result)
+
+
+@njit(cache=True, nogil=True)
+def _add_tabled_deviations(
+    rng: np.random.Generator,
+    mean: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    start: int,
+    stop: int,
+    result: NDArray[np.float64],
+) -> None:
+    """Add the deviations of the rows from ``start`` to before ``stop``."""
+    draws = result.shape[0]
     cumulative = np.empty(_LENGTH)
     guide = np.empty(_GUIDES, np.int64)
-    for row in range(rows):
+    for row in range(start, stop):
         expected, factor = mean[row], scale[row]
         if expected <= 0.0:
             continue
-        if expected > _WIDEST:
-            for draw in range(draws):
-                result[draw, row] += factor * (rng.poisson(expected) - expected)
-            continue
-        first, total = _table(expected, -1, 0.0, cumulative, guide)
+        first, total = _table(expected, int(np.int64(-1)), 0.0, cumulative, guide)
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
             result[draw, row] += factor * (hits - expected)

@@ -34,7 +34,7 @@ def _supremum(
     cost = 0.0
     cumulative = 0.0
     at_total = 0.0
-    size = 0
+    size = int(np.int64(0))  # no literal: numba would compile what is called with it once more
     for i in range(m - 1):
         cumulative += sign * weight[i]
         gap = location[i + 1] - location[i]

@@ -167,6 +167,14 @@ def _least_side_by_side(
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _largest(values: NDArray[np.float64]) -> float:
+    largest = -np.inf
+    for value in values:
+        largest = max(largest, value)
+    return largest
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _least_costs(
     location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64], best: NDArray[np.float64]
 ) -> None:
@@ -190,7 +198,7 @@ def _least_costs(
         for lane in range(_LANES):
             cumulative[b, lane] = cumulative[b - 1, lane] + residual[lane, b - 1]
             best[lane] = cost[b - 1, lane] + abs(cumulative[b, lane] - cumulative[b - 1, lane])
-        largest = best.max()
+        largest = _largest(best)
         level = 0
         newest = b - 1
         while newest >= 0:
@@ -214,7 +222,7 @@ def _least_costs(
                 for a in range(first, newest + 1):
                     width[a - first] = (mass[b] - mass[a]) * (here - location[a])
                 _least_side_by_side(cost, cumulative, width, first, newest, b, best)
-                largest = best.max()
+                largest = _largest(best)
             newest = first - 1
             while level < top and (first >> bits) & ((1 << _FAN_OUT_BITS) - 1) == 0:
                 level += 1
@@ -251,7 +259,9 @@ def cheapest_partition_costs(
     side_by_side = np.zeros((_LANES, m))
     for start in range(0, draws, _LANES):
         for lane in range(_LANES):
-            side_by_side[lane] = residual[min(start + lane, draws - 1)]
+            draw = min(start + lane, draws - 1)
+            for row in range(m):
+                side_by_side[lane, row] = residual[draw, row]
         _least_costs(location, side_by_side, weight, best)
         for lane in range(min(_LANES, draws - start)):
             result[start + lane] = best[lane]

@@ -85,8 +85,9 @@ def _dynamic_programme(
     length = np.empty(m)
     steepest_key, steepest = np.empty(m), np.empty(m, np.int64)
     lowest_key, lowest = np.empty(m), np.empty(m, np.int64)
-    n_steepest = 0
-    n_lowest = 0
+    # No literals: numba would compile what is called with them once more.
+    n_steepest = int(np.int64(0))
+    n_lowest = int(np.int64(0))
     prefix = 0.0
     for i in range(m):
         gap = 2.0 if i == 0 else location[i] - location[i - 1]
@@ -106,6 +107,13 @@ def _dynamic_programme(
 
 
 @njit(cache=True, nogil=True)
+def _move_back(location: NDArray[np.float64], best: NDArray[np.float64]) -> None:
+    """From the right, move each best value no farther from its neighbour than the gap allows; in place."""
+    for i in range(location.shape[0] - 2, -1, -1):
+        gap = location[i + 1] - location[i]
+        best[i] = min(best[i + 1] + gap, max(best[i + 1] - gap, best[i]))
+
+
 def lipschitz_maximiser(location: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""A 1-Lipschitz f with values in [-1, 1] at which :math:`\sum_i c_i f(x_i)` is largest.
 
@@ -125,14 +133,9 @@ def lipschitz_maximiser(location: NDArray[np.float64], weight: NDArray[np.float6
         f at each location.
     """
     m = location.shape[0]
-    prefix = np.zeros(m + 1)
-    for i in range(m):
-        prefix[i + 1] = prefix[i] + weight[i]
     rank = np.empty(m + 1, np.int64)
-    rank[np.argsort(prefix)] = np.arange(m + 1)
+    rank[np.argsort(np.append(0.0, np.cumsum(weight)), kind="stable")] = np.arange(m + 1)
     best = np.empty(m)
     _dynamic_programme(location, weight, rank, np.zeros(m + 2), best)
-    for i in range(m - 2, -1, -1):
-        gap = location[i + 1] - location[i]
-        best[i] = min(best[i + 1] + gap, max(best[i + 1] - gap, best[i]))
+    _move_back(location, best)
     return best

@@ -213,7 +213,8 @@ def _refuted_on_one_side(
 
     # The left end of the range at hand, and a stack of right ends; of each hypothesis its near tail, the two candidates
     # for the outcome at which its far tail begins (see `far_tail`), and its verdict.
-    left, left_near, left_wide, left_rejected = -1, 1.0, 0, False  # the rate itself, which is accepted
+    # The rate itself, which is accepted.
+    left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
     at = np.empty(_DEPTH, np.int64)
     near = np.empty(_DEPTH)
     wide = np.empty(_DEPTH, np.int64)
@@ -320,7 +321,8 @@ def refuted_events(
     refuted = np.zeros(draws, np.int64)
     sure = np.ones(draws, np.bool_)
     before = np.zeros(m + 1, np.int64)
-    before[1:] = np.cumsum(counts)
+    for row in range(m):
+        before[row + 1] = before[row] + counts[row]
     drawn = np.empty(m, np.int64)
     for draw in range(draws):
         for row in range(m):
@@ -329,7 +331,7 @@ def refuted_events(
         for block in range(starts.shape[0]):
             start = starts[block]
             end = starts[block + 1] if block + 1 < starts.shape[0] else m
-            k = 0
+            k = int(np.int64(0))  # no literal: numba would compile what is called with it once more
             for row in range(start, end):
                 k += drawn[row]
             n = before[end] - before[start]
@@ -346,12 +348,14 @@ def refuted_events(
             while above < end and score[above] * n <= k:
                 above += 1
             if above < end:
-                events, certain = _refuted_on_one_side(k, n, score, above, 1, end - above, before, alpha, log_factorial)
+                events, certain = _refuted_on_one_side(
+                    k, n, score, above, int(np.int64(1)), end - above, before, alpha, log_factorial
+                )
                 refuted[draw] += events
                 sure[draw] &= certain
             if below > start:
                 events, certain = _refuted_on_one_side(
-                    n - k, n, score, below - 1, -1, below - start, before, alpha, log_factorial
+                    n - k, n, score, below - 1, int(np.int64(-1)), below - start, before, alpha, log_factorial
                 )
                 refuted[draw] += events
                 sure[draw] &= certain
