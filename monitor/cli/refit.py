@@ -21,6 +21,7 @@ from monitor.reports.refit_table import print_trial
 from monitor.reports.refit_trial import Trial
 from monitor.reports.refit_words import advice, reasons_of
 from monitor.reports.text import report_console
+from monitor.scores.arguments import number_text
 from monitor.sources.tables import read_table
 
 app = typer.Typer(add_completion=False)
@@ -164,7 +165,9 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
             "for events, see `monitor recalibrate`"
         )
     if not 0.0 < held_out < 1.0:
-        raise InputError(f"--held-out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
+        raise InputError(
+            f"--held-out must be above 0 and below 1, got {number_text(held_out)}; 0.3 holds out the latest 30%"
+        )
     if 0 < draws < LEAST_DRAWS:
         raise InputError(
             f"--draws must be 0 or at least {LEAST_DRAWS}, got {draws}: with fewer, no p-value is below .05"

@@ -32,6 +32,7 @@ from monitor.inference import NullLevel, Progress
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import LARGEST, Measure
 from monitor.scores import ClassTable, ScoreTable
+from monitor.scores.arguments import require_same_index
 
 Floats = NDArray[np.float64]
 
@@ -191,6 +192,7 @@ def evaluate_classes(
     (0.2, 0.133)
     """
     require_resampling(draws, seed)
+    require_same_index(p=p, y=y, time_ms=time_ms)
     every, known = check_vectors(p, y)
     names = _names(class_names, every.classes)
     wanted_of_each = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}

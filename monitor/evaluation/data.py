@@ -26,6 +26,7 @@ from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
 UNNAMED = "unnamed"
@@ -143,6 +144,7 @@ def check_events(
     InputError
         A value is out of its range, or lengths differ. The message names the first such value.
     """
+    require_same_index(p=p, y=y, weight=weight, time_ms=time_ms)
     require_unmasked("p", p)
     prediction, outcome = column("p", p), column("y", y)
     if prediction.shape != outcome.shape:

@@ -14,6 +14,7 @@ from monitor.evaluation.report import Report
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
+from monitor.scores.arguments import require_same_index
 
 
 def evaluate(
@@ -66,6 +67,7 @@ def evaluate(
     >>> round(report.measures["mmce"].value, 5)
     0.2
     """
+    require_same_index(p=p, y=y, weight=weight, time_ms=time_ms)
     prediction = predictions_of(p)
     options: dict[str, Any] = {
         "time_ms": time_ms,

@@ -14,6 +14,7 @@ from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINT
 from monitor.local.features import DEFAULT_DIMENSIONS, LARGEST_FEATURE, feature_table
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
 DRAWS: Final = 199
@@ -182,6 +183,9 @@ def evaluate_local(
     InputError
         A value is out of its range or an option is wrong, or shapes do not fit.
     """
+    by_name = features if isinstance(features, Mapping) else {}
+    named = {f"features[{name!r}]": values for name, values in by_name.items()}
+    require_same_index(p=p, y=y, features=features, **named)
     names, columns = _named(features)
     x = feature_table(columns)
     outcome = _numbers("y", y)

@@ -7,6 +7,7 @@ import msgspec
 
 from monitor.events.model import UNVERSIONED, Kind, Reason
 from monitor.events.rejection import Rejected, shown
+from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
 
 MAX_ID_CHARACTERS: Final = 512
@@ -186,7 +187,9 @@ def read_probabilities(raw: bytes | msgspec.Raw, classes: int | None = None) -> 
             )
         total += value
     if abs(total - 1.0) > SUM_TOLERANCE:
-        raise Rejected(Reason.INVALID_PREDICTION, f"p must add up to 1 over the classes, got {total:g}: {text_of(raw)}")
+        raise Rejected(
+            Reason.INVALID_PREDICTION, f"p must add up to 1 over the classes, got {sum_text(values)}: {text_of(raw)}"
+        )
     return [float(value) for value in values]
 
 

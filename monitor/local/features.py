@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.checks import require_whole
+from monitor.scores.arguments import number_text
 from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
@@ -188,8 +189,8 @@ def feature_table(features: ArrayLike) -> Floats:
     usable = np.abs(x) <= LARGEST_FEATURE
     if not usable.all():
         row, column = np.argwhere(~usable)[0]
+        got = number_text(x[row, column])
         raise InputError(
-            f"features must be finite and up to {LARGEST_FEATURE:g} in size, got {x[row, column]:g} in row {row}, "
-            f"column {column}"
+            f"features must be finite and up to {LARGEST_FEATURE:g} in size, got {got} in row {row}, column {column}"
         )
     return x

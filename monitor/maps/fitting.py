@@ -12,6 +12,7 @@ from monitor.local.features import feature_table
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.samples import LabelledEvents
 from monitor.scores import ClassTable
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
@@ -86,6 +87,11 @@ def apply_map(
     InputError
         A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
     """
+    require_same_index(
+        prediction=prediction,
+        features=features,
+        **{f"segments[{key!r}]": values for key, values in (segments or {}).items()},
+    )
     p = _predictions(chosen, prediction)
     x: Floats | None = None
     if chosen.feature_count is not None:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
 from monitor.maps.base import MapParts
+from monitor.scores.arguments import number_text
 
 Floats = NDArray[np.float64]
 
@@ -89,4 +90,4 @@ def _array(arrays: Mapping[str, NDArray[Any]], name: str, dimensions: int) -> Fl
 def _within(name: str, values: Floats, low: float, high: float) -> None:
     wrong = ~(np.isfinite(values) & (values >= low) & (values <= high))
     if wrong.any():
-        raise CorruptMap(f"{name} must be finite and from {low:g} to {high:g}, got {values[wrong][0]:g}")
+        raise CorruptMap(f"{name} must be finite and from {low:g} to {high:g}, got {number_text(values[wrong][0])}")

@@ -9,6 +9,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.isotonic import pool_adjacent_violators
 from monitor.measures.tce_options import Options
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import number_text
 from monitor.scores.table import require_table
 
 Floats = NDArray[np.float64]
@@ -40,8 +41,9 @@ class Counts:
         if not whole.all():
             at = int(np.argmin(whole))
             raise InputError(
-                f"tce needs whole counts, got positives {table.positives[at]:g} and negatives {table.negatives[at]:g} "
-                f"at score {table.score[at]:g}"
+                f"tce needs whole counts, got positives {number_text(table.positives[at])} "
+                f"and negatives {number_text(table.negatives[at])} "
+                f"at score {number_text(table.score[at])}"
             )
         held = counts > 0
         if not held.any():

@@ -14,6 +14,7 @@ from monitor.inference.logistic import fit_logistic
 from monitor.local.calibration import confidence_and_hit
 from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import number_text
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -108,7 +109,7 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     finds what is there, and what is not: ``python -m tests.simulations.test_change_simulation``.
     """
     if not 0.0 < level < 1.0:
-        raise InputError(f"level must be above 0 and below 1, got {level:g}")
+        raise InputError(f"level must be above 0 and below 1, got {number_text(level)}")
     p, y = confidence_and_hit(events.prediction, events.outcome)
     found: list[Change] = []
     start = 0

@@ -11,6 +11,7 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.recalibration.change import Change, last_change
 from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.samples import LabelledEvents
+from monitor.scores.arguments import number_text
 
 LEAST_EVENTS: Final = 100
 """To fit on, and to compare on. With fewer, no method tells a model's error from chance."""
@@ -87,7 +88,7 @@ def refit_data(
     if window_ms is not None and not window_ms > 0:
         raise InputError(f"window must be longer than 0, got {window_ms} ms")
     if not 0.0 < held_out < 1.0:
-        raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}")
+        raise InputError(f"held_out must be above 0 and below 1, got {number_text(held_out)}")
     if len(events) == 0:
         raise NotEnoughData("there is no labelled event whose outcome can change no more")
     if window_ms is not None:

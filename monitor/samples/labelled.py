@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.features import feature_table
 from monitor.scores import ClassTable
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
@@ -71,6 +72,14 @@ class LabelledEvents:
         InputError
             A value is out of its range, or lengths differ. Names key and value.
         """
+        require_same_index(
+            prediction=prediction,
+            outcome=outcome,
+            weight=weight,
+            time_ms=time_ms,
+            features=features,
+            **{f"segments[{key!r}]": values for key, values in (segments or {}).items()},
+        )
         p, y = _numbers("prediction", prediction), _numbers("outcome", outcome)
         if p.ndim == 2:
             table = ClassTable.from_events(p, y)

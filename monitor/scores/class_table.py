@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.kernels.probabilities import normalise_rows
+from monitor.scores.arguments import number_text, require_same_index, sum_text
 from monitor.scores.table import ScoreTable
 
 SUM_TOLERANCE: Final = 1e-2
@@ -54,6 +55,7 @@ class ClassTable:
             row.
         """
         of_p, of_y = names
+        require_same_index(**{of_p: prediction, of_y: outcome})
         p = _array(of_p, prediction)
         y = _array(of_y, outcome)
         if p.ndim != 2 or p.shape[1] < 2:
@@ -63,16 +65,19 @@ class ClassTable:
         outside = ~((p >= 0.0) & (p <= 1.0))
         if outside.any():
             row, column = np.argwhere(outside)[0]
-            raise InputError(f"{of_p} must be in [0, 1], got {p[row, column]:g} in row {row}, class {column}")
+            got = number_text(p[row, column])
+            raise InputError(f"{of_p} must be in [0, 1], got {got} in row {row}, class {column}")
         p = np.array(p, order="C")
         adds_up = normalise_rows(p, SUM_TOLERANCE)
         if not adds_up.all():
             row = int(np.argmin(adds_up))
-            raise InputError(f"{of_p} must add up to 1 over the classes, got {p[row].sum():g} in row {row}")
+            raise InputError(f"{of_p} must add up to 1 over the classes, got {sum_text(p[row])} in row {row}")
         wrong = ~((y >= 0.0) & (y < p.shape[1]) & (y == np.floor(y)))
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise InputError(f"{of_y} must be a class from 0 to {p.shape[1] - 1}, got {y[row]:g} in row {row}")
+            raise InputError(
+                f"{of_y} must be a class from 0 to {p.shape[1] - 1}, got {number_text(y[row])} in row {row}"
+            )
         return cls(p, y.astype(np.int64))
 
     @property

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.kernels.sorted_events import count_packed, pack_events
+from monitor.scores.arguments import number_text, require_same_index
 
 LARGEST_WEIGHT: Final = 1e100
 """Sums of the squares of more overflow."""
@@ -65,6 +66,7 @@ class ScoreTable:
         InputError
             A value is out of its range, or the lengths differ. The message names the first such value.
         """
+        require_same_index(prediction=prediction, outcome=outcome, weight=weight)
         p = _floats("prediction", prediction)
         y = _floats("outcome", outcome)
         if p.shape != y.shape:
@@ -189,4 +191,4 @@ def check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -
     """Raise InputError that names the first value that is not valid, and its index."""
     if not valid.all():
         at = int(np.argmin(valid))
-        raise InputError(f"{message}, got {values[at]:g} at index {at}")
+        raise InputError(f"{message}, got {number_text(values[at])} at index {at}")

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
+from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
     UNLABELLED,
@@ -179,7 +180,7 @@ def _adding_up(vectors: NDArray[np.float64], place: Place) -> NDArray[np.float64
         row = int(np.argmax(off))
         raise InputError(
             f"{place.column}, {place.of_row(row + 1)}: predictions must add up to 1 over the classes, got "
-            f"{vectors[row].sum():g} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
+            f"{sum_text(vectors[row])} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
         )
     return vectors
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
+from monitor.scores.arguments import number_text
 
 UNLABELLED: Final = -1
 """In place of an outcome: there is none yet."""
@@ -79,7 +80,7 @@ class Faults:
         if not self._count:
             return
         value = self._value
-        got = "nothing" if is_missing(value) else f"{value:g}" if isinstance(value, float) else repr(value)
+        got = "nothing" if is_missing(value) else number_text(value) if isinstance(value, float) else repr(value)
         number = _float(value) if isinstance(value, str) else value
         percent = self._percentages and isinstance(number, int | float) and 1.0 < number <= 100.0
         hint = "; divide percentages by 100" if percent else ""
