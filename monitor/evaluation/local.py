@@ -183,9 +183,7 @@ def evaluate_local(
     InputError
         A value is out of its range or an option is wrong, or shapes do not fit.
     """
-    by_name = features if isinstance(features, Mapping) else {}
-    named = {f"features[{name!r}]": values for name, values in by_name.items()}
-    require_same_index(p=p, y=y, features=features, **named)
+    require_same_index(p=p, y=y, features=features)
     names, columns = _named(features)
     x = feature_table(columns)
     outcome = _numbers("y", y)

@@ -87,11 +87,7 @@ def apply_map(
     InputError
         A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
     """
-    require_same_index(
-        prediction=prediction,
-        features=features,
-        **{f"segments[{key!r}]": values for key, values in (segments or {}).items()},
-    )
+    require_same_index(prediction=prediction, features=features, segments=segments)
     p = _predictions(chosen, prediction)
     x: Floats | None = None
     if chosen.feature_count is not None:

@@ -9,6 +9,7 @@ from monitor.errors import InputError
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.fitting import apply_map
 from monitor.maps.identity import Identity
+from monitor.scores.arguments import require_same_index
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +38,7 @@ def apply_in_use(
     InputError
         A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
     """
+    require_same_index(prediction=prediction, features=features, segments=segments)
     try:
         p = np.asarray(prediction, np.float64)
     except (TypeError, ValueError, OverflowError) as error:

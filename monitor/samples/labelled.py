@@ -78,7 +78,7 @@ class LabelledEvents:
             weight=weight,
             time_ms=time_ms,
             features=features,
-            **{f"segments[{key!r}]": values for key, values in (segments or {}).items()},
+            segments=segments,
         )
         p, y = _numbers("prediction", prediction), _numbers("outcome", outcome)
         if p.ndim == 2:

@@ -1,7 +1,7 @@
 """Checks of arrays that callers pass, and how their values are shown in messages."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from monitor.errors import InputError
@@ -26,10 +26,10 @@ def require_same_index(**arrays: Any) -> None:
     Parameters
     ----------
     arrays
-        By the names that the caller knows them by; None for one that is left out.
+        By the names that the caller knows them by; None for one that is left out, a mapping for several by name.
     """
     first: tuple[str, Any] | None = None
-    for name, values in arrays.items():
+    for name, values in _single(arrays):
         index = _index(values)
         if index is None:
             continue
@@ -42,6 +42,14 @@ def require_same_index(**arrays: Any) -> None:
                 f"{name}.loc[{one}.index] to pair them by index, or {one}.to_numpy() and {name}.to_numpy() if their "
                 "rows are in the same order"
             )
+
+
+def _single(arrays: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, values in arrays.items():
+        if isinstance(values, Mapping):
+            yield from ((f"{name}[{key!r}]", each) for key, each in values.items())
+        else:
+            yield name, values
 
 
 def _index(values: Any) -> Any:

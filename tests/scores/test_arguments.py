@@ -13,6 +13,7 @@ from monitor.errors import InputError
 from monitor.evaluation.classes import evaluate_classes
 from monitor.evaluation.data import evaluate
 from monitor.maps import METHODS, apply_map, fit_map
+from monitor.maps.in_use import apply_in_use
 from monitor.samples import LabelledEvents
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import number_text, sum_text
@@ -49,6 +50,10 @@ MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
     "segments": (
         r"prediction and segments\['eu'\]",
         lambda a, b: LabelledEvents.of(a(P), Y, segments={"eu": b(np.full(N, "x"))}),
+    ),
+    "what serves": (
+        r"prediction and segments\['eu'\]",
+        lambda a, b: apply_in_use(None, a(P), segments={"eu": b(np.full(N, "x"))}, name="none"),
     ),
     "a map": (
         "prediction and features",
