@@ -29,6 +29,7 @@ from monitor.reports.findings import Findings, Wanted, measure, read
 from monitor.reports.progress import patient_progress
 from monitor.reports.refit_file import choose_methods, labelled_rows, refit_rows
 from monitor.reports.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.memory import MemoryTable, is_table
@@ -439,6 +440,7 @@ def _arrays(
     """Read predictions and outcomes that are arrays, and name the features."""
     if y is None:
         raise InputError("y must hold the outcomes, or p be a table with a column of them")
+    require_same_index(p=p, y=y, time=time, weight=weight, segments=segments, features=features)
     prediction = predictions_of(p)
     if holds_vectors(prediction):
         if weight is not None:
@@ -466,6 +468,7 @@ def _arrays(
 
 def _unlabelled(p: Any, features: Any, segments: Any) -> EventTable:
     """Read predictions without outcomes."""
+    require_same_index(p=p, features=features, segments=segments)
     prediction = predictions_of(p)
     check(prediction.ravel(), (prediction >= 0.0).ravel() & (prediction <= 1.0).ravel(), "p must be in [0, 1]")
     n = prediction.shape[0]

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from monitor.errors import InputError
+from monitor.scores.arguments import require_same_index
 from monitor.sources.formats import Pieces, array_of
 
 _ROWS: Final = 1 << 20
@@ -44,6 +45,7 @@ class MemoryTable:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"column {twice!r} stands twice in the table; rename one of them")
+        require_same_index(table=data if isinstance(data, Mapping) else None)
         self._data = data
         self._by_text = {str(name): name for name in names}
 

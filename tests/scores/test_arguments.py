@@ -10,6 +10,7 @@ import pytest
 
 import monitor
 from monitor.errors import InputError
+from monitor.evaluation import either
 from monitor.evaluation.classes import evaluate_classes
 from monitor.evaluation.data import evaluate
 from monitor.maps import METHODS, apply_map, fit_map
@@ -34,10 +35,19 @@ def series(values: Any, index: Any = LABELS) -> Any:
 MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
     "evaluate": ("p and y", lambda a, b: monitor.evaluate(a(P), b(Y), draws=0)),
     "evaluate, weight": ("p and weight", lambda a, b: monitor.evaluate(a(P), Y, weight=b(P), draws=0)),
-    "evaluate, times": ("p and time_ms", lambda a, b: monitor.evaluate(a(P), Y, time_ms=b(np.arange(N)), draws=0)),
+    "evaluate, times": ("p and time", lambda a, b: monitor.evaluate(a(P), Y, time_ms=b(np.arange(N)), draws=0)),
+    "evaluate, segments": (
+        r"p and segments\['eu'\]",
+        lambda a, b: monitor.evaluate(a(P), Y, segments={"eu": b(np.full(N, "x"))}, draws=0),
+    ),
+    "evaluate, features": ("p and features", lambda a, b: monitor.evaluate(a(P), Y, features=b(X), draws=0)),
+    "a table": (
+        r"table\['p'\] and table\['y'\]",
+        lambda a, b: monitor.evaluate({"p": a(P), "y": b(Y)}, prediction="p", outcome="y", draws=0),
+    ),
     "evaluate of events": ("p and y", lambda a, b: evaluate(a(P), b(Y), draws=0)),
     "evaluate of classes": ("p and y", lambda a, b: evaluate_classes(a(BOTH), b(Y), draws=0)),
-    "vectors": ("p and y", lambda a, b: monitor.evaluate(a(BOTH), b(Y), draws=0)),
+    "vectors": ("p and y", lambda a, b: either.evaluate(a(BOTH), b(Y), draws=0)),
     "features": ("p and features", lambda a, b: monitor.evaluate_local(a(P), Y, b(X), draws=0)),
     "features of outcomes": ("y and features", lambda a, b: monitor.evaluate_local(P, a(Y), b(X), draws=0)),
     "a feature": (
@@ -79,9 +89,9 @@ def test_what_the_message_says_pairs_them() -> None:
     p, y = series(P), series(Y).sort_index()
     with pytest.raises(InputError, match=r"pass y\.loc\[p\.index\]"):
         monitor.evaluate(p, y, draws=0)
-    of_arrays = monitor.evaluate(P, Y, draws=0)
-    assert monitor.evaluate(p, y.loc[p.index], draws=0) == of_arrays
-    assert monitor.evaluate(pl.Series(P), pl.Series(Y), draws=0) == of_arrays
+    of_arrays = monitor.evaluate(P, Y, draws=0).to_dict()
+    assert monitor.evaluate(p, y.loc[p.index], draws=0).to_dict() == of_arrays
+    assert monitor.evaluate(pl.Series(P), pl.Series(Y), draws=0).to_dict() == of_arrays
 
 
 @pytest.mark.parametrize(
