@@ -124,7 +124,7 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "that are too low or too high as a whole, though the model may still rank well.",
         [
             Query(share("calibration_window_positives", "calibration_window_labelled", _WINDOW), "prevalence"),
-            Query(share("calibration_bin_summed_predictions", "calibration_bin_labelled", _WINDOW), "mean prediction"),
+            Query(weighted("calibration_mean_prediction_ratio", _WINDOW), "mean prediction"),
         ],
         unit="percentunit",
         size=(12, 8),
@@ -180,7 +180,8 @@ def _measured(measure: Measure) -> timeseries.Panel:
         measure.title,
         f"{measure.help.rstrip('.')}. The band is its 95% interval. The dashed line is what 95% of perfectly "
         "calibrated models stay below with the same predictions: chance alone brings a value so far, and what counts "
-        "is a band that lies above it. Of several replicas, the worst.",
+        "is a band that lies above it. Of several replicas, the worst. Band and dashed line need `exposition.level: "
+        "intervals` in the settings, which is not the default beyond 50 models.",
         [
             Query(largest(series, _WINDOW), measure.title),
             Query(largest(f"{series}_upper", _WINDOW), _UPPER),

@@ -22,7 +22,8 @@ def reliability_diagram(selector: str) -> xychart.Panel:
         "Share of positive outcomes over the mean prediction, in ten bins of equal width; the larger a point, the more "
         "predictions its bin holds. Right is the diagonal: above it predictions are too low, below it too high. The "
         "dotted lines are 95% intervals (Wilson): a diagonal within them can be chance. Of several classes, how often "
-        "the top label came true.",
+        "the top label came true. Empty unless the settings say `exposition.level: all`, which is not the default "
+        "beyond 50 models: the page of the model has the diagram at any level.",
         [
             Query(said, kind="table"),
             Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
@@ -83,7 +84,7 @@ def reliability_volume(selector: str) -> barchart.Panel:
         barchart.Panel(),
         "Labelled predictions by bin",
         "How the predictions are spread: labelled predictions in ten bins of equal width, each named by its lower "
-        "edge, with how many of them were positive.",
+        "edge, with how many of them were positive. Empty unless the settings say `exposition.level: all`.",
         [
             Query(f"{summed('calibration_bin_labelled', selector, '(bin)')}", kind="table"),
             Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),

@@ -40,6 +40,7 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.evaluation.either import evaluate
 from monitor.exposition.exposition import Exposition
 from monitor.exposition.http import HttpFamilies
+from monitor.exposition.levels import Level, LevelSwitch
 from monitor.exposition.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.windows import WindowFamilies
@@ -107,6 +108,7 @@ class Service:
             )
             self._backlog = Backlog(settings, self.store, self._clock)
             traffic, refusals = Traffic(), Refusals(self._clock)
+            levels = _levels(settings)
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
@@ -116,9 +118,13 @@ class Service:
                         self.evaluator.measures.values(),
                         max_series=settings.exposition.max_series,
                         bins=settings.exposition.bins,
+                        levels=levels,
                     ),
                     RefitFamilies(
-                        self.recalibration.live, self.recalibration.measures.values(), make_known(self.pipeline.panes)
+                        self.recalibration.live,
+                        self.recalibration.measures.values(),
+                        make_known(self.pipeline.panes),
+                        levels=levels,
                     ),
                     HttpFamilies(traffic, refusals),
                 ]
@@ -277,6 +283,11 @@ def _certificate(settings: Settings) -> Certificate | None:
     if api.tls_certfile is None or api.tls_keyfile is None:
         return None
     return Certificate(api.tls_certfile, api.tls_keyfile)
+
+
+def _levels(settings: Settings) -> LevelSwitch:
+    declared = settings.exposition.level
+    return LevelSwitch() if declared == "auto" else LevelSwitch(Level[declared.upper()])
 
 
 def _limits(settings: Settings) -> Limits:

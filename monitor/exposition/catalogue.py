@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from monitor.exposition.http_series import HTTP
+from monitor.exposition.levels import Level
 from monitor.exposition.pipeline_series import PIPELINE
 from monitor.exposition.refit_series import MAP_LABELS, RECALIBRATION
 from monitor.exposition.reliability_series import COVERAGE, RELIABILITY
@@ -21,6 +22,9 @@ STATISTICS: Final = {
     "error_bound": "how far it can lie from that of the raw predictions, which are kept in cells",
 }
 """Field of a measure's result -> what its series says."""
+
+_EVIDENCE: Final = frozenset({(measure, end) for measure in ("kce", "smce") for end in ("lower", "null_q95")})
+"""(measure, statistic) that CalibrationDegraded weighs: an interval that lies above the level under calibration."""
 
 _ESTIMATED_BOUND: Final = (
     "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "
@@ -45,7 +49,8 @@ def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
     A measure in percent is exported as a ratio: ``tce`` becomes ``calibration_tce_ratio``. Nats and standard deviations
     have no unit in Prometheus.
     """
-    return _series_of(measures, "calibration_", REPORT_LABELS, STATISTICS, "Absent when the data is insufficient.")
+    note = "Absent when the data is insufficient."
+    return _series_of(measures, "calibration_", REPORT_LABELS, STATISTICS, note, _EVIDENCE)
 
 
 def map_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
@@ -61,7 +66,12 @@ def map_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
 
 
 def _series_of(
-    measures: Iterable[Measure], prefix: str, labels: tuple[str, ...], statistics: Mapping[str, str], note: str
+    measures: Iterable[Measure],
+    prefix: str,
+    labels: tuple[str, ...],
+    statistics: Mapping[str, str],
+    note: str,
+    evidence: frozenset[tuple[str, str]] = frozenset(),
 ) -> tuple[MeasureSeries, ...]:
     found = []
     for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
@@ -76,6 +86,7 @@ def _series_of(
                 labels,
                 "ratio" if statistic == "p_value" or measure.unit in {"percent", "ratio"} else "",
                 f"{measure.title}: {says or measure.help}".rstrip(".") + f". {note}",
+                Level.VALUES if statistic == "value" or (measure.name, statistic) in evidence else Level.INTERVALS,
             )
             # A p-value is a share of resamples whatever the measure's unit.
             scale = 0.01 if in_percent and statistic != "p_value" else 1.0
@@ -99,6 +110,7 @@ CANONICAL: Final = tuple(
             REPORT_LABELS,
             "ratio",
             f"SKCE: {STATISTICS[statistic] or 'squared kernel calibration error'}, {_OF_VECTORS}",
+            Level.VALUES if statistic == "value" else Level.INTERVALS,
         ),
     )
     for statistic in ("value", "lower", "upper", "null_mean", "null_q95", "p_value")

@@ -19,6 +19,11 @@ Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition
 absent, and never 0, where there is nothing to say. Of the measures, those are exported that windows are measured by:
 `evaluation.measures` in the settings names them. Maps are measured by `brier` and `log_loss` besides.
 
+*level* says from which value of `exposition.level` on a series is exported: those of the level `values` always are, those
+of `intervals` at that level and at `all`, those of `all` there alone. By default everything is exported for up to 50
+models, and `values` for more; back to everything once there are 40 or fewer. What the alerts and the dashboards of all
+models and of the service read is of the level `values`. `calibration_exposition_level` says which is in force.
+
 What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
 the maximum over replicas, and not the sum.
 """
@@ -43,10 +48,10 @@ def to_markdown(measures: Iterable[Measure]) -> str:
         "Process": PROCESS,
     }
     for title, listed in sections.items():
-        parts += [f"## {title}\n", "| series | kind | labels | unit | meaning |\n|---|---|---|---|---|"]
+        parts += [f"## {title}\n", "| series | kind | labels | unit | level | meaning |\n|---|---|---|---|---|---|"]
         parts += [
             f"| `{series.name}` | {series.kind} | {', '.join(f'`{label}`' for label in series.labels)} "
-            f"| {series.unit} | {series.meaning} |"
+            f"| {series.unit} | {series.level.label} | {series.meaning} |"
             for series in listed
         ]
         parts.append("")

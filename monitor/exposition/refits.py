@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 from monitor.exposition import refit_series as series
 from monitor.exposition.catalogue import map_series
 from monitor.exposition.family import Family, Labels
+from monitor.exposition.levels import LevelSwitch
 from monitor.measures.base import Measure
 from monitor.recalibration.live import LiveState
 from monitor.recalibration.live_document import COMPARED
@@ -49,6 +50,8 @@ class RefitFamilies:
         series vanish all the same.
     max_series
         At most so many time series about maps. Beyond them, versions are left out and counted, the last by name first.
+    levels
+        How much is exported of each map's measures: as of windows.
     """
 
     def __init__(
@@ -58,7 +61,9 @@ class RefitFamilies:
         known: Callable[[], Collection[tuple[str, str]]],
         *,
         max_series: int = MAX_SERIES,
+        levels: LevelSwitch | None = None,
     ) -> None:
+        self._levels = levels or LevelSwitch()
         self._max_series = max_series
         self._maps = maps
         self._measures = map_series(measures)
@@ -114,7 +119,10 @@ class RefitFamilies:
         )
         yield Family(series.MAP_MISSING, [(labels, told["missing"] is not None) for labels, _, told in maps])
         yield Family(series.MAP_CHANGED, [(version, _seconds(document["changed"])) for version, document in documents])
+        level = self._levels.current
         for each in self._measures:
+            if each.series.level > level:
+                continue
             values = (
                 (labels, told["measures"][each.measure][each.statistic])
                 for labels, _, told in maps

@@ -6,6 +6,7 @@ labelled.
 
 from typing import Final
 
+from monitor.exposition.levels import Level
 from monitor.exposition.series import REPORT_LABELS, Series
 
 BIN_LABELS: Final = (*REPORT_LABELS, "bin")
@@ -20,6 +21,7 @@ BIN_LABELLED: Final = Series(
     "",
     "Labelled predictions of the window in one of ten bins of equal width, named by its lower edge; of several classes "
     "it is the top label's probability that is binned. Adds over replicas. Absent where the bin is empty.",
+    Level.ALL,
 )
 BIN_POSITIVES: Final = Series(
     "calibration_bin_positives",
@@ -28,6 +30,7 @@ BIN_POSITIVES: Final = Series(
     "",
     "Positive outcomes in the bin; of several classes, how often the top label came true. Adds over replicas. Absent "
     "where the bin is empty.",
+    Level.ALL,
 )
 # Not `_sum`: Prometheus keeps that ending for histograms and summaries.
 BIN_SUMMED: Final = Series(
@@ -36,6 +39,7 @@ BIN_SUMMED: Final = Series(
     BIN_LABELS,
     "",
     "Sum of the labelled predictions in the bin. Adds over replicas. Absent where the bin is empty.",
+    Level.ALL,
 )
 COHORT_PREDICTIONS: Final = Series(
     "calibration_cohort_predictions",

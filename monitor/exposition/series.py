@@ -6,6 +6,8 @@ A measure's series follow from its declaration, see catalogue.py, which lists al
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from monitor.exposition.levels import Level
+
 REPORT_LABELS: Final = ("model", "version", "segment", "window")
 """The labels of whatever is said of one report."""
 
@@ -26,6 +28,8 @@ class Series:
         ``ratio``, ``seconds``, ``bytes``, or empty for a count or a number without unit.
     meaning
         One sentence or two. It is the HELP text too.
+    level
+        From which level of the exposition on it is exported.
     """
 
     name: str
@@ -33,6 +37,7 @@ class Series:
     labels: tuple[str, ...]
     unit: str
     meaning: str
+    level: Level = Level.VALUES
 
 
 # What the windows hold.
@@ -132,10 +137,10 @@ SLOPE: Final = Series(
     "Absent where it is not finite.",
 )
 SLOPE_LOWER: Final = Series(
-    "calibration_slope_lower", "gauge", REPORT_LABELS, "", "Lower end of the slope's 95% confidence interval."
+    "calibration_slope_lower", "gauge", REPORT_LABELS, "", "Lower end of the slope's 95% confidence interval.", Level.INTERVALS
 )
 SLOPE_UPPER: Final = Series(
-    "calibration_slope_upper", "gauge", REPORT_LABELS, "", "Upper end of the slope's 95% confidence interval."
+    "calibration_slope_upper", "gauge", REPORT_LABELS, "", "Upper end of the slope's 95% confidence interval.", Level.INTERVALS
 )
 P_VALUE: Final = Series(
     "calibration_p_value",
@@ -233,6 +238,15 @@ DROPPED: Final = Series(
     "Time series about windows that the cap left out, counted once an evaluation. Segments are left out first.",
 )
 
+EXPOSITION_LEVEL: Final = Series(
+    "calibration_exposition_level",
+    "gauge",
+    ("level",),
+    "",
+    "1 for the level of this answer, 0 for the others: how much it says of each window, see the setting "
+    "exposition.level.",
+)
+
 # What runs.
 BUILD_INFO: Final = Series(
     "calibration_build_info",
@@ -276,6 +290,7 @@ EVALUATION: Final = (
     EVALUATION_TIMESTAMP,
     EXPORTED,
     DROPPED,
+    EXPOSITION_LEVEL,
 )
 PROCESS: Final = (
     BUILD_INFO,

@@ -11,6 +11,7 @@ from monitor.events.model import ALL
 from monitor.exposition import reliability_series, series
 from monitor.exposition.catalogue import CANONICAL, MeasureSeries, measure_series
 from monitor.exposition.family import Family, Labels
+from monitor.exposition.levels import Level, LevelSwitch
 from monitor.measures.base import Measure
 
 MAX_SERIES: Final = 150_000
@@ -82,7 +83,9 @@ class WindowFamilies:
         Cap on time series about windows. A report is exported whole or not at all; the whole models come first and
         their segments after them, so that a flood of segments cannot push a model out.
     bins
-        Whether the windows' reliability diagrams are exported.
+        Whether the windows' reliability diagrams are exported, at the level that has them.
+    levels
+        How much is exported of each window.
     """
 
     def __init__(
@@ -92,9 +95,11 @@ class WindowFamilies:
         *,
         max_series: int = MAX_SERIES,
         bins: bool = True,
+        levels: LevelSwitch | None = None,
     ) -> None:
         self._evaluations = evaluations
         self._measures = measure_series(measures)
+        self._levels = levels or LevelSwitch()
         self._max_series = max_series
         self._bins = bins
         self._lock = Lock()
@@ -105,7 +110,8 @@ class WindowFamilies:
         """Read the latest snapshot."""
         evaluations, failures = self._evaluations.evaluations_total, self._evaluations.failures_total
         snapshot = self._evaluations.latest
-        families, exported, dropped = self._of_reports(snapshot)
+        level = self._levels.choose(len(snapshot.watermarks_ms))
+        families, exported, dropped = self._of_reports(snapshot, level)
         yield from families
         yield Family(
             series.WATERMARK, [((model,), time_ms / 1000) for model, time_ms in snapshot.watermarks_ms.items()]
@@ -120,59 +126,60 @@ class WindowFamilies:
         yield Family(series.EVALUATION_TIMESTAMP, [((), snapshot.evaluated_ms / 1000)] if evaluated else [])
         yield Family(series.EXPORTED, [((), exported)])
         yield Family(series.DROPPED, [((), self._count_dropped(snapshot.number, dropped))])
+        yield Family(series.EXPOSITION_LEVEL, [((each.label,), each is level) for each in Level])
 
-    def _of_reports(self, snapshot: Snapshot) -> tuple[list[Family], int, int]:
+    def _of_reports(self, snapshot: Snapshot, level: Level) -> tuple[list[Family], int, int]:
         """The families about reports, the number of time series in them, and of those left out."""
-        reports = snapshot.reports.values()
-        sizes = self._sizes(reports, snapshot.coverage)
-        kept: Sequence[Report] = list(reports)
-        total = exported = sum(sizes)
-        if total > self._max_series:
-            kept, exported = self._within_cap(kept, sizes)
-        labels = [(report.model, report.version, report.segment, report.window) for report in kept]
-        families = [
-            *_of_measures(self._measures, labels, [report.measures for report in kept]),
-            *_of_measures(CANONICAL, labels, [report.canonical for report in kept]),
-            *_of_diagnoses(kept, labels),
-            *_of_windows(kept, labels),
-            *(_of_bins(kept, labels) if self._bins else ()),
-            *_of_coverage(snapshot.coverage, {report[:2] for report in labels if report[2] == ALL}),
-        ]
+        reports = list(snapshot.reports.values())
+        families = self._families(reports, snapshot.coverage, level)
+        total = _count_rows(families)
+        if total <= self._max_series:
+            return families, total, 0
+        kept = self._within_cap(reports, self._sizes(reports, snapshot.coverage, level))
+        families = self._families(kept, snapshot.coverage, level)
+        exported = _count_rows(families)
         return families, exported, total - exported
 
-    def _sizes(self, reports: Iterable[Report], coverage: Coverage) -> list[int]:
+    def _families(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Family]:
+        labels = [(report.model, report.version, report.segment, report.window) for report in reports]
+        return [
+            *_of_measures(_at(level, self._measures), labels, [report.measures for report in reports]),
+            *_of_measures(_at(level, CANONICAL), labels, [report.canonical for report in reports]),
+            *_of_diagnoses(reports, labels, level),
+            *_of_windows(reports, labels),
+            *(_of_bins(reports, labels) if self._has_bins(level) else ()),
+            *_of_coverage(coverage, {report[:2] for report in labels if report[2] == ALL}),
+        ]
+
+    def _has_bins(self, level: Level) -> bool:
+        return self._bins and level >= Level.ALL
+
+    def _sizes(self, reports: Iterable[Report], coverage: Coverage, level: Level) -> list[int]:
         """Time series that each report needs; the first of a whole version brings the version's coverage with it."""
+        measures = ((_at(level, self._measures), "measures"), (_at(level, CANONICAL), "canonical"))
+        numbers = [of for listed, of in _NUMBERS if listed.level <= level]
+        bins = len(reliability_series.RELIABILITY) if self._has_bins(level) else 0
         sizes, seen = [], set[Labels]()
         for report in reports:
+            optional = (report.prevalence, report.mean_prediction, report.label_coverage, report.to_ms)
+            size = 4 + sum(value is not None for value in optional) + bins * len(report.bins)
+            if report.diagnosis is not None:
+                size += len(Verdict) + sum(of(report.diagnosis) is not None for of in numbers)
+            for series_of, field in measures:
+                found = getattr(report, field)
+                size += sum(
+                    getattr(found[each.measure], each.statistic) is not None
+                    for each in series_of
+                    if each.measure in found
+                )
             version = (report.model, report.version)
-            first = report.segment == ALL and version not in seen
-            sizes.append(self._size(report) + (2 * len(coverage.get(version, ())) if first else 0))
-            if first:
+            if report.segment == ALL and version not in seen:
                 seen.add(version)
+                size += 2 * len(coverage.get(version, ()))
+            sizes.append(size)
         return sizes
 
-    def _size(self, report: Report) -> int:
-        """Time series that a report needs."""
-        of_window = 4 + sum(
-            value is not None
-            for value in (report.prevalence, report.mean_prediction, report.label_coverage, report.to_ms)
-        )
-        of_diagnosis = 0
-        if report.diagnosis is not None:
-            of_diagnosis = len(Verdict) + sum(of(report.diagnosis) is not None for _, of in _NUMBERS)
-        return (
-            of_window
-            + of_diagnosis
-            + (len(reliability_series.RELIABILITY) * len(report.bins) if self._bins else 0)
-            + sum(
-                getattr(found[each.measure], each.statistic) is not None
-                for of, found in ((self._measures, report.measures), (CANONICAL, report.canonical))
-                for each in of
-                if each.measure in found
-            )
-        )
-
-    def _within_cap(self, reports: Sequence[Report], sizes: Sequence[int]) -> tuple[list[Report], int]:
+    def _within_cap(self, reports: Sequence[Report], sizes: Sequence[int]) -> list[Report]:
         # The sort is stable: inside each half the snapshot's own order stays, so the choice does not flicker.
         order = sorted(range(len(reports)), key=lambda at: reports[at].segment != ALL)
         kept, used = [], 0
@@ -181,7 +188,7 @@ class WindowFamilies:
                 break
             used += sizes[at]
             kept.append(reports[at])
-        return kept, used
+        return kept
 
     def _count_dropped(self, number: int, dropped: int) -> int:
         """Total of dropped series: each snapshot counts once, however often it is scraped."""
@@ -190,6 +197,15 @@ class WindowFamilies:
                 self._dropped_in = number
                 self._dropped_total += dropped
             return self._dropped_total
+
+
+def _at(level: Level, series_of: Iterable[MeasureSeries]) -> list[MeasureSeries]:
+    """Those that are exported at a level."""
+    return [each for each in series_of if each.series.level <= level]
+
+
+def _count_rows(families: Iterable[Family]) -> int:
+    return sum(len(family.rows) for family in families)
 
 
 def _of_measures(
@@ -204,7 +220,7 @@ def _of_measures(
         yield Family(each.series, [(label, value * each.scale) for label, value in values if value is not None])
 
 
-def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
+def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels], level: Level) -> Iterator[Family]:
     pairs = [
         (label, report.diagnosis) for label, report in zip(labels, reports, strict=True) if report.diagnosis is not None
     ]
@@ -213,6 +229,8 @@ def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterat
         [((*label, verdict.value), found.verdict is verdict) for label, found in pairs for verdict in Verdict],
     )
     for listed, of in _NUMBERS:
+        if listed.level > level:
+            continue
         values = ((label, of(found)) for label, found in pairs)
         yield Family(listed, [(label, value) for label, value in values if value is not None])
 

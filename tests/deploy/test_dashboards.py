@@ -13,11 +13,14 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.dashboards.every import DASHBOARDS, to_json
 from monitor.exposition.catalogue import catalogue
+from monitor.exposition.levels import Level
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from tests.deploy.boards import FOLDER, board, panels, queries, variables
 
 PANELS: Final = {"timeseries", "stat", "table", "xychart", "barchart", "row"}
 """What Grafana 11.6 and 12 have: no panel that is deprecated, and none that has to be installed."""
+
+OF_VALUES: Final = {each.name for each in catalogue(MEASURES.values()) if each.level is Level.VALUES}
 
 
 @pytest.fixture(params=sorted(DASHBOARDS))
@@ -174,6 +177,21 @@ def test_every_measure_of_windows_has_a_panel_with_its_interval_and_its_level_un
     for measure in WINDOW_MEASURES.values():
         asked = " ".join(target["expr"] for target in by_title[measure.title]["targets"])
         assert re.findall(r"calibration_\w+?(_lower|_upper|_null_q95)\{", asked) == ["_upper", "_lower", "_null_q95"]
+
+
+def _exported_at_values(expr: str) -> bool:
+    return set(re.findall(r"calibration_\w+", re.sub(r'"[^"]*"', "", expr))) <= OF_VALUES
+
+
+@pytest.mark.parametrize("of_fleet", ["fleet", "pipeline"])
+def test_the_dashboards_of_all_models_and_of_the_service_are_whole_at_the_level_values(of_fleet: str) -> None:
+    assert all(_exported_at_values(query.expr) for query in queries(of_fleet))
+
+
+def test_each_panel_of_one_model_shows_its_first_line_at_the_level_values_or_names_the_level_it_needs() -> None:
+    for panel in panels("model"):
+        whole = _exported_at_values(panel["targets"][0]["expr"])
+        assert whole != ("exposition.level: all" in panel["description"]), panel["title"]
 
 
 def test_the_reliability_diagram_maps_every_series_to_a_column() -> None:

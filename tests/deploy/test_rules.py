@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from monitor.exposition.catalogue import catalogue
+from monitor.exposition.levels import Level
 from monitor.measures import MEASURES
 from tests.real.promtool import check_rules, run_rule_tests
 
@@ -159,6 +160,15 @@ def test_every_series_that_a_rule_names_is_exported(path: Path) -> None:
         for text in rule.get("annotations", {}).values():
             named |= names(text)
         assert named <= SERIES.keys() | RECORDED, named - SERIES.keys() - RECORDED
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.stem)
+def test_every_series_that_a_rule_names_is_exported_at_every_level(path: Path) -> None:
+    """Alerts must not depend on how much of each window /metrics says."""
+    of_values = {each.name for each in catalogue(MEASURES.values()) if each.level is Level.VALUES}
+    for rule in rules(path):
+        for text in (rule["expr"], *rule.get("annotations", {}).values()):
+            assert names(text) <= of_values | GIVEN.keys() | RECORDED
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -124,4 +124,4 @@ def test_the_documented_command_makes_the_page_as_it_stands() -> None:
 
 def test_a_pipe_in_a_meaning_would_break_the_table() -> None:
     rows = [line for line in to_markdown(MEASURES.values()).splitlines() if line.startswith("| `")]
-    assert all(row.count("|") == 6 for row in rows)
+    assert all(row.count("|") == 7 for row in rows)
