@@ -59,6 +59,7 @@ _REPORT: Final[dict[str, Any]] = {
         "logit_error_after_offset": 0.018,
         "prior_shift_p_value": 0.41,
     },
+    "intervals_outdated_since": None,
 }
 
 _CLASS_REPORT: Final[dict[str, Any]] = {

@@ -92,6 +92,10 @@ class ReportBody(Body):
         description="proper scores in parts: brier and log_loss, where they are finite"
     )
     diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
+    intervals_outdated_since: str | None = Field(
+        description="since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
+        "earlier predictions, or not there yet; null where they are of the same"
+    )
 
 
 class ClassMeasureBody(MeasureBody):

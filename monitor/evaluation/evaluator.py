@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -30,12 +30,20 @@ _WAIT_SECONDS: Final = 0.05
 _log = structlog.get_logger(__name__)
 
 
+class _Tick(NamedTuple):
+    """One evaluation: its number, and the wall-clock time at which it began."""
+
+    number: int
+    now_ms: int
+
+
 @dataclass(slots=True)
 class _Entry:
     """What is remembered of a report from one evaluation to the next.
 
     ``revision`` is that of the panes as they were before they were summed. ``table`` is kept from the evaluation that
-    found it changed until the uncertainty is of it. ``problem`` says why it has none, where it could not be had.
+    found it changed, ``stale_since``, until the uncertainty is of it. ``problem`` says why it has none, where it could
+    not be had.
     """
 
     revision: Hashable
@@ -43,7 +51,7 @@ class _Entry:
     report: Report
     uncertainty: Mapping[str, Uncertainty]
     table: ScoreTable | None
-    stale_since: int
+    stale_since: _Tick
     problem: str | None = None
 
 
@@ -52,9 +60,10 @@ class Evaluator:
 
     Each evaluation first measures what changed and publishes all values, with the intervals (moved along), the levels
     under calibration and the error bounds of up to now. The rest of its time it spends on renewing those, the longest
-    outdated first, and publishes them in a second step; what it does not reach waits for the next. At least one is
-    renewed even where the values alone take the whole time, so that none waits for ever. A report whose predictions
-    are those of the last evaluation is taken over as it is.
+    outdated first, and publishes them in a second step; what it does not reach waits for the next, and its report says
+    since when. Where values take more than half of the interval, renewing takes as long as they did, and the next
+    evaluation begins later: so a report waits at the most twice the time that renewing all reports takes, whatever the
+    values take. A report whose predictions are those of the last evaluation is taken over as it is.
 
     Values depend on the panes alone, and renewed intervals and levels do too, not on when or how often they were
     evaluated: resampling is seeded by the table that it is of. So a replay of the log gives the same reports.
@@ -152,7 +161,7 @@ class Evaluator:
     @property
     def staleness(self) -> int:
         """For how many evaluations the longest outdated interval or level of ``latest`` has been waiting."""
-        waiting = [entry.stale_since for entry in list(self._entries.values()) if entry.table is not None]
+        waiting = [entry.stale_since.number for entry in list(self._entries.values()) if entry.table is not None]
         return self._snapshot.number - min(waiting) + 1 if waiting else 0
 
     def run(self) -> None:
@@ -186,7 +195,7 @@ class Evaluator:
             self._evaluations += 1
             started = self._clock.monotonic()
             self._publish_values(started)
-            self._renew(started + self._interval_seconds)
+            self._renew(started + max(self._interval_seconds, 2 * self._snapshot.duration_seconds))
             return self._snapshot
 
     def report(
@@ -239,7 +248,7 @@ class Evaluator:
         return self._recompute(ReportKey(series, chosen.name), cohort_as_of(self._panes, series, chosen, until_ms))
 
     def _publish_values(self, started: float) -> None:
-        number = self._snapshot.number + 1
+        tick = _Tick(self._snapshot.number + 1, self._clock.now_ms())
         series = self._within_cap(self._panes.series())
         watermarks = {model: self._panes.watermark_ms(model) for model in sorted({each.model for each in series})}
         entries: dict[ReportKey, _Entry] = {}
@@ -248,17 +257,17 @@ class Evaluator:
             for window in self._ordered:
                 key = ReportKey(each, window.name)
                 try:
-                    entry = entries[key] = self._evaluated(key, window, watermarks[each.model], number)
+                    entry = entries[key] = self._evaluated(key, window, watermarks[each.model], tick)
                     if entry.problem is not None:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
                     failures[key] = self._failed(key, error)
-        coverage = self._coverage.take([each for each in series if each.segment == ALL], number)
+        coverage = self._coverage.take([each for each in series if each.segment == ALL], tick.number)
         versions = {model: current_version(self._panes, self._ordered, series, model) for model in watermarks}
         self._entries = entries
         duration = self._clock.monotonic() - started
         self._snapshot = Snapshot(
-            number=number,
+            number=tick.number,
             evaluated_ms=self._clock.now_ms(),
             duration_seconds=duration,
             watermarks_ms=watermarks,
@@ -306,9 +315,10 @@ class Evaluator:
         values = {name: result.value for name, result in entry.report.measures.items()}
         entry.uncertainty = uncertainty(entry.table, chosen, values, draws=self._draws)
         renewed = with_uncertainty(Assessment(entry.report.measures), entry.uncertainty)
-        entry.report = diagnosed(replace(entry.report, measures=renewed.measures), entry.table, draws=self._draws)
+        renewed_report = replace(entry.report, measures=renewed.measures, intervals_outdated_since_ms=None)
+        entry.report = diagnosed(renewed_report, entry.table, draws=self._draws)
 
-    def _evaluated(self, key: ReportKey, window: Window, watermark_ms: int, number: int) -> _Entry:
+    def _evaluated(self, key: ReportKey, window: Window, watermark_ms: int, tick: _Tick) -> _Entry:
         """The entry of a report, taken over where its panes are those of the last evaluation, of the same time."""
         before = self._entries.get(key)
         policy = self._panes.policy(key.series.model)
@@ -317,9 +327,9 @@ class Evaluator:
         revision = (policy, span, self._panes.revision(key.series, window.slide_ms, *span))
         if before is not None and before.revision == revision:
             return before
-        return self._entry(key, cohort(self._panes, key.series, window, watermark_ms), revision, number)
+        return self._entry(key, cohort(self._panes, key.series, window, watermark_ms), revision, tick)
 
-    def _entry(self, key: ReportKey, found: Cohort, revision: Hashable, number: int) -> _Entry:
+    def _entry(self, key: ReportKey, found: Cohort, revision: Hashable, tick: _Tick) -> _Entry:
         before = self._entries.get(key)
         fingerprint = found.fingerprint()
         if before is not None and before.fingerprint == fingerprint:
@@ -336,8 +346,13 @@ class Evaluator:
         elif before is not None and before.report.measures:
             # What was said up to now stands until it is renewed, as intervals and levels do.
             report = replace(report, diagnosis=before.report.diagnosis, decomposition=before.report.decomposition)
-        since = before.stale_since if before is not None and before.table is not None else number
-        return _Entry(revision, fingerprint, report, carried, table if report.measures else None, since)
+        since = before.stale_since if before is not None and before.table is not None else tick
+        if not report.measures:
+            return _Entry(revision, fingerprint, report, carried, None, since)
+        # Those of a renewal that failed are older than this wait.
+        outdated_ms = before.report.intervals_outdated_since_ms if before is not None else None
+        report = replace(report, intervals_outdated_since_ms=since.now_ms if outdated_ms is None else outdated_ms)
+        return _Entry(revision, fingerprint, report, carried, table, since)
 
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()

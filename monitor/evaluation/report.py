@@ -161,6 +161,9 @@ class Report:
     bins
         The reliability diagram of a window's labelled predictions. None of a file, and none in JSON: whoever has the
         raw predictions can have better bins.
+    intervals_outdated_since_ms
+        Since when intervals, levels under calibration, p-values and diagnosis lag behind the values, in milliseconds
+        since the epoch: they are of earlier predictions, or not there yet. None where they are of the same.
     """
 
     model: str
@@ -181,6 +184,7 @@ class Report:
     diagnosis: Diagnosis | None = None
     canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
     bins: tuple[ReliabilityBin, ...] = ()
+    intervals_outdated_since_ms: int | None = None
 
     def __repr__(self) -> str:
         about = self.model if self.segment == ALL else f"{self.model}, {self.segment}"
@@ -235,6 +239,7 @@ class Report:
                 for score, parts in self.decomposition.items()
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
+            "intervals_outdated_since": _rfc3339(self.intervals_outdated_since_ms),
         }
 
 

@@ -207,6 +207,21 @@ STALENESS: Final = Series(
     "",
     "For how many evaluations the longest outdated interval or level has been waiting to be renewed.",
 )
+OUTDATED_SECONDS: Final = Series(
+    "calibration_outdated_seconds",
+    "gauge",
+    (),
+    "seconds",
+    "For how long the longest outdated intervals, levels and verdict of a report had been waiting to be renewed at the "
+    "last evaluation; 0 while all are of the same predictions as their values.",
+)
+OUTDATED_REPORTS: Final = Series(
+    "calibration_outdated_reports",
+    "gauge",
+    (),
+    "",
+    "Reports whose intervals, levels and verdict wait to be renewed: they are of earlier predictions than the values.",
+)
 EVALUATION_DURATION: Final = Series(
     "calibration_evaluation_duration_seconds",
     "gauge",
@@ -286,6 +301,8 @@ EVALUATION: Final = (
     FAILED_REPORTS,
     UNEVALUATED,
     STALENESS,
+    OUTDATED_SECONDS,
+    OUTDATED_REPORTS,
     EVALUATION_DURATION,
     EVALUATION_TIMESTAMP,
     EXPORTED,

@@ -121,6 +121,14 @@ class WindowFamilies:
         yield Family(series.FAILED_REPORTS, [((), len(snapshot.failures))])
         yield Family(series.UNEVALUATED, [((), self._evaluations.series_dropped)])
         yield Family(series.STALENESS, [((), self._evaluations.staleness)])
+        outdated_ms = [
+            report.intervals_outdated_since_ms
+            for report in snapshot.reports.values()
+            if report.intervals_outdated_since_ms is not None
+        ]
+        longest_ms = snapshot.evaluated_ms - min(outdated_ms, default=snapshot.evaluated_ms)
+        yield Family(series.OUTDATED_SECONDS, [((), longest_ms / 1000)])
+        yield Family(series.OUTDATED_REPORTS, [((), len(outdated_ms))])
         evaluated = snapshot.number > 0
         yield Family(series.EVALUATION_DURATION, [((), snapshot.duration_seconds)] if evaluated else [])
         yield Family(series.EVALUATION_TIMESTAMP, [((), snapshot.evaluated_ms / 1000)] if evaluated else [])
