@@ -1,5 +1,6 @@
 """The app: all routes, and what holds for each of them."""
 
+from functools import cache
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -113,6 +114,8 @@ def _add_definitions(app: FastAPI) -> None:
     """Put the bodies into the OpenAPI document, to which the routes only refer."""
     of_routes = app.openapi
 
+    # Made once: it takes a tenth of a second, in which nothing else is answered, and is public.
+    @cache
     def openapi() -> dict[str, Any]:
         document = of_routes()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})

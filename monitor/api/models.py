@@ -3,17 +3,18 @@
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.api.access import Of, may, needs
-from monitor.api.answers import answer, make_body
+from monitor.api.answers import Body, answer, make_body
 from monitor.api.pages import page
 from monitor.api.parts import Parts
 from monitor.api.schemas import ModelsBody, ok, problems
-from monitor.api.snapshots import LatestView, SnapshotView
+from monitor.api.snapshots import LatestView, ModelView, SnapshotView
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
 
@@ -41,28 +42,30 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
         responses=ok(ModelsBody, "Models by name, those declared that wait for events too") | problems(422),
     )
     async def models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
-        view = latest()
-        versions = view.versions()
-        names = sorted(filter(may(request, Role.READ), {*versions, *parts.declared}))
-        shown = page([(name,) for name in names], query.cursor or None, query.limit)
-        listed = [_entry(name, versions.get(name, {}), view, parts.policy(name)) for (name,) in shown.keys]
-        held = sorted(parts.pipeline.status.partitions)
-        return answer(request, make_body({"models": listed, "next_cursor": shown.next_cursor, "partitions": held}))
+        view, may_read = latest(), may(request, Role.READ)
+
+        def make() -> Body:
+            names = sorted(filter(may_read, {*view.models, *parts.declared}))
+            shown = page([(name,) for name in names], query.cursor or None, query.limit)
+            listed = [_entry(name, view, parts.policy(name)) for (name,) in shown.keys]
+            held = sorted(parts.pipeline.status.partitions)
+            return make_body({"models": listed, "next_cursor": shown.next_cursor, "partitions": held})
+
+        return answer(request, await anyio.to_thread.run_sync(make))
 
     return router
 
 
-def _entry(
-    name: str, versions: dict[str, dict[str, Any]], view: SnapshotView, policy: ModelPolicy | None
-) -> dict[str, Any]:
+def _entry(name: str, view: SnapshotView, policy: ModelPolicy | None) -> dict[str, Any]:
     watermark_ms = view.snapshot.watermarks_ms.get(name)
+    known = view.models.get(name)
     return {
         "model": name,
-        "state": _state(name, versions, view),
+        "state": _state(known),
         "current_version": view.snapshot.current_versions.get(name),
         "versions": [
-            {"version": version, "segments": list(known["segments"]), "windows": list(known["windows"])}
-            for version, known in versions.items()
+            {"version": version, "segments": list(of_version["segments"]), "windows": list(of_version["windows"])}
+            for version, of_version in (known.versions if known is not None else {}).items()
         ],
         "watermark": None if watermark_ms is None else format_time(watermark_ms),
         "policy": None
@@ -78,12 +81,9 @@ def _entry(
     }
 
 
-def _state(
-    name: str, versions: dict[str, dict[str, Any]], view: SnapshotView
-) -> Literal["measured", "insufficient", "failed", "waiting"]:
-    if not versions:
+def _state(known: ModelView | None) -> Literal["measured", "insufficient", "failed", "waiting"]:
+    if known is None:
         return "waiting"
-    reports = view.reports_of(name)
-    if not reports:
+    if not known.reports:
         return "failed"
-    return "measured" if any(report.measures for report in reports) else "insufficient"
+    return "measured" if any(report.measures for report in known.reports) else "insufficient"

@@ -2,13 +2,14 @@
 
 from typing import Annotated
 
+import anyio.to_thread
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.api.access import Of, may, needs, principal_of
-from monitor.api.answers import answer, make_body, tag
+from monitor.api.answers import Body, answer, make_body, tag
 from monitor.api.pages import page
 from monitor.api.parts import Parts
 from monitor.api.requests import Computations, parse_time
@@ -93,15 +94,19 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
     async def reports(request: Request, query: Annotated[ReportsQuery, Query()]) -> Response:
         view = latest()
         wanted = (query.model, query.version, query.segment, query.window)
-        keys = view.keys
-        if not principal_of(request).may(Role.READ):
-            may_read = may(request, Role.READ)
-            keys = [key for key in keys if may_read(key[0])]
-        if any(wanted):
-            keys = [
-                key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
-            ]
-        shown = page(keys, query.cursor or None, query.limit)
-        return answer(request, tag(view.listing(shown.keys, shown.next_cursor)))
+        may_read = None if principal_of(request).may(Role.READ) else may(request, Role.READ)
+
+        def make() -> Body:
+            keys = view.keys
+            if may_read is not None:
+                keys = [key for key in keys if may_read(key[0])]
+            if any(wanted):
+                keys = [
+                    key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
+                ]
+            shown = page(keys, query.cursor or None, query.limit)
+            return tag(view.listing(shown.keys, shown.next_cursor))
+
+        return answer(request, await anyio.to_thread.run_sync(make))
 
     return router

@@ -1,7 +1,8 @@
 """The latest snapshot as the routes serve it: bodies made once a snapshot, on the first request for each."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 from monitor.api.answers import Body, encode_json, make_body
 from monitor.api.pages import Key
@@ -12,20 +13,26 @@ from monitor.events.times import format_time
 
 
 class SnapshotView:
-    """One snapshot. Belongs to the event loop's thread.
+    """One snapshot. May be read by several threads: at worst two of them make the same thing.
+
+    What concerns one report is quick. What goes through all of them (``keys``, ``listing``, ``models``) takes up to a
+    tenth of a second where there are a thousand, and is to be called in a worker thread: nothing else would be answered
+    meanwhile.
 
     Attributes
     ----------
     snapshot
         What it shows.
-    keys
-        (model, version, segment, window) of its reports, and of those that failed, ascending.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.keys: list[Key] = sorted(_flat(key) for key in {*snapshot.reports, *snapshot.failures})
         self._reports: dict[ReportKey, Body] = {}
+
+    @cached_property
+    def keys(self) -> Sequence[Key]:
+        """(model, version, segment, window) of its reports, and of those that failed, ascending."""
+        return sorted(_flat(key) for key in {*self.snapshot.reports, *self.snapshot.failures})
 
     def report(self, key: ReportKey) -> Body | None:
         """The body of a report, or None if the snapshot has none of that key."""
@@ -56,17 +63,26 @@ class SnapshotView:
         )
         return head[:-1] + b',"reports":[' + b",".join(bodies) + b"]}"
 
-    def versions(self) -> dict[str, dict[str, Any]]:
-        """Model -> version -> its segments and windows, in the order of their keys."""
-        found: dict[str, dict[str, Any]] = {}
-        for model, version, segment, window in self.keys:
-            known = found.setdefault(model, {}).setdefault(version, {"segments": {}, "windows": {}})
+    @cached_property
+    def models(self) -> Mapping[str, "ModelView"]:
+        """What there is of each model, by name, ascending."""
+        found: dict[str, ModelView] = {}
+        for key in self.keys:
+            model, version, segment, window = key
+            view = found.setdefault(model, ModelView({}, []))
+            known = view.versions.setdefault(version, {"segments": {}, "windows": {}})
             known["segments"][segment] = known["windows"][window] = None
+            report = self.snapshot.reports.get(_nested(key))
+            if report is not None:
+                view.reports.append(report)
         return found
 
-    def reports_of(self, model: str) -> list[Report]:
-        """The reports of a model."""
-        return [report for key, report in self.snapshot.reports.items() if key.series.model == model]
+
+class ModelView(NamedTuple):
+    """What a snapshot has of one model: version -> its segments and windows, in order; and the reports."""
+
+    versions: dict[str, dict[str, dict[str, None]]]
+    reports: list[Report]
 
 
 class LatestView:
