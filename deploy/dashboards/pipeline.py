@@ -199,11 +199,11 @@ def _evaluating() -> Iterator[timeseries.Panel]:
     )
     yield lines(
         "Intervals that wait",
-        "For how many evaluations the longest outdated interval has been waiting to be renewed. Beyond ten, lengthen "
-        "`evaluation.interval`, or declare fewer segments.",
-        [Query(f"max by (instance) (calibration_stale_evaluations{{{_CHOSEN}}})", "{{instance}}")],
-        unit="none",
-        colours=((None, "transparent"), (10, ORANGE)),
+        "For how long the longest outdated intervals, levels and verdict have been waiting to be renewed. Values are up "
+        "to date all the same. Beyond five minutes, give it another processor, or declare fewer windows or segments.",
+        [Query(f"max by (instance) (calibration_outdated_seconds{{{_CHOSEN}}})", "{{instance}}")],
+        unit="s",
+        colours=((None, "transparent"), (300, ORANGE)),
     )
     yield lines(
         "Reports that failed",

@@ -23,6 +23,7 @@ ALERTS: Final = (
     "CalibrationDeadLetters",
     "CalibrationDegraded",
     "CalibrationEvaluationFailing",
+    "CalibrationIntervalsOutdated",
     "CalibrationLabelCoverageLow",
     "CalibrationMonitorDown",
     "CalibrationPartitionUnread",

@@ -1,3 +1,4 @@
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -345,13 +346,74 @@ def test_intervals_are_renewed_in_turn_and_in_time() -> None:
     assert evaluator.staleness <= 3
 
 
-def test_where_values_take_all_the_time_one_interval_is_renewed_all_the_same() -> None:
+def test_where_values_take_all_the_time_intervals_get_as_much() -> None:
     clock = ManualClock()
-    counted = Counted(on_value=lambda _: clock.advance(3.0))
-    step = changing(many(5), counted, clock)
+    # Values alone take 15 s where an evaluation is to be made every 10 s; renewing all takes 20 s.
+    counted = Counted(on_value=lambda _: clock.advance(1.5), on_norm=lambda: clock.advance(1.0))
+    step = changing(many(10), counted, clock)
+    turns = []
+    for _ in range(6):
+        started = clock.monotonic()
+        evaluator, renewed = step()
+        assert evaluator.latest.duration_seconds == pytest.approx(15.0)
+        assert clock.monotonic() - started <= 30.0
+        turns.append(renewed)
+    assert all(len(renewed) == 7 for renewed in turns)
+    assert all(before | after == set(range(10)) for before, after in itertools.pairwise(turns))
+    assert evaluator.staleness <= 2
+
+
+def test_an_interval_that_takes_longer_than_all_the_time_is_renewed_all_the_same() -> None:
+    clock = ManualClock()
+    step = changing(many(5), Counted(on_norm=lambda: clock.advance(30.0)), clock)
     turns = [step()[1] for _ in range(10)]
     assert [len(turn) for turn in turns] == [1] * 10
     assert set().union(*turns[:5]) == set().union(*turns[5:]) == set(range(5))
+
+
+def test_a_report_says_since_when_its_intervals_lag_behind_its_values() -> None:
+    clock = ManualClock(5_000)
+    series = many(3)
+    panes = stream(*series)
+    # One interval fits into an evaluation.
+    counted = Counted(on_norm=lambda: clock.advance(4.0))
+    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
+
+    def outdated() -> list[int | None]:
+        return [evaluator.latest.reports[key(each)].intervals_outdated_since_ms for each in series]
+
+    evaluator.evaluate()
+    assert outdated() == [None, 5_000, 5_000]
+    assert evaluator.latest.reports[key(series[1])].to_dict()["intervals_outdated_since"] == "1970-01-01T00:00:05.000Z"
+    second_ms = clock.now_ms()
+    add_hours(panes, series[0], 8, 1, seed=99)
+    evaluator.evaluate()
+    # The values of the first are newer than its intervals now; those of the last have waited the longest.
+    assert outdated() == [second_ms, None, 5_000]
+    evaluator.evaluate()
+    assert outdated() == [second_ms, None, None]
+    evaluator.evaluate()
+    assert outdated() == [None, None, None]
+    assert evaluator.staleness == 0
+
+
+def test_intervals_that_could_not_be_renewed_stay_outdated_since_then() -> None:
+    clock = ManualClock(5_000)
+    panes = stream()
+
+    def fail() -> None:
+        raise RuntimeError("no draws today")
+
+    evaluator = Evaluator(panes, WINDOWS[:1], measures=Counted(on_norm=fail).measures, clock=clock)
+    for hour in (8, 9):
+        assert evaluator.evaluate().reports[key()].intervals_outdated_since_ms == 5_000
+        clock.advance(10.0)
+        add_hours(panes, CHURN, hour, 1, seed=hour)
+
+
+def test_too_little_data_has_no_intervals_that_could_be_outdated() -> None:
+    evaluator = Evaluator(stream(hours=3), WINDOWS[:1], minimum=Minimum(events=201), measures=KCE, clock=ManualClock())
+    assert evaluator.evaluate().reports[key()].intervals_outdated_since_ms is None
 
 
 def test_without_draws_there_are_values_and_error_bounds() -> None:

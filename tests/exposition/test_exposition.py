@@ -216,6 +216,21 @@ def test_what_can_fall_is_no_counter(exposition: Exposition) -> None:
     assert found["calibration_departed_predictions_total", frozenset({("result", "evicted")})] == 3
 
 
+def test_what_waits_to_be_renewed_is_counted_with_how_long_the_longest_has(
+    exposition: Exposition, evaluations: Evaluations
+) -> None:
+    evaluations.show(snapshot([report(), report(version="8")]))
+    found = samples(exposition)
+    assert found["calibration_outdated_seconds", frozenset()] == found["calibration_outdated_reports", frozenset()] == 0
+    now_ms = snapshot([]).evaluated_ms
+    since = [replace(report(version=version), intervals_outdated_since_ms=now_ms - 1000 * ago)
+             for version, ago in (("7", 90), ("8", 300))]
+    evaluations.show(snapshot([*since, report(version="9")]))
+    found = samples(exposition)
+    assert found["calibration_outdated_seconds", frozenset()] == 300
+    assert found["calibration_outdated_reports", frozenset()] == 2
+
+
 def test_the_cap_leaves_out_segments_first_and_counts_what_it_left_out(evaluations: Evaluations) -> None:
     evaluations.show(snapshot([report(segment=segment) for segment in ("all", "region=eu", "region=us")]))
     free = Exposition([WindowFamilies(evaluations, MEASURES)])
