@@ -1,0 +1,55 @@
+"""What /metrics weighs at each level of the exposition, of more models than are exported in full by default."""
+
+import gzip
+from time import thread_time
+
+import pytest
+
+from monitor.exposition.exposition import Exposition
+from monitor.exposition.levels import Level, LevelSwitch
+from monitor.exposition.windows import WindowFamilies
+from monitor.measures import WINDOW_MEASURES
+from tests.snapshots import Evaluations, cohorts, report, snapshot
+
+MODELS = 201
+WINDOWS = ("1h", "24h", "7d", "last-10000")
+
+
+@pytest.mark.benchmark
+def test_values_of_many_models_are_a_fraction_of_everything() -> None:
+    """The peer: the same windows with everything that is known of them."""
+    evaluations = Evaluations()
+    names = [f"model-{at:03d}" for at in range(MODELS)]
+    evaluations.show(
+        snapshot(
+            (
+                report(model=name, version="1", window=window, measures=WINDOW_MEASURES.values(), bins=10, seed=seed)
+                for seed, name in enumerate(names)
+                for window in WINDOWS
+            ),
+            coverage={(name, "1"): cohorts() for name in names},
+        )
+    )
+    size, seconds = {}, {}
+    for level in Level:
+        exposition = Exposition([WindowFamilies(evaluations, WINDOW_MEASURES.values(), levels=LevelSwitch(level))])
+        seconds[level] = min(_seconds(exposition) for _ in range(3))
+        body, _ = exposition.render()
+        size[level] = len(body)
+        packed = len(gzip.compress(body, compresslevel=1))
+        print(
+            f"\n| `{level.label}` | {body.count(b'} '):,} | {size[level] / 1e6:.1f} MB | {packed / 1e6:.2f} MB | "
+            f"{seconds[level] * 1e3:.0f} ms"
+        )
+    print(
+        f"\nvalues against all: {size[Level.ALL] / size[Level.VALUES]:.1f} times smaller, "
+        f"{seconds[Level.ALL] / seconds[Level.VALUES]:.1f} times faster"
+    )
+    assert size[Level.VALUES] < 0.35 * size[Level.ALL]
+    assert seconds[Level.VALUES] < seconds[Level.ALL]
+
+
+def _seconds(exposition: Exposition) -> float:
+    began = thread_time()
+    exposition.render()
+    return thread_time() - began
