@@ -301,8 +301,12 @@ def _answering() -> Iterator[timeseries.Panel]:
 def _process() -> Iterator[timeseries.Panel]:
     yield lines(
         "Memory",
-        "Resident memory of each replica. It follows the predictions kept and the panes of the series held.",
-        [Query(f"max by (instance) (process_resident_memory_bytes{{{_CHOSEN}}})", "{{instance}}")],
+        "Resident memory of each replica, and that of its tables. The join's grow until the horizon has passed once, "
+        "panes until the longest window has, and `evaluation.look_back` beyond it; then they stay.",
+        [
+            Query(f"max by (instance) (process_resident_memory_bytes{{{_CHOSEN}}})", "{{instance}}"),
+            Query(f"sum by (instance, table) (calibration_state_bytes{{{_CHOSEN}}})", "{{instance}}: {{table}}"),
+        ],
         unit="bytes",
     )
     yield lines(

@@ -54,6 +54,7 @@ class PipelineFamilies:
             series.LAG, [((topic, str(partition)), lag) for (topic, partition), lag in sorted(status.lag.items())]
         )
         yield Family(series.HELD_SERIES, [((), status.series)])
+        yield Family(series.STATE_BYTES, [((table,), size) for table, size in status.state_bytes.items()])
         saved = status.checkpoint_ms > 0
         yield Family(series.CHECKPOINT_TIMESTAMP, [((), status.checkpoint_ms / 1000)] if saved else [])
         yield Family(series.CHECKPOINT_DURATION, [((), status.checkpoint_seconds)] if saved else [])

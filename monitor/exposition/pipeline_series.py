@@ -114,6 +114,14 @@ HELD_SERIES: Final = Series(
     "",
     "Combinations of model, version and segment that are held.",
 )
+STATE_BYTES: Final = Series(
+    "calibration_state_bytes",
+    "gauge",
+    ("table",),
+    "bytes",
+    "Memory of the tables of the partitions held: join grows until the horizon has passed once, panes until the longest "
+    "window has, and evaluation.look_back beyond it.",
+)
 CHECKPOINT_TIMESTAMP: Final = Series(
     "calibration_checkpoint_timestamp_seconds",
     "gauge",
@@ -145,6 +153,7 @@ PIPELINE: Final = (
     UNREAD,
     SAVED_OFFSET,
     HELD_SERIES,
+    STATE_BYTES,
     CHECKPOINT_TIMESTAMP,
     CHECKPOINT_DURATION,
 )

@@ -439,4 +439,8 @@ class Pipeline:
             lag=self._lag() if phase is Phase.RUNNING else {},
             purged_offsets=self._source.purged_offsets_skipped,
             series=len({key for partition in partitions for key in partition.panes.series}),
+            state_bytes={
+                "join": sum(partition.join.nbytes for partition in partitions),
+                "panes": sum(partition.panes.nbytes for partition in partitions),
+            },
         )

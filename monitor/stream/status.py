@@ -65,6 +65,8 @@ class PipelineStatus:
         Offsets passed over since the process started because the log no longer held them.
     series
         Number of series held.
+    state_bytes
+        Memory of the tables of the partitions held: of the join, and of the panes.
     """
 
     phase: Phase = Phase.STARTING
@@ -82,6 +84,7 @@ class PipelineStatus:
     records_read: int = 0
     purged_offsets: int = 0
     series: int = 0
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:

@@ -95,7 +95,12 @@ def test_every_number_of_a_result_has_a_series() -> None:
 def test_every_exported_series_is_listed_and_vice_versa() -> None:
     evaluations = Evaluations()
     evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
-    status = PipelineStatus(phase=Phase.RUNNING, lag={TopicPartition("events", 0): 3}, checkpoint_ms=1_800_000_000_000)
+    status = PipelineStatus(
+        phase=Phase.RUNNING,
+        lag={TopicPartition("events", 0): 3},
+        checkpoint_ms=1_800_000_000_000,
+        state_bytes={"join": 70_000, "panes": 90_000},
+    )
     registry = CollectorRegistry()
     registry.register(Exposition(parts(evaluations, status)))
     exported = {sample.name for metric in registry.collect() for sample in metric.samples}

@@ -1,5 +1,7 @@
 """A partition that is saved and restored at any instant is the partition that never stopped."""
 
+import gc
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -183,3 +185,29 @@ def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: st
         store.save([partition.checkpoint()])
         with pytest.raises(DamagedStore, match=message):
             Partition(0, store.claim(0), SETTINGS, store.load(0))
+
+
+def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
+    """Nothing is kept for longer than the policy and the windows ask: not in tables, and not beside them."""
+    policy = ModelPolicy(horizon_ms=4_000, lateness_ms=1_000)
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 10_000}))
+    rng = np.random.default_rng(0)
+    decoder = Decoder()
+    traced: dict[int, int] = {}
+    tables: dict[int, int] = {}
+    tracemalloc.start()
+    for second in range(91):
+        start_ms = START_MS + 1_000 * second
+        events = [
+            NaiveEvent(Kind.LABELLED, f"m{at % 5}", f"{second}-{at}", start_ms + at, float(p), int(rng.random() < p))
+            for at, p in enumerate(rng.random(200))
+        ]
+        partition.apply(batch_of(records_of(events, garbage_every=0)), decoder, None)
+        partition.checkpoint()
+        if second in (30, 60, 90):
+            gc.collect()
+            traced[second], tables[second] = tracemalloc.get_traced_memory()[0], partition.join.nbytes + partition.panes.nbytes
+    tracemalloc.stop()
+    assert partition.join.predictions < 200 * 7
+    assert tables[90] <= 1.02 * tables[60] <= 1.05 * tables[30]
+    assert traced[90] <= 1.02 * traced[60] <= 1.1 * traced[30]
