@@ -13,12 +13,13 @@ import time
 class Connection:
     """One kept-alive connection, one request at a time."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._host = host
         self._reader = reader
         self._writer = writer
 
     async def get(self, path: str) -> int:
-        self._writer.write(f"GET {path} HTTP/1.1\r\nhost: monitor\r\n\r\n".encode())
+        self._writer.write(f"GET {path} HTTP/1.1\r\nhost: {self._host}\r\n\r\n".encode())
         head = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
         await self._reader.readexactly(length)
@@ -28,7 +29,7 @@ class Connection:
 async def measure(host: str, port: int, rate: float, seconds: float, paths: list[str]) -> list[float]:
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(16):
-        connection = Connection(*await asyncio.open_connection(host, port))
+        connection = Connection(host, *await asyncio.open_connection(host, port))
         await connection.get(paths[0])
         idle.put_nowait(connection)
     latencies: list[float] = []
