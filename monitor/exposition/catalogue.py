@@ -49,8 +49,7 @@ def measure_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
     A measure in percent is exported as a ratio: ``tce`` becomes ``calibration_tce_ratio``. Nats and standard deviations
     have no unit in Prometheus.
     """
-    note = "Absent when the data is insufficient."
-    return _series_of(measures, "calibration_", REPORT_LABELS, STATISTICS, note, _EVIDENCE)
+    return _series_of(measures, "calibration_", REPORT_LABELS, STATISTICS, "Absent when the data is insufficient.")
 
 
 def map_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
@@ -66,12 +65,7 @@ def map_series(measures: Iterable[Measure]) -> tuple[MeasureSeries, ...]:
 
 
 def _series_of(
-    measures: Iterable[Measure],
-    prefix: str,
-    labels: tuple[str, ...],
-    statistics: Mapping[str, str],
-    note: str,
-    evidence: frozenset[tuple[str, str]] = frozenset(),
+    measures: Iterable[Measure], prefix: str, labels: tuple[str, ...], statistics: Mapping[str, str], note: str
 ) -> tuple[MeasureSeries, ...]:
     found = []
     for measure in sorted(measures, key=lambda measure: (measure.rank, measure.name)):
@@ -86,7 +80,7 @@ def _series_of(
                 labels,
                 "ratio" if statistic == "p_value" or measure.unit in {"percent", "ratio"} else "",
                 f"{measure.title}: {says or measure.help}".rstrip(".") + f". {note}",
-                Level.VALUES if statistic == "value" or (measure.name, statistic) in evidence else Level.INTERVALS,
+                Level.VALUES if statistic == "value" or (measure.name, statistic) in _EVIDENCE else Level.INTERVALS,
             )
             # A p-value is a share of resamples whatever the measure's unit.
             scale = 0.01 if in_percent and statistic != "p_value" else 1.0

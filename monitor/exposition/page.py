@@ -19,10 +19,10 @@ Made by `python -m monitor.exposition > docs/series.md` from `monitor/exposition
 absent, and never 0, where there is nothing to say. Of the measures, those are exported that windows are measured by:
 `evaluation.measures` in the settings names them. Maps are measured by `brier` and `log_loss` besides.
 
-*level* says from which value of `exposition.level` on a series is exported: those of the level `values` always are, those
-of `intervals` at that level and at `all`, those of `all` there alone. By default everything is exported for up to 50
-models, and `values` for more; back to everything once there are 40 or fewer. What the alerts and the dashboards of all
-models and of the service read is of the level `values`. `calibration_exposition_level` says which is in force.
+*level* says from which value of `exposition.level` on a series is exported: those of the level `values` always are,
+those of `intervals` at that level and at `all`, those of `all` there alone. By default everything is exported for up to
+50 models, and `values` for more; back to everything once there are 40 or fewer. What the alerts and the dashboards of
+all models and of the service read is of the level `values`. `calibration_exposition_level` says which is in force.
 
 What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
 the maximum over replicas, and not the sum.

@@ -119,8 +119,8 @@ STATE_BYTES: Final = Series(
     "gauge",
     ("table",),
     "bytes",
-    "Memory of the tables of the partitions held: join grows until the horizon has passed once, panes until the longest "
-    "window has, and evaluation.look_back beyond it.",
+    "Memory of the tables of the partitions held: join grows until the horizon has passed once, panes until the "
+    "longest window has, and evaluation.look_back beyond it.",
 )
 CHECKPOINT_TIMESTAMP: Final = Series(
     "calibration_checkpoint_timestamp_seconds",

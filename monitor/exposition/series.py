@@ -137,10 +137,20 @@ SLOPE: Final = Series(
     "Absent where it is not finite.",
 )
 SLOPE_LOWER: Final = Series(
-    "calibration_slope_lower", "gauge", REPORT_LABELS, "", "Lower end of the slope's 95% confidence interval.", Level.INTERVALS
+    "calibration_slope_lower",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "Lower end of the slope's 95% confidence interval.",
+    Level.INTERVALS,
 )
 SLOPE_UPPER: Final = Series(
-    "calibration_slope_upper", "gauge", REPORT_LABELS, "", "Upper end of the slope's 95% confidence interval.", Level.INTERVALS
+    "calibration_slope_upper",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "Upper end of the slope's 95% confidence interval.",
+    Level.INTERVALS,
 )
 P_VALUE: Final = Series(
     "calibration_p_value",

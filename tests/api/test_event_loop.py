@@ -1,4 +1,4 @@
-"""What goes through a whole snapshot is done beside the event loop: probes and single reports are answered meanwhile."""
+"""What goes through a whole snapshot is done beside the event loop, so that probes are answered meanwhile."""
 
 import threading
 from collections.abc import Iterator

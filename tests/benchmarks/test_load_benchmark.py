@@ -31,9 +31,7 @@ def test_probes_and_reports_are_answered_under_load(tmp_path: Path) -> None:
                 time.sleep(_WARM_UP_SECONDS)
                 began, cpu = time.monotonic(), served.cpu()
                 probes = latencies_of(served.port, ["/readyz"], RATE, SECONDS)
-                reports = latencies_of(
-                    served.port, [f"/v1/models/m{at}/report" for at in range(MODELS)], RATE, SECONDS
-                )
+                reports = latencies_of(served.port, [f"/v1/models/m{at}/report" for at in range(MODELS)], RATE, SECONDS)
                 processors = (served.cpu() - cpu) / (time.monotonic() - began)
             finally:
                 writer.terminate()

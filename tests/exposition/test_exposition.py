@@ -223,8 +223,10 @@ def test_what_waits_to_be_renewed_is_counted_with_how_long_the_longest_has(
     found = samples(exposition)
     assert found["calibration_outdated_seconds", frozenset()] == found["calibration_outdated_reports", frozenset()] == 0
     now_ms = snapshot([]).evaluated_ms
-    since = [replace(report(version=version), intervals_outdated_since_ms=now_ms - 1000 * ago)
-             for version, ago in (("7", 90), ("8", 300))]
+    since = [
+        replace(report(version=version), intervals_outdated_since_ms=now_ms - 1000 * ago)
+        for version, ago in (("7", 90), ("8", 300))
+    ]
     evaluations.show(snapshot([*since, report(version="9")]))
     found = samples(exposition)
     assert found["calibration_outdated_seconds", frozenset()] == 300

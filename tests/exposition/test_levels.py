@@ -1,11 +1,11 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from monitor.exposition.exposition import Exposition
+from monitor.exposition.exposition import Exposition, Families
 from monitor.exposition.levels import FEW_MODELS, MANY_MODELS, Level, LevelSwitch
 from monitor.exposition.refits import RefitFamilies
 from monitor.exposition.series import REPORT_LABELS
-from monitor.exposition.windows import WindowFamilies
+from monitor.exposition.windows import MAX_SERIES, WindowFamilies
 from monitor.measures import WINDOW_MEASURES
 from monitor.settings.exposition import ExpositionSettings
 from tests.live_states import Maps, state
@@ -29,7 +29,7 @@ def fleet(models: int) -> Evaluations:
 
 def body(evaluations: Evaluations, levels: LevelSwitch, *, bins: bool = True) -> str:
     maps = Maps(state(MEASURES))
-    parts = [
+    parts: list[Families] = [
         WindowFamilies(evaluations, MEASURES, levels=levels, bins=bins),
         RefitFamilies(maps, MEASURES, lambda: maps.known, levels=levels),
     ]
@@ -50,7 +50,11 @@ def test_each_level_has_what_the_one_before_has() -> None:
     values, intervals, everything = (names(body(fleet(2), LevelSwitch(level))) for level in Level)
     assert values < intervals < everything
     assert {"calibration_tce_ratio", "calibration_verdict", "calibration_slope", "calibration_map_smce"} <= values
-    assert {"calibration_tce_ratio_lower", "calibration_slope_upper", "calibration_map_smce_lower"} <= intervals - values
+    assert {
+        "calibration_tce_ratio_lower",
+        "calibration_slope_upper",
+        "calibration_map_smce_lower",
+    } <= intervals - values
     assert {name for name in everything if name.startswith("calibration_bin_")} == everything - intervals
 
 
@@ -67,17 +71,17 @@ def test_the_level_in_force_is_exported() -> None:
 
 def test_the_number_of_exported_series_is_that_of_the_lines_about_windows_at_every_level() -> None:
     for level in Level:
-        samples = [
-            sample for family in parse_text(body(fleet(3), LevelSwitch(level))) for sample in family.samples
-        ]
+        samples = [sample for family in parse_text(body(fleet(3), LevelSwitch(level))) for sample in family.samples]
         (exported,) = [each.value for each in samples if each.name == "calibration_series_exported"]
         assert exported == sum(set(REPORT_LABELS) <= set(each.labels) for each in samples)
 
 
 @pytest.mark.parametrize("level", Level)
 def test_the_cap_counts_what_the_level_exports(level: Level) -> None:
-    def exported(evaluations: Evaluations, **cap: int) -> float:
-        text = Exposition([WindowFamilies(evaluations, MEASURES, levels=LevelSwitch(level), **cap)]).render()[0]
+    def exported(evaluations: Evaluations, max_series: int = MAX_SERIES) -> float:
+        text = Exposition(
+            [WindowFamilies(evaluations, MEASURES, levels=LevelSwitch(level), max_series=max_series)]
+        ).render()[0]
         (found,) = [
             sample.value
             for family in parse_text(text.decode())

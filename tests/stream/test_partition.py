@@ -206,7 +206,10 @@ def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
         partition.checkpoint()
         if second in (30, 60, 90):
             gc.collect()
-            traced[second], tables[second] = tracemalloc.get_traced_memory()[0], partition.join.nbytes + partition.panes.nbytes
+            traced[second], tables[second] = (
+                tracemalloc.get_traced_memory()[0],
+                partition.join.nbytes + partition.panes.nbytes,
+            )
     tracemalloc.stop()
     assert partition.join.predictions < 200 * 7
     assert tables[90] <= 1.02 * tables[60] <= 1.05 * tables[30]
