@@ -200,7 +200,7 @@ def _evaluating() -> Iterator[timeseries.Panel]:
     yield lines(
         "Intervals that wait",
         "For how long the longest outdated intervals, levels and verdict have been waiting to be renewed. Values are "
-        "up to date all the same. Beyond five minutes, give it another processor, or declare fewer windows or segments.",
+        "up to date all the same. Beyond five minutes, give it another processor, or declare fewer windows.",
         [Query(f"max by (instance) (calibration_outdated_seconds{{{_CHOSEN}}})", "{{instance}}")],
         unit="s",
         colours=((None, "transparent"), (300, ORANGE)),

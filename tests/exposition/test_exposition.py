@@ -137,7 +137,7 @@ def test_the_diagnosis_is_one_verdict_of_all_there_are_with_its_numbers(
 
 
 def test_what_a_diagnosis_does_not_know_is_absent(exposition: Exposition, evaluations: Evaluations) -> None:
-    one_value = replace(diagnosis(), slope=None, slope_error=None)
+    one_value = replace(diagnosis(), slope=None, slope_error=None, slope_lower=None, slope_upper=None)
     evaluations.show(
         snapshot(
             [

@@ -53,7 +53,7 @@ def test_each_level_has_what_the_one_before_has() -> None:
     assert {
         "calibration_tce_ratio_lower",
         "calibration_slope_upper",
-        "calibration_map_smce_lower",
+        "calibration_map_smce_upper",
     } <= intervals - values
     assert {name for name in everything if name.startswith("calibration_bin_")} == everything - intervals
 
