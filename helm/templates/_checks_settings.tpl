@@ -112,12 +112,12 @@ The rest the service says itself; docs/kubernetes.md has how to ask it before an
 {{- end -}}
 
 {{/*
-Fails where an absolute path lies on nothing that is mounted to be written; others are relative to the volume, which the image
-has as its working directory. Of dict "values" "key" "path".
+Fails where a path lies on nothing that is mounted to be written. A relative one begins in the folder of the settings, which only
+reads. Of dict "values" "key" "path".
 */}}
 {{- define "monitor.checkMounted" -}}
-{{- if hasPrefix "/" .path -}}
-{{- $path := clean .path -}}
+{{- if and .path (not (hasPrefix "~" .path)) -}}
+{{- $path := clean (ternary .path (printf "/etc/calibration-monitor/%s" .path) (hasPrefix "/" .path)) -}}
 {{- $mounted := list "/var/lib/calibration-monitor" "/tmp" -}}
 {{- range .values.extraVolumeMounts }}{{ if not .readOnly }}{{ $mounted = append $mounted (clean .mountPath) }}{{ end }}{{ end -}}
 {{- $found := false -}}

@@ -10,7 +10,7 @@ from monitor.access.model import parse_grants
 from monitor.access.oidc import ALGORITHMS, check_url
 from monitor.errors import InputError
 from monitor.settings.section import Positive, Section, Text
-from monitor.settings.values import Address, Duration, Names
+from monitor.settings.values import Address, Duration, FilePath, Names
 
 _SECOND = timedelta(seconds=1)
 
@@ -36,7 +36,7 @@ class OidcSettings(Section):
     """What the token's `aud` must name: this service, as the provider calls it."""
     jwks_url: Address | None = None
     """Where the provider's public keys are; null: where its discovery document says."""
-    cafile: Text | None = None
+    cafile: FilePath | None = None
     """File with the certificates to trust for both, PEM; null trusts those that public providers have."""
     algorithms: Names = ("RS256", "ES256")
     """Signatures that are accepted, all of public keys: RS256, PS256, ES256, each with 384 and 512 too, and EdDSA."""
@@ -100,7 +100,7 @@ class AccessSettings(Section):
     mode: Annotated[Literal["required", "off"], BeforeValidator(_off)] = "required"
     """Whether a key or token is asked for. Off lets everybody on this machine do everything, and needs api.host to be a
     loopback address."""
-    keys_file: Text | None = None
+    keys_file: FilePath | None = None
     """File of hashed API keys (YAML), beside those in the store; read again when it changes."""
     oidc: OidcSettings = OidcSettings()
     failures_per_minute: Positive = 30

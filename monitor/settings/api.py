@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from monitor.settings.section import Positive, Section, Text
-from monitor.settings.values import Duration
+from monitor.settings.values import Duration, FilePath
 
 _SECOND = timedelta(seconds=1)
 
@@ -18,10 +18,10 @@ class ApiSettings(Section):
     """Address to listen on; 0.0.0.0 listens on all."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which is logged."""
-    tls_certfile: Text | None = None
+    tls_certfile: FilePath | None = None
     """File with the certificate to show, and those between it and one that is trusted, PEM: the server then speaks
     https alone. Read again when it changes. Null speaks http, for a proxy in front that ends TLS."""
-    tls_keyfile: Text | None = None
+    tls_keyfile: FilePath | None = None
     """File with the certificate's key, PEM, without a password."""
     max_report_bytes: Positive = 32 * 1024 * 1024
     """Size of the largest body of POST /v1/reports."""

@@ -20,6 +20,7 @@ _WIDTH: Final = 110
 _HEAD: Final = """\
 Settings of the calibration monitor: every key with its default. Keys that are left out keep it.
 Durations are text such as 90s, 15m, 24h or 7d, or a number of seconds.
+Relative paths begin in this file's folder; those of variables, and of defaults, in the working directory.
 An environment variable overrides a key: MONITOR__SOURCE__KAFKA__GROUP_ID sets source.kafka.group_id; with _FILE
 behind its name, the value is read from the file that it names, which is the way to hand over a secret.
 `monitor config` prints the settings in force.
@@ -57,6 +58,10 @@ def reference() -> str:
         "each dot. `MONITOR__SOURCE__KAFKA__GROUP_ID=blue` sets `source.kafka.group_id`. Lists are comma-separated;",
         "whole sections are YAML or JSON: `MONITOR__WINDOWS='[{length: 1h}, {last: 10000}]'`. With `_FILE` behind the",
         "name, the value is read from a file: `MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD_FILE=/run/secrets/kafka`.",
+        "",
+        "A *relative path* in the file begins in the folder of that file, wherever a command is run. That of a",
+        "variable, and the default of a key that the file leaves out, begin in the working directory. `monitor config`",
+        "prints them absolute.",
         "",
         "An unknown key or variable, or a wrong value, is refused with one line that names the place, the key, the",
         "value and what is allowed.",

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from monitor.settings.model import Settings
 from monitor.settings.section import Section
-from monitor.settings.values import Address
+from monitor.settings.values import Address, Anchor
 
 Path = tuple[str | int, ...]
 
@@ -108,6 +108,11 @@ def hides(path: Path) -> bool:
         return False
     secret = mentions(field.annotation, SecretStr) or mentions(field.annotation, Address)
     return secret or any(item in field.metadata for item in Address.__metadata__)  # type: ignore[attr-defined]
+
+
+def anchor_of(field: FieldInfo) -> Anchor | None:
+    """How a relative path of this setting is made absolute; None where it holds no path."""
+    return next((item for item in _metadata(field) if isinstance(item, Anchor)), None)
 
 
 def leaves(section: type[Section] = Settings, path: tuple[str, ...] = ()) -> Iterator[Leaf]:

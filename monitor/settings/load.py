@@ -1,4 +1,8 @@
-"""Reads the settings: monitor.yaml, then the environment on top of it."""
+"""Reads the settings: monitor.yaml, then the environment on top of it.
+
+Relative paths in the file begin in the file's folder; those of the environment and the defaults in the working
+directory. The settings hold absolute ones.
+"""
 
 import re
 from collections.abc import Mapping
@@ -58,9 +62,11 @@ def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings
     places: dict[fields.Path, str] = {}
     if file is not None:
         tree = _read_yaml(file, places)
+        _resolve_paths(tree, file.parent.resolve(), defaults=False)
     for variable, path, value in read_environment(environ):
         _put(tree, path, value)
         places[path] = variable
+    _resolve_paths(tree, FilePath.cwd(), defaults=True)
     try:
         return Settings.model_validate(tree)
     except ValidationError as error:
@@ -125,6 +131,24 @@ def _put(tree: dict[str, Any], path: fields.Path, value: Any) -> None:
             return
         tree = inner
     tree[str(path[-1])] = value
+
+
+def _resolve_paths(tree: dict[str, Any], folder: FilePath, *, defaults: bool) -> None:
+    """Make relative paths begin in a folder; with ``defaults``, also those that are not set.
+
+    What is not text stays as it is, for the validation to refuse.
+    """
+    for leaf in fields.leaves():
+        anchor = fields.anchor_of(leaf.field)
+        if anchor is None:
+            continue
+        section: Any = tree
+        for part in leaf.path[:-1]:
+            section = section.setdefault(part, {}) if isinstance(section, dict) else None
+        if isinstance(section, dict):
+            value = section.get(leaf.path[-1], leaf.field.default if defaults else None)
+            if isinstance(value, str) and value:
+                section[leaf.path[-1]] = anchor.resolve(value, folder)
 
 
 def _line(detail: ErrorDetails, places: Mapping[fields.Path, str]) -> str:

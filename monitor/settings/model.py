@@ -12,10 +12,11 @@ from monitor.settings.models import ModelsSettings
 from monitor.settings.refits import RecalibrationSettings
 from monitor.settings.section import Positive, Section, Text
 from monitor.settings.values import (
-    Address,
     Duration,
+    FilePath,
     MeasureNames,
     Names,
+    StoreAddress,
     format_duration,
     is_loopback,
 )
@@ -59,7 +60,7 @@ class TopicSettings(Section):
 class EmbeddedSettings(Section):
     """The embedded log: topics as append-only files, with Kafka's partitions and offsets. It needs no service."""
 
-    directory: Text = "monitor-data/log"
+    directory: FilePath = "monitor-data/log"
     """Where the log is kept. Made when it is not there."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     """Partitions of each topic, for a log that is new; one that exists keeps its own."""
@@ -90,11 +91,11 @@ class KafkaSettings(Section):
     """How long to wait for a broker's answer."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to speak to the brokers."""
-    ssl_cafile: Text | None = None
+    ssl_cafile: FilePath | None = None
     """File with the certificates to trust, PEM; null trusts those of the system."""
-    ssl_certfile: Text | None = None
+    ssl_certfile: FilePath | None = None
     """File with this client's certificate, PEM."""
-    ssl_keyfile: Text | None = None
+    ssl_keyfile: FilePath | None = None
     """File with this client's key, PEM."""
     ssl_password: SecretStr | None = None
     """Password of the key file."""
@@ -147,7 +148,7 @@ class SourceSettings(Section):
 class StoreSettings(Section):
     """Where the state is kept: pending predictions, panes, offsets and dead letters."""
 
-    url: Annotated[Address, Field(repr=False)] = "sqlite:///monitor-data/state.db"
+    url: Annotated[StoreAddress, Field(repr=False)] = "sqlite:///monitor-data/state.db"
     """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
 
 

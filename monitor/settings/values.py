@@ -1,8 +1,12 @@
-"""Kinds of value that YAML has no word for: durations, lists in one line of text, addresses with a password."""
+"""Kinds of value that YAML has no word for: durations, lists in one line of text, paths, addresses with a password."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import quote, unquote_plus
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
@@ -11,13 +15,17 @@ from monitor.durations import format_duration, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import MAX_CLASSES, wrong_name
 from monitor.measures import choose_measures
+from monitor.settings.section import Text
 
 __all__ = [
     "Address",
+    "Anchor",
     "Classes",
     "Duration",
+    "FilePath",
     "MeasureNames",
     "Names",
+    "StoreAddress",
     "format_duration",
     "hide_password",
     "is_loopback",
@@ -26,6 +34,9 @@ __all__ = [
 ]
 
 _PASSWORD: Final = re.compile(r"(?<=://)([^:/@]*):(.*)@")
+_SQLITE_FILE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:|file:)([^?]+)")
+# Files that libpq reads; `system` stands for the authorities that the machine trusts.
+_FILE_OPTION: Final = re.compile(r"([?&](?:sslcert|sslkey|sslrootcert|sslcrl|sslcrldir|passfile)=)(?!system\b)([^&]+)")
 _PASSWORD_OPTION: Final = re.compile(r"([?&](?:ssl)?password=)[^&]*")
 
 
@@ -80,3 +91,31 @@ MeasureNames = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidato
 
 Address = Annotated[str, PlainSerializer(hide_password)]
 """A URL that may hold a password, which is hidden wherever it is shown."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Marks a setting that names a file or a folder, and says how a relative one is made absolute."""
+
+    resolve: Callable[[str, Path], str]
+    """The value and the folder in which it begins, to the absolute value."""
+
+
+def _resolve_path(text: str, folder: Path) -> str:
+    """Make a path absolute; a ``~`` is left for what opens it, which knows the homes."""
+    return text if text.startswith("~") else str(folder / text)
+
+
+def _resolve_url(url: str, folder: Path) -> str:
+    """Make the files that a store's URL names absolute: that of SQLite, and PostgreSQL's certificates."""
+    file = _SQLITE_FILE.match(url)
+    if file is not None:
+        return f"{file[1]}{_resolve_path(file[2], folder)}{url[file.end() :]}"
+    return _FILE_OPTION.sub(lambda option: option[1] + quote(_resolve_path(unquote_plus(option[2]), folder)), url)
+
+
+FilePath = Annotated[Text, Anchor(_resolve_path)]
+"""A file or a folder. Where it is relative, it begins at the settings file, or at the working directory."""
+
+StoreAddress = Annotated[Address, Anchor(_resolve_url)]
+"""An `Address` of a store, which may name files."""

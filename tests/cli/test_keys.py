@@ -54,6 +54,15 @@ def create(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def test_a_settings_file_elsewhere_leads_to_its_own_store(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "where the command is run"
+    elsewhere.mkdir()
+    done = inside("keys", "create", "laptop", "--role", "read", "-c", str(folder / "monitor.yaml"), cwd=elsewhere)
+    assert f"its hash is kept in sqlite:///{folder}/state.db" in done.stderr
+    assert who(folder, done.stdout.strip()) == "key:laptop"
+    assert not list(elsewhere.iterdir())
+
+
 def test_the_key_alone_goes_to_standard_output_and_is_its_owners(folder: Path) -> None:
     done = inside("keys", "create", "prometheus", "--role", "read", "--expires", "90d", cwd=folder)
     key = done.stdout.removesuffix("\n")
@@ -61,7 +70,7 @@ def test_the_key_alone_goes_to_standard_output_and_is_its_owners(folder: Path) -
     assert who(folder, key) == "key:prometheus"
     about, once, how = done.stderr.splitlines()
     assert about.startswith(f"made the API key prometheus ({key[4:16]}): read, until 20")
-    assert about.endswith("its hash is kept in sqlite:///state.db")
+    assert about.endswith(f"its hash is kept in sqlite:///{folder}/state.db")
     assert once == "This is the only time that it is shown: keep it where secrets are kept."
     assert "Authorization: Bearer" in how
     assert "MONITOR_API_KEY" in how
@@ -253,9 +262,13 @@ def test_a_hashed_key_may_go_to_a_file_too(folder: Path) -> None:
 def test_a_name_in_the_file_of_keys_is_taken_and_its_key_is_revoked_there(folder: Path) -> None:
     in_file(folder, inside("keys", "create", "prometheus", "--role", "read", "--hashed", cwd=folder).stdout)
     taken = inside("keys", "create", "prometheus", "--role", "read", cwd=folder)
-    assert one_error_line(taken).startswith("a key of access.keys_file (keys.yaml) is called 'prometheus' already")
+    assert one_error_line(taken).startswith(
+        f"a key of access.keys_file ({folder}/keys.yaml) is called 'prometheus' already"
+    )
     done = inside("keys", "revoke", "prometheus", cwd=folder)
-    assert one_error_line(done) == "'prometheus' stands in access.keys_file (keys.yaml): remove its entry there"
+    assert (
+        one_error_line(done) == f"'prometheus' stands in access.keys_file ({folder}/keys.yaml): remove its entry there"
+    )
 
 
 def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Path) -> None:
@@ -265,7 +278,7 @@ def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Pa
     unknown = inside("keys", "revoke", "x", cwd=folder)
     assert one_error_line(unknown) == (
         "no API key in the store has the name or the id 'x'; those of the file are not known: access.keys_file:"
-        " keys.yaml:1: keys[0].name must be given"
+        f" {folder}/keys.yaml:1: keys[0].name must be given"
     )
 
 

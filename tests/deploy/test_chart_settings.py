@@ -123,9 +123,12 @@ def test_what_the_service_accepts_the_chart_accepts(config: dict[str, Any], tmp_
 
 
 def test_all_defaults_may_be_written_out() -> None:
-    """As `monitor config --default` prints them, with the nulls of all that is not set; but for where a pod listens."""
+    """As `monitor config --default` prints them, with the nulls of all that is not set; but for where a pod listens
+    and writes."""
     config = yaml.safe_load((ROOT / "docs" / "monitor.yaml").read_text(encoding="utf-8"))
     config["api"]["host"] = "0.0.0.0"
+    config["store"]["url"] = "sqlite:////var/lib/calibration-monitor/state.db"
+    config["source"]["embedded"]["directory"] = "/var/lib/calibration-monitor/log"
     rendered = yaml.safe_load(settings_of(of_values({"config": config, "networkPolicy": {"enabled": True}})))
     assert {key for key in config if rendered[key] == config[key]} >= {"models", "windows", "evaluation", "pipeline"}
     config["source"]["kind"] = "kafka"
@@ -240,8 +243,10 @@ def test_state_and_log_may_be_on_a_volume_of_ones_own() -> None:
     assert mount in container(objects)["volumeMounts"]
     text = refusal({"config": config, "extraVolumes": [volume], "extraVolumeMounts": [{**mount, "readOnly": True}]})
     assert "config.store.url is at /data/state.db" in text
-    # Of these two, the first is relative to the image's working directory, which is the volume; Kafka needs no log.
-    of_values({"config": {"store": {"url": "sqlite:///state.db"}, "source": {"embedded": {"directory": "log"}}}})
+    # Relative paths begin in the folder of the settings, which only reads.
+    assert "is at /etc/calibration-monitor/a.db," in refusal({"config": {"store": {"url": "sqlite:///a.db"}}})
+    assert "is at /etc/calibration-monitor/a," in refusal({"config": {"source": {"embedded": {"directory": "a"}}}})
+    # Kafka needs no log.
     of_values({"config": {"source": {"kind": "kafka", "kafka": BROKERS, "embedded": {"directory": "/data/log"}}}})
     # A Secret replaces the address.
     of_values({"config": {"store": {"url": "sqlite:////data/state.db"}}, "store": {"existingSecret": "db"}})

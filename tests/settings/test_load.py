@@ -7,6 +7,7 @@ import pytest
 
 from monitor.errors import SettingsError
 from monitor.settings import Settings, load_settings
+from monitor.settings.fields import anchor_of, leaves
 
 
 def load(folder: Path, text: str, **environ: str) -> Settings:
@@ -217,7 +218,7 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
-    assert load(tmp_path, "# nothing\n") == Settings()
+    assert load(tmp_path, "# nothing\n") == load_settings(None, {})
 
 
 @pytest.mark.parametrize(
@@ -231,3 +232,94 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
 def test_topics_that_are_not_named_are_not_read(named: dict[str, str], in_force: dict[str, str]) -> None:
     settings = Settings.model_validate({"source": {"topics": named}})
     assert {kind: topic for kind, topic in settings.source.topics.named.items() if topic} == in_force
+
+
+def paths_of(settings: Settings) -> dict[str, str | None]:
+    kafka, api, access = settings.source.kafka, settings.api, settings.access
+    return {
+        "directory": settings.source.embedded.directory,
+        "url": settings.store.url,
+        "ssl_cafile": kafka.ssl_cafile,
+        "ssl_certfile": kafka.ssl_certfile,
+        "ssl_keyfile": kafka.ssl_keyfile,
+        "tls_certfile": api.tls_certfile,
+        "tls_keyfile": api.tls_keyfile,
+        "keys_file": access.keys_file,
+        "cafile": access.oidc.cafile,
+    }
+
+
+ALL_PATHS = """
+source:
+  embedded: {directory: data/log}
+  kafka: {ssl_cafile: ca.pem, ssl_certfile: me.pem, ssl_keyfile: me.key}
+store: {url: "sqlite:///data/state.db?timeout=5"}
+api: {tls_certfile: tls.crt, tls_keyfile: tls.key}
+access: {keys_file: keys.yaml, oidc: {cafile: idp.pem}}
+"""
+
+
+def test_relative_paths_of_a_file_begin_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    etc, work = tmp_path / "etc", tmp_path / "work"
+    etc.mkdir()
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (etc / "monitor.yaml").write_text(ALL_PATHS, encoding="utf-8")
+    for file in (etc / "monitor.yaml", Path("../etc/monitor.yaml")):
+        assert paths_of(load_settings(file, {})) == {
+            "directory": f"{etc}/data/log",
+            "url": f"sqlite:///{etc}/data/state.db?timeout=5",
+            "ssl_cafile": f"{etc}/ca.pem",
+            "ssl_certfile": f"{etc}/me.pem",
+            "ssl_keyfile": f"{etc}/me.key",
+            "tls_certfile": f"{etc}/tls.crt",
+            "tls_keyfile": f"{etc}/tls.key",
+            "keys_file": f"{etc}/keys.yaml",
+            "cafile": f"{etc}/idp.pem",
+        }
+
+
+def test_every_setting_whose_name_is_that_of_a_path_is_one() -> None:
+    named = [leaf for leaf in leaves() if leaf.path[-1].endswith(("file", "directory", "url"))]
+    assert [leaf.path for leaf in named if anchor_of(leaf.field) is None] == [("access", "oidc", "jwks_url")]
+    assert len(named) == len(paths_of(Settings())) + 1
+
+
+def test_relative_paths_of_the_environment_and_of_the_defaults_begin_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    etc, work = tmp_path / "etc", tmp_path / "work"
+    etc.mkdir()
+    work.mkdir()
+    monkeypatch.chdir(work)
+    settings = load(etc, "access: {keys_file: keys.yaml}", MONITOR__SOURCE__EMBEDDED__DIRECTORY="log")
+    assert settings.source.embedded.directory == f"{work}/log"
+    assert settings.store.url == f"sqlite:///{work}/monitor-data/state.db"
+    assert settings.access.keys_file == f"{etc}/keys.yaml"
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("sqlite:////var/lib/state.db", "sqlite:////var/lib/state.db"),
+        ("sqlite:///~/state.db", "sqlite:///~/state.db"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("sqlite+pysqlite:///a/state.db", "sqlite+pysqlite:///{}/a/state.db"),
+        ("postgresql://u:p@db/x", "postgresql://u:p@db/x"),
+        (
+            "postgresql://db/x?sslmode=verify-full&sslrootcert=my%20ca.pem&sslcert=/c.pem",
+            "postgresql://db/x?sslmode=verify-full&sslrootcert={}/my%20ca.pem&sslcert=/c.pem",
+        ),
+        ("postgresql://db/x?sslrootcert=system", "postgresql://db/x?sslrootcert=system"),
+    ],
+)
+def test_a_store_is_found_from_the_file_that_names_it(tmp_path: Path, given: str, read: str) -> None:
+    assert load(tmp_path, f"store: {{url: '{given}'}}").store.url == read.format(tmp_path)
+
+
+def test_a_path_that_is_no_text_is_refused_as_ever(tmp_path: Path) -> None:
+    assert complaint(tmp_path, "store: {url: 5}").startswith("monitor.yaml:1: store.url must be text")
+    assert (
+        complaint(tmp_path, "access: {keys_file: ''}") == "monitor.yaml:1: access.keys_file must not be empty, got ''"
+    )
+    assert complaint(tmp_path, "store: 7").startswith("monitor.yaml:1: store must be a section")
