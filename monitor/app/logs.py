@@ -11,16 +11,16 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO
-from urllib.parse import quote, quote_plus
 
 import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
 from monitor.clock import SystemClock
+from monitor.redaction import Redactor
 from monitor.settings import Settings
 from monitor.settings.fields import leaves
 from monitor.sources.kafka_log import KafkaOutageFilter
@@ -30,14 +30,13 @@ _QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", 
 
 _FIRST: Final = ("timestamp", "level", "logger", "event", "instance")
 
-_HIDDEN: Final = "***"
-_SHORTEST_SECRET: Final = 4
-"""Of a shorter one, hiding every place where it happens to stand would hide the log."""
-
 _CREDENTIALS: Final = re.compile(
     r"cmk_[0-9a-f]{12}_[A-Za-z0-9_-]{43}"  # an API key
     r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"  # a token
 )
+
+_MEMORY_ADDRESS: Final = re.compile(r"(?<= object) at 0x[0-9a-f]+")
+"""In a library's message: tells a reader nothing, and makes alike lines different."""
 
 _processors: Final[list[structlog.typing.Processor]] = []
 """One list for good: loggers that were used before keep the list that they were made with."""
@@ -131,7 +130,7 @@ def log_what_nobody_caught() -> None:
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """Every secret among the settings, in each form in which it might be written."""
+    """Every secret among the settings."""
     found: list[str] = []
     for leaf in leaves():
         value: Any = settings
@@ -141,7 +140,7 @@ def secrets_of(settings: Settings) -> list[str]:
             found.append(value.get_secret_value())
     url = sa.make_url(settings.store.url)
     found += [str(each) for each in (url.password, url.query.get("password"), url.query.get("sslpassword")) if each]
-    return sorted({form for secret in found for form in (secret, quote(secret, safe=""), quote_plus(secret))})
+    return found
 
 
 class _Ordered:
@@ -162,17 +161,12 @@ class _Redacted(structlog.stdlib.ProcessorFormatter):
 
     def __init__(self, secrets: Iterable[str], **options: Any) -> None:
         super().__init__(**options)
-        shown = {form for secret in secrets for form in (secret, repr(secret)[1:-1])}
-        forms = {form for each in shown for form in (each, json.dumps(each)[1:-1])}
-        # The longest first, as one may be a part of another.
-        self._secrets: Sequence[str] = sorted((f for f in forms if len(f) >= _SHORTEST_SECRET), key=len, reverse=True)
+        self._redactor = Redactor(secrets)
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
-        line = super().format(record)
-        for secret in self._secrets:
-            line = line.replace(secret, _HIDDEN)
-        return _CREDENTIALS.sub(_HIDDEN, line)
+        line = _CREDENTIALS.sub("***", self._redactor.hide(super().format(record)))
+        return _MEMORY_ADDRESS.sub("", line)
 
 
 def _serialise(event: Mapping[str, Any], **options: Any) -> str:

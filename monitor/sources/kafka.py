@@ -15,7 +15,13 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import InstanceReplaced, OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
-from monitor.sources.kafka_connection import REFUSALS, KafkaConnection, partition_counts, same_partition_count
+from monitor.sources.kafka_connection import (
+    REFUSALS,
+    KafkaConnection,
+    make_client,
+    partition_counts,
+    same_partition_count,
+)
 from monitor.sources.kafka_coordinator import generation_is_current, know_topics, remember_joins
 from monitor.sources.kafka_group import Membership
 from monitor.sources.kafka_records import speed_up
@@ -235,7 +241,7 @@ class KafkaSource:
 
     def _make_client(self, **options: Any) -> KafkaNetClient:
         """Make the consumer's client, and keep hold of it: it knows which brokers are connected."""
-        self._client = KafkaNetClient(**options)
+        self._client = make_client(**options)
         # The consumer's own option of that name never gets there (kafka-python 3.0.12): a broker that makes topics
         # would make a missing one of ours, with partitions of its choice.
         self._client.cluster.config["allow_auto_create_topics"] = self._options["allow_auto_create_topics"]

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.kafka_probe import Probe, probe
@@ -125,6 +126,7 @@ class KafkaConnection:
                 (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
                 (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
             ],
+            "kafka_client": make_client,
             **self.further,
         }
 
@@ -173,6 +175,15 @@ class KafkaConnection:
                 f"must be readable PEM that fits together: {error}"
             ) from error
         return context
+
+
+def make_client(**options: Any) -> KafkaNetClient:
+    """Make the network client of a consumer, a producer or an administrator.
+
+    kafka-python's warning that a task of its loop "ran for 0.3s" is turned off: it is meant for the library's authors,
+    names no cause, and rebalances, whose state is saved and restored in that loop, may well take as long.
+    """
+    return KafkaNetClient(**options, slow_task_threshold_secs=0)
 
 
 def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.clock import Clock
 from monitor.errors import StoreError, StoreUnavailable
+from monitor.redaction import Redactor
 
 POSTGRESQL: Final = "postgresql"
 SQLITE: Final = "sqlite"
@@ -50,7 +51,7 @@ class Database:
         self.shown = shown
         self.patience_seconds = patience_seconds
         self.clock = clock
-        self._secrets = secrets
+        self._redactor = Redactor(secrets)
         if self.is_sqlite:
             sa.event.listen(engine, "begin", _begin_sqlite)
 
@@ -140,10 +141,7 @@ class Database:
     def reason(self, error: sa.exc.SQLAlchemyError) -> str:
         """The driver's own words, in one line, without secrets."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        line = " ".join(str(cause).split())
-        for secret in self._secrets:
-            line = line.replace(secret, "***")
-        return line
+        return self._redactor.hide(" ".join(str(cause).split()))
 
     def close(self) -> None:
         """Close all idle connections."""

@@ -124,6 +124,18 @@ def test_a_secret_is_hidden_wherever_it_comes_from(written: Written, stream: io.
     assert text.count("***") >= 6
 
 
+def test_a_short_secret_does_not_mangle_the_line(stream: io.StringIO) -> None:
+    configure_logs("info", "json", stream=stream, secrets=["e", "é"])
+    structlog.get_logger("monitor.test").info("the broker refuses café", user="reader")
+    line = strict(stream.getvalue())
+    assert (line["event"], line["user"]) == ("the broker refuses café", "reader")
+
+
+def test_places_in_memory_are_not_written(written: Written) -> None:
+    logging.getLogger("kafka.net.selector").error("Unhandled exception in task %s:", object())
+    assert [line["event"] for line in written()] == ["Unhandled exception in task <object object>:"]
+
+
 def test_a_logger_that_was_used_before_writes_where_it_is_told_to(stream: io.StringIO) -> None:
     log = structlog.get_logger("monitor.early")
     first = io.StringIO()

@@ -209,6 +209,11 @@ def test_no_message_shows_the_password(postgres_server: PostgresServer) -> None:
             assert secret not in str(refused.value)
 
 
+def test_a_password_of_one_letter_does_not_mangle_messages() -> None:
+    with pytest.raises(StoreUnavailable, match=r"the store postgresql://.* does not answer: connection failed"):
+        SqlStore.open("postgresql://monitor:e@127.0.0.1:1/monitor")
+
+
 def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
     # Built from a copy: building leaves files behind.
     source = tmp_path / "source"
