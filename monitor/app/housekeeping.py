@@ -13,13 +13,13 @@ from monitor.settings.values import to_ms
 from monitor.store.database import Database
 from monitor.store.housekeeping import Housekeeping
 
-_INTERVAL_SECONDS: Final = 600.0
+_INTERVAL_SECONDS: Final = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
 class Sweeper:
-    """Sweeps the store every ten minutes, beginning ten minutes after the start.
+    """Sweeps the store every minute, beginning a minute after the start.
 
     Parameters
     ----------

@@ -22,6 +22,9 @@ _PAGE_BYTES: Final = 16_384
 _WAL_PAGES: Final = 1_024
 """16 MiB of log before it is copied into the file: often enough that no save pays for many at once."""
 
+LOG_LIMIT_BYTES: Final = 2 * _WAL_PAGES * _PAGE_BYTES
+"""32 MiB, to which SQLite cuts its log at the first write after all of it was copied into the file."""
+
 _BINARY: Final = 1
 """PostgreSQL's own number of its binary format."""
 
@@ -203,7 +206,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
         # Some distributions build SQLite so that it overwrites what it deletes, twice the work of a dropped bucket.
         "secure_delete = OFF",
         f"wal_autocheckpoint = {_WAL_PAGES}",
-        f"journal_size_limit = {2 * _WAL_PAGES * _PAGE_BYTES}",
+        f"journal_size_limit = {LOG_LIMIT_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
 

@@ -4,12 +4,14 @@ Everything else that is kept for a time goes in the transaction of what takes it
 events that make them too old, maps with the refit that makes them too many.
 """
 
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
 from monitor.clock import Clock
 from monitor.errors import StoreUnavailable
+from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
 from monitor.store.schema import PARTITIONS
@@ -62,7 +64,11 @@ class Housekeeping:
             before_ms = self._clock.now_ms() - self._letter_retention_ms
             while gone := self._remove_letters(before_ms):
                 letters += gone
-        return Swept(letters, self._shrink() if self._database.is_sqlite else 0)
+        if not self._database.is_sqlite:
+            return Swept(letters)
+        free_bytes = self._shrink()
+        self._empty_log()
+        return Swept(letters, free_bytes)
 
     def _remove_letters(self, before_ms: int) -> int:
         """Remove some of the letters stored before then; how many."""
@@ -106,6 +112,26 @@ class Housekeeping:
             finally:
                 connection.close()
         return (pages - self._pages()[1]) * size
+
+    def _empty_log(self) -> None:
+        """Empty SQLite's write-ahead log where it is longer than its limit, unless somebody is reading.
+
+        One large transaction, or all that was written while somebody read, makes it longer. SQLite cuts it at the next
+        write, which may be long in coming.
+        """
+        log = Path(f"{self._database.engine.url.database}-wal")
+        if not log.exists() or log.stat().st_size <= LOG_LIMIT_BYTES:
+            return
+        with self._database.translated():
+            connection = self._database.engine.raw_connection()
+            cursor = connection.cursor()
+            try:
+                # Writers would have to wait as long as this waited for readers. The next sweep tries again.
+                cursor.execute("PRAGMA busy_timeout = 0")
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout = {round(self._database.patience_seconds * 1000)}")
+                connection.close()
 
     def _pages(self) -> tuple[int, int, int, bool]:
         """Bytes of a page, pages of the file, free ones among them, and whether it can give them back."""

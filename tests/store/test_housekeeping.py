@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from monitor.clock import ManualClock
+from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.base import Bucket
 from monitor.store.housekeeping import Housekeeping, Swept
 from monitor.store.sql import SqlStore
@@ -93,3 +94,27 @@ def test_little_room_is_kept_for_what_comes(tmp_path: Path, clock: ManualClock, 
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=clock) as store:
         churn(store, range(2, 6), 1 + 2_000 * pages)
         assert Housekeeping(store.database, None, clock).sweep().free_bytes == 0
+
+
+def test_a_log_that_one_transaction_made_long_is_emptied_while_nothing_is_written(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    log = tmp_path / "monitor.db-wal"
+    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=clock) as store:
+        housekeeping = Housekeeping(store.database, None, clock)
+        housekeeping.sweep()
+        with store.database.writing() as connection:
+            connection.exec_driver_sql("CREATE TABLE long (bytes BLOB)")
+            for _ in range(40):
+                connection.exec_driver_sql("INSERT INTO long VALUES (zeroblob(1048576))")
+        assert log.stat().st_size > LOG_LIMIT_BYTES
+        reading = store.database.snapshot()
+        reading.exec_driver_sql("SELECT count(*) FROM long").scalar_one()
+        with store.database.writing() as connection:
+            connection.exec_driver_sql("INSERT INTO long VALUES (zeroblob(1))")
+        # It does not wait for a reader.
+        housekeeping.sweep()
+        assert log.stat().st_size > LOG_LIMIT_BYTES
+        reading.close()
+        housekeeping.sweep()
+        assert log.stat().st_size == 0
