@@ -31,7 +31,7 @@ def tag(data: bytes) -> Body:
 
 def answer(request: Request, body: Body, media_type: str = MEDIA_TYPE) -> Response:
     """200 with the body, or 304 without it if the request names its tag."""
-    headers = {"etag": body.etag, "cache-control": "private, no-cache"}
+    headers = {"etag": body.etag, "cache-control": "private, no-cache", "vary": "Accept"}
     if has_tag(request, body.etag):
         return Response(status_code=304, headers=headers)
     return Response(body.data, headers=headers, media_type=media_type)

@@ -8,7 +8,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from monitor.api.access import public
-from monitor.api.home import hashes
+from monitor.api.html import hashes
 
 ASSETS: Final = "/docs-assets"
 """Where the files of the page are."""

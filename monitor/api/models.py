@@ -11,6 +11,7 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.api.access import Of, may, needs
 from monitor.api.answers import Body, answer, make_body
+from monitor.api.html import SEE_PAGE, see_page, wants_page
 from monitor.api.pages import page
 from monitor.api.parts import Parts
 from monitor.api.schemas import ModelsBody, ok, problems
@@ -39,9 +40,11 @@ def models_router(parts: Parts, latest: LatestView) -> APIRouter:
         description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
         "`partitions` says which.",
         response_class=Response,
-        responses=ok(ModelsBody, "Models by name, those declared that wait for events too") | problems(422),
+        responses=ok(ModelsBody, "Models by name, those declared that wait for events too") | SEE_PAGE | problems(422),
     )
     async def models(request: Request, query: Annotated[ModelsQuery, Query()]) -> Response:
+        if wants_page(request):
+            return see_page(request)
         view, may_read = latest(), may(request, Role.READ)
 
         def make() -> Body:

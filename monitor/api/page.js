@@ -51,6 +51,9 @@ function say(id, text) {
   $(id).hidden = !text;
 }
 
+/* A time with its zone: the reader's own. */
+const time = (text) => text ? new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" }) : "–";
+
 function may(role, model) {
   return session.roles.some((grant) => {
     const [held, ...of] = grant.split(":");

@@ -17,6 +17,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
+from monitor.scores import ScoreTable
 from monitor.sources.base import Topics, Writer
 from monitor.stream.status import PipelineStatus
 
@@ -37,6 +38,10 @@ class Evaluator(Protocol):
     @property
     def measures(self) -> Mapping[str, Measure]:
         """The measures of every window, by name."""
+        ...
+
+    def scores(self, report: Report) -> ScoreTable:
+        """The labelled predictions that one of its reports is of."""
         ...
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:

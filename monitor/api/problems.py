@@ -1,7 +1,10 @@
 """Every error as RFC 9457 problem details, and the only place where errors become HTTP status codes."""
 
+import re
 import uuid
 from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -17,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import errors
 from monitor.access.model import Principal, Role
+from monitor.api.html import page_headers, read_page, root_of, wants_page
 from monitor.api.request_ids import current_request
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -43,6 +47,8 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.ProviderUnavailable, 503, "provider-unavailable"),
 )
 """Errors whose message is for the caller. Any other one is ours to mend."""
+
+_PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
 
 _log = structlog.get_logger(__name__)
 
@@ -76,12 +82,9 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
 
     def response(self, path: str) -> Response:
         """The problem as the answer to a request for ``path``."""
-        headers = {"cache-control": "no-store"} | self.headers
-        if self.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            headers.setdefault("retry-after", str(_RETRY_SECONDS))
         body = {
             "type": _TYPES + self.kind,
-            "title": HTTPStatus(self.status).phrase,
+            "title": self.title,
             "status": self.status,
             "detail": self.detail,
             "instance": path,
@@ -90,7 +93,19 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         request = current_request()
         if request is not None:
             body["request_id"] = request.request_id
-        return Response(_encode(body), self.status, headers, MEDIA_TYPE)
+        return Response(_encode(body), self.status, self.all_headers(), MEDIA_TYPE)
+
+    @property
+    def title(self) -> str:
+        """The status in words."""
+        return HTTPStatus(self.status).phrase
+
+    def all_headers(self) -> dict[str, str]:
+        """Headers of the answer, whatever its form."""
+        headers = {"cache-control": "no-store", "vary": "Accept"} | self.headers
+        if self.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers.setdefault("retry-after", str(_RETRY_SECONDS))
+        return headers
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:
@@ -119,11 +134,25 @@ def add_problem_handlers(app: FastAPI) -> None:
     """Let every error of the app leave it as problem details."""
 
     async def problem(request: Request, error: Exception) -> Response:
-        return _problem_of(error, request).response(request.url.path)
+        found = _problem_of(error, request)
+        return _page_of(found, request) if wants_page(request) else found.response(request.url.path)
 
     for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(each for each, _, _ in _STATUS)):
         app.add_exception_handler(kind, problem)
     app.add_middleware(LastResort)
+
+
+def _page_of(problem: Problem, request: Request) -> Response:
+    """The problem as a page for a browser. Where a log-in is needed, it has the form, and then loads again."""
+    texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
+    page = _PAGE_TEXTS.sub(lambda found: escape(texts[found[1]]), _page())
+    body = page.encode("utf-8", "backslashreplace")  # a detail may repeat a lone surrogate that the caller sent
+    return Response(body, problem.status, page_headers(page) | problem.all_headers(), "text/html")
+
+
+@cache
+def _page() -> str:
+    return read_page("problem.html")
 
 
 def _problem_of(error: Exception, request: Request) -> Problem:
@@ -241,7 +270,9 @@ class LastResort:
             incident = uuid.uuid4().hex[:12]
             _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
             if not started:
-                await _failure(error, incident).response(scope["path"])(scope, receive, send)
+                failure, request = _failure(error, incident), Request(scope)
+                answer = _page_of(failure, request) if wants_page(request) else failure.response(scope["path"])
+                await answer(scope, receive, send)
 
 
 def _failure(error: Exception, incident: str) -> Problem:

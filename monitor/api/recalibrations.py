@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from typing import Annotated, Any, Final, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,6 +14,7 @@ from monitor.api.access import Of, needs, readable, require
 from monitor.api.actors import actor_of
 from monitor.api.answers import MEDIA_TYPE, answer, encode_json, make_body, tag
 from monitor.api.artifacts import artifact_answer, artifact_responses
+from monitor.api.html import SEE_PAGE, see_page, wants_page
 from monitor.api.pages import read_cursor, write_cursor
 from monitor.api.parts import Parts
 from monitor.api.problems import Problem
@@ -234,9 +236,11 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         summary="The refits of a model",
         description="The newest first, without their comparisons. A model that nobody refitted has an empty list.",
         response_class=Response,
-        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
+        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | SEE_PAGE | problems(422, 503),
     )
     async def refits_of_model(request: Request, model: str, query: Annotated[RefitsQuery, Query()]) -> Response:
+        if wants_page(request):
+            return see_page(request, "recalibrations")
         return answer(request, make_body(await lookups.run(lambda: page((model,), query))))
 
     @router.get(
@@ -245,9 +249,11 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         summary="The refits of all models",
         description="The newest first, without their comparisons.",
         response_class=Response,
-        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | problems(422, 503),
+        responses=ok(RefitsBody, "A page of refits") | _NOT_MODIFIED | SEE_PAGE | problems(422, 503),
     )
     async def all_refits(request: Request, query: Annotated[RefitsQuery, Query()]) -> Response:
+        if wants_page(request):
+            return see_page(request, "recalibrations")
         models = readable(request)
         return answer(request, make_body(await lookups.run(lambda: page(models, query))))
 
@@ -258,9 +264,12 @@ def add_reading(router: APIRouter, known: Recalibrations, lookups: Computations)
         response_class=Response,
         responses=ok(RefitBody, "How far it is, and what it found")
         | _NOT_MODIFIED
+        | SEE_PAGE
         | problems(404, 422, 503, other=_UNKNOWN),
     )
     async def refit(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+        if wants_page(request):
+            return see_page(request, f"recalibrations/{quote(id, safe='')}")
         return answer(request, make_body(await lookups.run(lambda: refit_document(known, known.job(id)))))
 
     @router.get(

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from monitor.api.access import public
-from monitor.api.home import page_headers, read_page
+from monitor.api.html import page_headers, read_page
 from monitor.api.requests import no_parameters
 from monitor.api.schemas import problems, text
 

@@ -1,6 +1,7 @@
 """Reports of the stream: one, or those of the latest snapshot by the page."""
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
@@ -10,13 +11,21 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.api.access import Of, may, needs, principal_of
 from monitor.api.answers import Body, answer, make_body, tag
+from monitor.api.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.api.pages import page
 from monitor.api.parts import Parts
 from monitor.api.requests import Computations, parse_time
 from monitor.api.schemas import ReportBody, ReportsBody, ok, problems
 from monitor.api.snapshots import LatestView
-from monitor.evaluation.report import ReportKey
+from monitor.evaluation.report import Report, ReportKey
 from monitor.events.model import ALL, SeriesKey
+
+_PAGE_HEADERS: Final = {
+    # Figures are drawn with styles of their own.
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'",
+    "cache-control": "private, no-cache",
+    "vary": "Accept",
+}
 
 
 class ReportQuery(BaseModel):
@@ -61,7 +70,8 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         description="The report of one series in one window: one report, never several. Without `version` it is of "
         "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
         "window that is declared. Of the latest snapshot it is served as it stands there; `as_of` recomputes it. "
-        "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+        "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
+        "prefers HTML, as that of a browser does, it is a page with figures.",
         response_class=Response,
         responses=ok(ReportBody, "The report; `insufficient` says why where it has no measures")
         | {304: {"description": "Nothing has changed since the answer with that ETag"}}
@@ -69,18 +79,16 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
     )
     async def report(request: Request, model: str, query: Annotated[ReportQuery, Query()]) -> Response:
         view = latest()
+        if wants_page(request):
+            draw = _drawn(parts, _recomputed(parts, model, query), root_of(request))
+            return Response(await computations.run(draw), headers=_PAGE_HEADERS, media_type=HTML)
         if not query.as_of:
             version = query.version or view.snapshot.current_versions.get(model, "")
             series = SeriesKey(model, version, query.segment or ALL)
             body = view.report(ReportKey(series, query.window or parts.evaluator.windows[0].name))
             if body is not None:
                 return answer(request, body)
-        as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
-        found = await computations.run(
-            lambda: parts.evaluator.report(
-                model, query.version or None, query.segment or ALL, query.window or None, as_of_ms
-            )
-        )
+        found = await computations.run(_recomputed(parts, model, query))
         return answer(request, make_body(found.to_dict()))
 
     @router.get(
@@ -89,9 +97,11 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         summary="The reports of the latest snapshot",
         description="By model, version, segment and window, with what the last evaluation could not report.",
         response_class=Response,
-        responses=ok(ReportsBody, "A page of reports") | problems(422),
+        responses=ok(ReportsBody, "A page of reports") | SEE_PAGE | problems(422),
     )
     async def reports(request: Request, query: Annotated[ReportsQuery, Query()]) -> Response:
+        if wants_page(request):
+            return see_page(request)
         view = latest()
         wanted = (query.model, query.version, query.segment, query.window)
         may_read = None if principal_of(request).may(Role.READ) else may(request, Role.READ)
@@ -110,3 +120,20 @@ def reports_router(parts: Parts, latest: LatestView, computations: Computations)
         return answer(request, await anyio.to_thread.run_sync(make))
 
     return router
+
+
+def _recomputed(parts: Parts, model: str, query: ReportQuery) -> Callable[[], Report]:
+    as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
+    evaluator, segment = parts.evaluator, query.segment or ALL
+    return lambda: evaluator.report(model, query.version or None, segment, query.window or None, as_of_ms)
+
+
+def _drawn(parts: Parts, report: Callable[[], Report], root: str) -> Callable[[], bytes]:
+    def draw() -> bytes:
+        # The first browser loads matplotlib: that takes a second, and memory that a service without visitors can spare.
+        from monitor.reports.window import window_page  # noqa: PLC0415
+
+        found = report()
+        return window_page(found, parts.evaluator.scores(found), root)
+
+    return draw

@@ -42,19 +42,26 @@ def cohort(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: i
     of a calibrated one; mathematics, section 6). It holds only what was answered in so many words, which is biased too,
     towards outcomes that come early: that is what such a window declares of itself.
     """
-    policy = panes.policy(series.model)
-    implied = window.mature and policy.implied_negative
-    from_ms, to_ms = window.span(watermark_ms, policy)
+    from_ms, to_ms = window.span(watermark_ms, panes.policy(series.model))
     if window.last is not None:
         held = 0
         for pane in reversed(panes.counts(series, window.slide_ms, from_ms, to_ms)):
-            held += pane.predictions if implied else pane.labelled
+            held += pane.predictions if _implies(panes, series, window) else pane.labelled
             if held >= window.last:
                 from_ms = pane.start_ms
                 break
-    table = panes.sum(series, window.slide_ms, from_ms, to_ms)
     sketch = panes.sketch(series, window.slide_ms, from_ms, to_ms)
-    return Cohort(from_ms, to_ms, table.with_implied_negatives() if implied else table, sketch)
+    return Cohort(from_ms, to_ms, labelled(panes, series, window, from_ms, to_ms), sketch)
+
+
+def labelled(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, to_ms: int) -> GridTable:
+    """Sum the panes of a window that start in [from, to), with the negatives that it implies."""
+    table = panes.sum(series, window.slide_ms, from_ms, to_ms)
+    return table.with_implied_negatives() if _implies(panes, series, window) else table
+
+
+def _implies(panes: PaneReader, series: SeriesKey, window: Window) -> bool:
+    return window.mature and panes.policy(series.model).implied_negative
 
 
 def cohort_as_of(panes: PaneReader, series: SeriesKey, window: Window, as_of_ms: int) -> Cohort:

@@ -10,7 +10,7 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
 from monitor.evaluation.assess import Assessment, Minimum, assess, point_values, with_uncertainty
-from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of
+from monitor.evaluation.cohort import Cohort, cohort, cohort_as_of, labelled
 from monitor.evaluation.diagnosis import diagnosed
 from monitor.evaluation.lookup import current_version, find_series, listed
 from monitor.evaluation.maturing import CoverageByAge
@@ -246,6 +246,13 @@ class Evaluator:
         # Not in the snapshot: of an earlier time, new since the last evaluation, or beyond the cap.
         until_ms = as_of_ms if as_of_ms is not None else self._panes.watermark_ms(model)
         return self._recompute(ReportKey(series, chosen.name), cohort_as_of(self._panes, series, chosen, until_ms))
+
+    def scores(self, report: Report) -> ScoreTable:
+        """The labelled predictions that one of its reports is of, as they are known now."""
+        window, from_ms, to_ms = self._windows[report.window], report.from_ms, report.to_ms
+        if from_ms is None or to_ms is None:
+            raise ValueError("a report of the evaluator covers a span of time")
+        return labelled(self._panes, report.key.series, window, from_ms, to_ms).to_scores()
 
     def _publish_values(self, started: float) -> None:
         tick = _Tick(self._snapshot.number + 1, self._clock.now_ms())

@@ -29,7 +29,7 @@ class Dates(Formatter):
             return []
         first, last = times[0], times[-1]
         if not all(_midnight(each) for each in times):
-            self._offset = _span(f"{first.day} {first:%b %Y}", f"{last.day} {last:%b %Y}")
+            self._offset = f"{_span(f'{first.day} {first:%b %Y}', f'{last.day} {last:%b %Y}')} UTC"
             long = any(each.second for each in times)
             return [
                 _day(each) if _midnight(each) else f"{each:%H:%M:%S}" if long else f"{each:%H:%M}" for each in times

@@ -44,9 +44,12 @@ _TONES: Final = {"green": "well", "yellow": "mind", "bold red": "bad", "dim": "d
 """A terminal's style -> the page's."""
 
 
-def page(found: Findings) -> bytes:
-    """One HTML file: words, tables and figures, with nothing to be loaded from anywhere."""
-    return PAGES.get_template("report.html").render(**_page_parts(found)).encode()
+def page(found: Findings, *, root: str | None = None) -> bytes:
+    """One HTML file: words, tables and figures, with nothing to be loaded from anywhere.
+
+    Of a running service, ``root`` is the way to where it begins, for links to its other pages.
+    """
+    return PAGES.get_template("report.html").render(**_page_parts(found), root=root).encode()
 
 
 def fragment(found: Findings) -> str:

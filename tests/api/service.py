@@ -24,12 +24,15 @@ from monitor.exposition.http import HttpFamilies
 from monitor.exposition.pipeline import PipelineFamilies
 from monitor.exposition.windows import WindowFamilies
 from monitor.recalibration.contract import Recalibrations
+from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
 from monitor.stream.status import Phase, PipelineStatus
 from tests.api.refits import nobodys
 from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
 
 KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}
 
 RUNNING = PipelineStatus(phase=Phase.RUNNING, partitions=frozenset({1, 0}))
 
@@ -39,6 +42,11 @@ class Evaluator(Evaluations):
     """Answers from its snapshot; an earlier report is that of now, with the time asked for as its end."""
 
     windows: Sequence[Window] = (Window("24h", 24 * HOUR_MS), Window("1h", HOUR_MS))
+
+    def scores(self, report: Report) -> ScoreTable:
+        return ScoreTable.from_events(
+            [0.2] * report.n, [1.0] * report.positives + [0.0] * (report.n - report.positives)
+        )
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
         chosen = version or self.latest.current_versions.get(model, "")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from monitor.api.docs import _policy
-from monitor.api.home import hashes
+from monitor.api.html import hashes
 from monitor.api.server import ApiServer
 from tests.api.keys import Keys
 from tests.api.service import Client, Service

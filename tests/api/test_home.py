@@ -1,7 +1,7 @@
 import re
 
 from monitor.evaluation.report import Verdict
-from tests.api.service import Service
+from tests.api.service import BROWSER, Service
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_may_load_nothing() -> None:
@@ -15,9 +15,11 @@ def test_the_page_needs_nothing_from_elsewhere_and_may_load_nothing() -> None:
 def test_its_links_lead_somewhere() -> None:
     client = Service().client()
     links = re.findall(r'<a href="([^"]+)"', client.get("/").text)
-    assert {"metrics", "docs", "v1/models", "v1/reports"} <= set(links)
+    assert {"metrics", "docs", "recalibrations"} <= set(links)
     for link in links:
-        assert client.get(f"/{link}").status_code == 200
+        answer = client.get(f"/{link}", headers=BROWSER)
+        assert answer.status_code == 200
+        assert "json" not in answer.headers["content-type"]
 
 
 def test_it_writes_no_text_as_markup() -> None:

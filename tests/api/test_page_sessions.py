@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from monitor.access.model import Principal
-from monitor.api.home import read_page
+from monitor.api.html import read_page
 from monitor.api.parts import Limits
 from monitor.api.problems import SESSION_COOKIE
 from monitor.api.recalibration_examples import EXAMPLES
@@ -119,6 +119,23 @@ def test_somebody_logs_in_sees_models_and_logs_out(browser: Browser, site: Site)
     browser.sees("show who you are")
 
 
+def test_a_link_to_a_report_ends_at_the_log_in_and_returns(browser: Browser, site: Site) -> None:
+    browser.open(f"{site.url}/v1/models/churn/report?window=24h")
+    browser.until("document.activeElement.id === 'key'")
+    browser.type(site.keys("read:churn"))
+    browser.press("Enter")
+    browser.sees("Calibration of churn")
+    assert browser.evaluate("location.pathname + location.search") == "/v1/models/churn/report?window=24h"
+    browser.evaluate("document.querySelector('nav a').click()")
+    browser.sees("Log out")
+    # What this key may not read is a problem, and no reason to log in.
+    browser.open(f"{site.url}/v1/models/fraud/report")
+    browser.sees("404 Not Found")
+    assert "Log in" not in browser.text()
+    # The browser says itself that these addresses were answered 401 and 404.
+    browser.complaints.clear()
+
+
 OVERTAKEN = """(async () => {
   const load = page.load;
   page.load = async () => { const draw = await load(); await logOut(); return draw; };
@@ -158,7 +175,6 @@ def test_a_key_for_one_model_shows_that_and_no_links_that_would_be_refused(brows
     shown = browser.text()
     assert "fraud" not in shown
     assert "Metrics" not in shown
-    browser.sees("Reports")
     browser.open(f"{site.url}/recalibrations")
     browser.sees("waits to be promoted")
     assert "Audit trail" not in browser.text()

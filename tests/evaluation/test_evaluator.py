@@ -656,3 +656,14 @@ def test_settings_that_make_no_sense(windows: Sequence[Window], arguments: dict[
     with pytest.raises(SettingsError) as caught:
         Evaluator(stream(hours=1), windows, **arguments)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("policy", [POLICY, NEGATIVE])
+def test_the_scores_of_a_report_are_those_that_it_counts(policy: ModelPolicy) -> None:
+    panes = stream(policy=policy)
+    panes.add(CHURN, START_MS + np.arange(50) * MINUTE_MS, np.full(50, 0.5), np.full(50, -1))
+    evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock(0))
+    for report in evaluator.evaluate().reports.values():
+        scores = evaluator.scores(report)
+        assert (scores.total, float(scores.positives.sum())) == (report.n, report.positives)
+        assert scores.mean_prediction == report.mean_prediction
