@@ -54,13 +54,17 @@ class Links:
 
 def view(service: Service, simulator: Simulator, width: int) -> RenderableType:
     """The live display: the measures of each model and window, and what became of the events."""
-    reports = [report for report in _whole(service.evaluator.latest) if report.n or report.predictions]
+    whole = _whole(service.evaluator.latest)
+    reports = [report for report in whole if report.n or report.predictions]
     reports.sort(key=lambda report: (_ORDER.index(report.model), report.window))
     parts: list[RenderableType] = [_time_line(simulator)]
     if reports:
         parts.append(reports_table(reports, columns=("model", "window"), width=width))
     else:
         parts.append(Text("the first windows are being filled", style="dim"))
+    # Of five models alike, one says when.
+    empty = {report.window: report.insufficient for report in whole if not report.predictions}
+    parts += [Text(f"{window} {reason}", style="dim") for window, reason in sorted(empty.items())]
     parts.append(_events_line(service.status))
     return Group(*parts)
 

@@ -1,11 +1,12 @@
 """The predictions of one series in one window, summed from its panes."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import xxhash
 
 from monitor.classes.sketch import SkceSketch
+from monitor.durations import format_duration
 from monitor.errors import NoLongerKept
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import SeriesKey
@@ -20,6 +21,8 @@ class Cohort(NamedTuple):
     table: GridTable
     sketch: SkceSketch | None = None
     """Of the whole vectors of those that have an outcome, where the model has several classes and panes hold it."""
+    emptiness: str | None = None
+    """Why it holds no predictions, and from when on it will; None where it holds any."""
 
     def fingerprint(self) -> int:
         """128 bits that tell apart what is known of predictions, whatever the times."""
@@ -27,6 +30,8 @@ class Cohort(NamedTuple):
         digest.update(self.table.values.tobytes())
         if self.sketch is not None:
             digest.update(self.sketch.sums.tobytes())
+        if self.emptiness is not None:
+            digest.update(self.emptiness.encode())
         return digest.intdigest()
 
 
@@ -50,14 +55,34 @@ def cohort(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: i
             if held >= window.last:
                 from_ms = pane.start_ms
                 break
+    table = labelled(panes, series, window, from_ms, to_ms)
     sketch = panes.sketch(series, window.slide_ms, from_ms, to_ms)
-    return Cohort(from_ms, to_ms, labelled(panes, series, window, from_ms, to_ms), sketch)
+    emptiness = None if table.predictions else _emptiness(panes, series, window, from_ms, watermark_ms)
+    return Cohort(from_ms, to_ms, table, sketch, emptiness)
 
 
 def labelled(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, to_ms: int) -> GridTable:
     """Sum the panes of a window that start in [from, to), with the negatives that it implies."""
     table = panes.sum(series, window.slide_ms, from_ms, to_ms)
     return table.with_implied_negatives() if _implies(panes, series, window) else table
+
+
+def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, watermark_ms: int) -> str:
+    """Say why the window from then on holds nothing, and at what time of events it will."""
+    waiting = panes.counts(series, window.slide_ms, from_ms, watermark_ms + 1)
+    if not waiting:
+        return f"holds no predictions: there are none since {_utc(from_ms)}"
+    first_ms, horizon_ms = waiting[0].start_ms, panes.policy(series.model).horizon_ms if window.mature else 0
+    ends = f"ends one horizon, {_length(horizon_ms)}, before the newest event and " if window.mature else ""
+    return (
+        f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
+        f"{_utc(first_ms + window.slide_ms + horizon_ms)} or later, as it {ends}moves on in steps of "
+        f"{_length(window.slide_ms)}"
+    )
+
+
+def _length(milliseconds: int) -> str:
+    return format_duration(timedelta(milliseconds=milliseconds))
 
 
 def _implies(panes: PaneReader, series: SeriesKey, window: Window) -> bool:

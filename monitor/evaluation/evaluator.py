@@ -347,7 +347,7 @@ class Evaluator:
         table = found.table.to_scores()
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
-        report = window_report(key, self._windows[key.window], found, table, with_uncertainty(assessment, carried))
+        report = window_report(key, found, table, with_uncertainty(assessment, carried))
         if not report.measures:
             report = diagnosed(report, table, draws=self._draws)
         elif before is not None and before.report.measures:
@@ -364,9 +364,7 @@ class Evaluator:
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()
         assessment = assess(table, measures=self._measures, minimum=self._minimum, draws=self._draws)
-        return diagnosed(
-            window_report(key, self._windows[key.window], found, table, assessment), table, draws=self._draws
-        )
+        return diagnosed(window_report(key, found, table, assessment), table, draws=self._draws)
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
         whole_models_first = sorted(series, key=lambda each: (each.segment != ALL, each))

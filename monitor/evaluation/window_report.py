@@ -5,11 +5,10 @@ from monitor.evaluation.canonical import canonical_measures
 from monitor.evaluation.cohort import Cohort
 from monitor.evaluation.reliability import reliability_bins
 from monitor.evaluation.report import Report, ReportKey
-from monitor.evaluation.windows import Window
 from monitor.scores import ScoreTable
 
 
-def window_report(key: ReportKey, window: Window, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
+def window_report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
     """What a window holds and its measures, without a diagnosis.
 
     Parameters
@@ -31,7 +30,7 @@ def window_report(key: ReportKey, window: Window, found: Cohort, table: ScoreTab
         prevalence=table.prevalence if n else None,
         mean_prediction=table.mean_prediction if n else None,
         measures=assessment.measures,
-        insufficient=assessment.insufficient if found.table.predictions else window.emptiness,
+        insufficient=found.emptiness or assessment.insufficient,
         canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
         omitted=assessment.omitted,
         bins=reliability_bins(table),

@@ -15,9 +15,6 @@ PANES_PER_WINDOW: Final = 48
 """A window moves on in steps of at most this share of its length."""
 
 
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """A sliding window, keyed by prediction time.
@@ -45,13 +42,6 @@ class Window:
         """Width of its panes: the widest of SLIDES_MS of which PANES_PER_WINDOW fit into the window."""
         fitting = [slide for slide in SLIDES_MS if slide * PANES_PER_WINDOW <= self.length_ms]
         return fitting[-1] if fitting else SLIDES_MS[0]
-
-    @property
-    def emptiness(self) -> str:
-        """Why it may hold nothing though there are predictions, in words."""
-        unit, length = next((unit, length) for unit, length in _UNITS if self.slide_ms % length == 0)
-        end = "it ends one horizon before the newest event and" if self.mature else "it"
-        return f"holds no predictions: {end} moves on in steps of {self.slide_ms // length}{unit}"
 
     def span(self, watermark_ms: int, policy: ModelPolicy) -> tuple[int, int]:
         """Prediction times [from, to) that the window covers at a watermark; whole panes."""

@@ -16,6 +16,7 @@ from monitor.evaluation.evaluator import Evaluator
 from monitor.evaluation.report import MeasureResult, ReportKey
 from monitor.evaluation.windows import Window
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.events.times import format_time
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import GridTable, ScoreTable
@@ -31,6 +32,10 @@ KCE = {"kce": MEASURES["kce"]}
 
 def key(series: SeriesKey = CHURN, window: str = "1h") -> ReportKey:
     return ReportKey(series, window)
+
+
+def text_of(milliseconds: int) -> str:
+    return format_time(milliseconds).replace(".000Z", "Z")
 
 
 def add_hours(panes: MemoryPanes, series: SeriesKey, first_hour: float, hours: float, seed: int = 1) -> None:
@@ -151,10 +156,30 @@ def test_a_window_without_predictions_has_no_means() -> None:
     panes = stream(hours=1)
     panes.advance("churn", START_MS + 30 * HOUR_MS)
     report = Evaluator(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key()]
-    assert report.insufficient == (
-        "holds no predictions: it ends one horizon before the newest event and moves on in steps of 1min"
-    )
+    assert report.insufficient == (f"holds no predictions: there are none since {text_of(START_MS + 28 * HOUR_MS)}")
     assert (report.n, report.prevalence, report.mean_prediction, report.label_coverage) == (0, None, None, None)
+
+
+@pytest.mark.parametrize("window", [Window("7d", 7 * DAY_MS), Window("last-10000", 7 * DAY_MS, last=10_000)])
+def test_a_window_that_holds_nothing_yet_says_when_it_will(window: Window) -> None:
+    # 20,000 events within two hours, at panes of three hours and a horizon of one.
+    panes = MemoryPanes(POLICY)
+    p, y = calibrated(20_000, seed=3)
+    panes.add(CHURN, START_MS + np.arange(20_000) * 360, p, y)
+    evaluator = Evaluator(panes, (window,), measures=KCE, clock=ManualClock())
+    report = evaluator.evaluate().reports[key(window=window.name)]
+    due_ms = START_MS + 4 * HOUR_MS
+    assert report.insufficient == (
+        f"holds no predictions yet: the first ones, since {text_of(START_MS)}, will be in it once there is an event of "
+        f"{text_of(due_ms)} or later, as it ends one horizon, 1h, before the newest event and moves on in steps of 3h"
+    )
+    assert report.diagnosis is not None
+    assert report.insufficient in report.diagnosis.sentence
+    # And so it is: not a moment before, and then with all of them.
+    panes.advance("churn", due_ms - 1)
+    assert evaluator.evaluate().reports[key(window=window.name)].predictions == 0
+    panes.advance("churn", due_ms)
+    assert evaluator.evaluate().reports[key(window=window.name)].predictions == 20_000
 
 
 def test_no_outcome_means_negative_where_declared() -> None:
