@@ -35,7 +35,7 @@ def apply(
         Path,
         typer.Argument(
             metavar="MAP",
-            help="A map, as `monitor refit --output` or GET /v1/models/{model}/map of a service gives it.",
+            help="A map, as `monitor recalibrate FILE --output` or GET /v1/models/{model}/map of a service gives it.",
         ),
     ],
     file: Annotated[

@@ -24,7 +24,13 @@ class _Command(NamedTuple):
     """Its ``app`` holds the command."""
     help: str
     """As the command itself says, so that the list of commands need not load all of them."""
+    hidden: bool = False
+    """An old name, which the list leaves out."""
 
+
+_RECALIBRATE: Final = (
+    "Fit recalibration maps, on a file or in a running service, and see on later data whether one is better than none."
+)
 
 COMMANDS: Final = {
     "demo": _Command(
@@ -35,10 +41,6 @@ COMMANDS: Final = {
         "monitor.cli.serve", "Run the service: read events, measure, export to Prometheus, answer over REST."
     ),
     "report": _Command("monitor.cli.report", "Report on the calibration of a file."),
-    "refit": _Command(
-        "monitor.cli.refit",
-        "Fit recalibration maps on a file, and see on its later rows whether one is better than none.",
-    ),
     "apply": _Command("monitor.cli.apply", "Recalibrate the predictions of a file by a map."),
     "replay": _Command(
         "monitor.cli.replay", "Write the events of a file into the configured source: the embedded log or Kafka."
@@ -51,9 +53,8 @@ COMMANDS: Final = {
         "monitor.cli.dead_letters",
         "Look at the messages that were no valid events, and send them back to their topic once that is mended.",
     ),
-    "recalibrate": _Command(
-        "monitor.cli.recalibrate", "Fit a recalibration map in a running service, and see whether it is better."
-    ),
+    "recalibrate": _Command("monitor.cli.recalibrate", _RECALIBRATE),
+    "refit": _Command("monitor.cli.recalibrate", _RECALIBRATE, hidden=True),
     "promote": _Command("monitor.cli.promote", "Let the map of a refit serve."),
     "rollback": _Command(
         "monitor.cli.rollback", "Take back the map that serves a model: the one before it serves again, or none."
@@ -81,7 +82,7 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of the commands, as the help shows them."""
         del ctx
-        return list(COMMANDS)
+        return [name for name, command in COMMANDS.items() if not command.hidden]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of that name, or None."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -31,7 +32,7 @@ def read_settings(config: Path | None) -> Settings:
     return load_settings(config, os.environ)
 
 
-def method_options(pairs: list[str]) -> dict[str, Any]:
+def method_options(pairs: Sequence[str]) -> dict[str, Any]:
     """What --option NAME=VALUE says: numbers, true, false and null as JSON has them, anything else as text."""
     found: dict[str, Any] = {}
     for pair in pairs:

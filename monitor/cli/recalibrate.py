@@ -1,138 +1,185 @@
-"""`monitor recalibrate`: a refit, asked for over REST, and followed to its end."""
+"""`monitor recalibrate`: fit a map on a file, or in a running service. `monitor refit` is its old name."""
 
-import json
-import os
-import shlex
-import time
+from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
-import httpx
 import typer
-from rich.console import Console
 
-from monitor.asking import ask
-from monitor.cli.options import method_options
-from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, UrlOption, service_at
-from monitor.durations import parse_duration
-from monitor.errors import InputError, MonitorError, ServiceUnavailable
-from monitor.reports.plain import plain
-from monitor.reports.progress import job_progress
-from monitor.reports.refit_text import print_refit
-from monitor.reports.text import report_console
+from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption
+from monitor.errors import InputError
+from monitor.recalibration.comparison import DRAWS
+from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.sources.formats import format_of
 
 app = typer.Typer(add_completion=False)
 
-REJECTED: Final = 3
-"""Exit status where a map was fitted and is not better: not a failure, and nothing changed."""
+_OLD_NAME: Final = "refit"
+_OF_FILE: Final = "Of a file"
+_OF_MODEL: Final = "Of a model of a service"
+_OF_SERVICE: Final = ("url", "key_file")
+"""Options that other commands have, too, of a service and so of a model."""
+_NONE: list[str] = []
 
-_UNDER_WAY: Final = ("queued", "running")
-_POLL_SECONDS: Final = 0.5
-_PATIENCE_SECONDS: Final = 60.0
-"""How long a service may be away while a refit is waited for: that long a restart may take."""
+
+def _file_option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_OF_FILE, **settings)
+
+
+def _model_option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_OF_MODEL, **settings)
 
 
 @app.command(
-    epilog="Examples: `monitor recalibrate churn --wait`; "
-    "`monitor recalibrate churn --method histogram --option bins=10 --window 7d --promote --wait --timeout 20m`."
+    epilog="Examples: `monitor recalibrate scores.csv --prediction score --outcome label -o map.arrow`; `monitor "
+    "recalibrate scores.parquet --feature age --feature income --method beta --method lore --option gamma=0.4`; "
+    "`monitor recalibrate churn --wait`; `monitor recalibrate churn --method histogram --window 7d --promote --wait`."
 )
 def recalibrate(
+    context: typer.Context,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|MODEL",
+            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz), or the name of a "
+            "model of a running service: a file if there is one of that name, or if it ends as a table does.",
+        ),
+    ],
     *,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the map; without it, as in the settings of the service.")
-    ] = None,
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Of the map. Of a file, several are compared; without it, the usual ones for such rows. Of a model "
+            "one; without it, as in the settings of the service.",
+        ),
+    ] = _NONE,
     option: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Of the method. May be given several times.")
+        list[str],
+        typer.Option(
+            metavar="NAME=VALUE", help="Of the methods that have it, such as gamma=0.4. May be given several times."
+        ),
+    ] = _NONE,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON: the whole comparison of each method, or what REST answers."),
+    ] = False,
+    held_out: Annotated[
+        float, _file_option(metavar="SHARE", help="Of the latest rows, which no fit sees; above 0 and below 1.")
+    ] = HELD_OUT,
+    since_change: Annotated[
+        bool, _file_option("--since-change", help="Leave out what was before the last change of calibration.")
+    ] = False,
+    prediction: Annotated[
+        list[str],
+        _file_option(
+            metavar="COLUMN",
+            help="Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column "
+            "of lists.",
+        ),
+    ] = _NONE,
+    outcome: Annotated[
+        str | None,
+        _file_option(metavar="COLUMN", help="Column with the outcome, 0 or 1, or the class; guessed if left out."),
     ] = None,
+    time: Annotated[
+        str | None,
+        _file_option(
+            metavar="COLUMN", help="Column with the time; guessed if left out. Without one, rows are in order."
+        ),
+    ] = None,
+    weight: Annotated[
+        str | None, _file_option(metavar="COLUMN", help="Column that says how much each row counts.")
+    ] = None,
+    segment: Annotated[
+        list[str],
+        _file_option(
+            metavar="COLUMN",
+            help="Column of groups: for methods by group, and to see who gains. May be given several times.",
+        ),
+    ] = _NONE,
+    feature: Annotated[
+        list[str],
+        _file_option(
+            metavar="COLUMN", help="Column of numbers that say which rows are alike. May be given several times."
+        ),
+    ] = _NONE,
+    draws: Annotated[
+        int, _file_option(min=0, help="Resamples for intervals and levels; 0 leaves both out, and is fast.")
+    ] = DRAWS,
+    output: Annotated[
+        Path | None,
+        _file_option("--output", "-o", metavar="FILE", help="Write the map of the best method, for `monitor apply`."),
+    ] = None,
+    html: Annotated[
+        Path | None, _file_option(metavar="FILE", help="Write a page with figures, which needs nothing else.")
+    ] = None,
+    png: Annotated[Path | None, _file_option(metavar="FILE", help="Write a picture of before and after.")] = None,
     model_version: Annotated[
         str | None,
-        typer.Option("--version", metavar="V", help="Without it, that of the newest predictions."),
+        _model_option("--version", metavar="V", help="Without it, that of the newest predictions."),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="How far back events are taken, such as 7d or 12h.")
+        str | None, _model_option(metavar="LENGTH", help="How far back events are taken, such as 7d or 12h.")
     ] = None,
     promote: Annotated[
         bool | None,
-        typer.Option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or do not."),
+        _model_option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or do not."),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the refit to its end, and print what came of it.")
+        bool, _model_option("--wait", help="Follow the refit to its end, and print what came of it.")
     ] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="LENGTH", help="With --wait: how long at most, such as 20m.")
+        str | None, _model_option(metavar="LENGTH", help="With --wait: how long at most, such as 20m.")
     ] = None,
-    as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Fit a recalibration map in a running service, and see whether it is better.
+    """Fit recalibration maps, on a file or in a running service, and see on later data whether one is better than none.
 
-    The exit status is 0 if the map is a candidate or serves, 3 if it was rejected since it is not better, 1 if the
-    refit failed or did not end in time, 2 for bad use. Without --wait it is 0 once the refit is queued.
+    The exit status is 0 if a map is better (of a model: it is a candidate, or serves), 3 if none is, 1 for a failure,
+    such as too few rows, and 2 for bad use. Of a model without --wait it is 0 once the refit is queued.
     """
-    asked = {
-        "method": method,
-        "options": method_options(option or []) or None,
-        "version": model_version,
-        "window": window,
-        "promote": promote,
-    }
-    seconds = None if timeout is None else _seconds(timeout)
-    if seconds is not None and not wait:
-        raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
-    with service_at(url, key_file) as http:
-        body = {key: value for key, value in asked.items() if value is not None}
-        job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
-        page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
-        if wait:
-            try:
-                job = _follow(http, job, seconds, page)
-            except KeyboardInterrupt:
-                typer.echo(f"the refit {plain(job['id'])} goes on; see {page}", err=True)
-                raise
-    if as_json:
-        typer.echo(json.dumps(job))
-    elif not wait:
-        told = f"{plain(job['id'])}: {plain(job['method'])} for {plain(job['model'])} {plain(job['version'])} is queued"
-        typer.echo(f"{told}; follow it at {page}")
-    else:
-        # Where the environment names the service, the next command finds it, too.
-        elsewhere = url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
-        print_refit(report_console(), job, f" --url {shlex.quote(plain(url))}" if elsewhere else "")
-        typer.echo(f"pictures and details: {page}")
-    if not wait:
+    if context.info_name == _OLD_NAME:
+        typer.echo("`monitor refit` is now `monitor recalibrate`; the old name goes in the next release", err=True)
+    file = Path(target)
+    if file.exists() or _ends_as_a_table(file) or context.info_name == _OLD_NAME:
+        _refuse(context, _OF_MODEL, f"{target} is taken for a file")
+        # Each of the two loads libraries that the other does without.
+        from monitor.cli.recalibrate_file import FileRequest, recalibrate_file  # noqa: PLC0415
+
+        recalibrate_file(
+            FileRequest(
+                file, method, option, held_out, since_change, prediction, outcome, time, weight, segment, feature,
+                draws, output, as_json, html, png,
+            )
+        )  # fmt: skip
         return
-    if job["state"] == "failed":
-        raise MonitorError(f"the refit {job['id']} failed: {job['reason'] or 'the service does not say why'}")
-    if job["state"] == "rejected":
-        raise typer.Exit(REJECTED)
+    taken = f"{target} is taken for a model of a service, as there is no such file"
+    _refuse(context, _OF_FILE, taken)
+    if len(method) > 1:
+        raise InputError(f"--method goes once with a model, and {taken}")
+    from monitor.cli.recalibrate_model import ModelRequest, recalibrate_model  # noqa: PLC0415
+
+    recalibrate_model(
+        ModelRequest(
+            target, method[0] if method else None, option, model_version, window, promote, wait, timeout, as_json, url,
+            key_file,
+        )
+    )  # fmt: skip
 
 
-def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page: str) -> dict[str, Any]:
-    """The refit once it has ended."""
-    began = heard = time.monotonic()
-    with job_progress(Console(stderr=True)) as show:
-        while job["state"] in _UNDER_WAY:
-            show(plain(job["step"] or job["state"]), float(job["progress"]))
-            if seconds is not None and time.monotonic() - began >= seconds:
-                raise MonitorError(
-                    f"--timeout: the refit {job['id']} is {job['state']} after {seconds:g} seconds; it goes on, "
-                    f"see {page}"
-                )
-            time.sleep(_POLL_SECONDS)
-            try:
-                job = ask(http, "GET", job["links"]["self"].lstrip("/")).json()
-                heard = time.monotonic()
-            except ServiceUnavailable:
-                # It may be restarting: a refit outlives that.
-                if time.monotonic() - heard >= _PATIENCE_SECONDS:
-                    raise
-    return job
-
-
-def _seconds(timeout: str) -> float:
+def _ends_as_a_table(file: Path) -> bool:
     try:
-        return parse_duration(timeout).total_seconds()
-    except ValueError as error:
-        raise InputError(f"--timeout {error}, got {timeout!r}") from None
+        format_of(file)
+    except InputError:
+        return False
+    return True
+
+
+def _refuse(context: typer.Context, panel: str, taken: str) -> None:
+    """Raise InputError if an option of that panel was given, which is of the other kind of target."""
+    for parameter in context.command.params:
+        name, source = parameter.name or "", context.get_parameter_source(parameter.name or "")
+        group = _OF_MODEL if name in _OF_SERVICE else getattr(parameter, "rich_help_panel", None)
+        if group == panel and source is not None and source.name == "COMMANDLINE":
+            raise InputError(f"{parameter.opts[0]} is {panel[0].lower()}{panel[1:]}, and {taken}")

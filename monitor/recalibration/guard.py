@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -64,11 +65,14 @@ class Evidence:
         Decimal logarithm of the e-value.
     brier, log_loss
         Differences of the mean losses; None where one is infinite.
+    growth
+        By how much the logarithm of each bet's stake grew per event, on average.
     """
 
     log10_e: float
     brier: LossDifference
     log_loss: LossDifference | None
+    growth: tuple[float, ...] = ()
 
     @property
     def e_value(self) -> float:
@@ -79,6 +83,22 @@ class Evidence:
     def sufficient(self) -> bool:
         """Whether the e-value reaches what is asked of it."""
         return self.log10_e >= math.log10(LEAST_E)
+
+    def events_until(self, e_value: float) -> int | None:
+        """On how many events like these the e-value is expected to be reached; None if on no number of them.
+
+        An estimate: where the difference is small against chance, another sample may need several times as many.
+        """
+        if max(self.growth, default=0.0) <= 0.0:
+            return None
+        growth, target = np.asarray(self.growth), math.log(e_value * len(self.growth))
+
+        def missing(events: float) -> float:
+            return target - float(logsumexp(events * growth))
+
+        # Then the best of the bets alone reaches it.
+        enough = target / float(growth.max())
+        return math.ceil(brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -189,6 +209,7 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
         log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
         brier=_difference(-gain, weight),
         log_loss=_log_loss_difference(baseline, challenger, outcome, weight),
+        growth=tuple(each / outcome.size for each in logs),
     )
 
 

@@ -144,6 +144,14 @@ class Trial:
         others = [each for each in self.candidates if each.better and each is not chosen]
         return [each for each in others if not self._beats(chosen, each)]
 
+    def rows_needed(self, candidate: Candidate) -> int | None:
+        """On how many later rows like these a candidate is expected to prove better than no map; None: on no number."""
+        if candidate.comparison is None:
+            return None
+        held = self.data.held_out
+        found = weigh(held.prediction, candidate.comparison.predictions["challenger"], held.outcome, held.weight)
+        return found.events_until(candidate.least_e)
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
         best = self.best

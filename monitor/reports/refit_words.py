@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from monitor.evaluation.report import Verdict
 from monitor.recalibration.guard import LEAST_E
 from monitor.reports.plain import plain
 from monitor.reports.refit_trial import Candidate, MeanLoss, Trial
@@ -23,6 +24,11 @@ _NO_FEATURES: Final = (
 )
 
 HEADINGS: Final = ("method", "log loss", "Brier score", "smCE", "MLCE excess", "E", "better than no map?")
+
+
+_FAULTS: Final = (Verdict.PRIOR_SHIFT, Verdict.SHAPE, Verdict.BOTH)
+_TOO_MANY: Final = 100
+"""Times as many rows, beyond which their number is no advice."""
 
 
 class Cell(NamedTuple):
@@ -155,9 +161,10 @@ def loss_text(loss: MeanLoss) -> str:
 
 def _advice_against(trial: Trial) -> str:
     none = trial.shown.comparison
-    p_value = local_p = None
+    p_value = local_p = verdict = None
     if none is not None:
         before = none.document["maps"]["none"]
+        verdict = (before["verdict"] or {}).get("verdict")
         p_value = (before["measures"].get("smce") or {}).get("p_value")
         local_p = ((before["local"] or {}).get("mlce") or {}).get("p_value")
     several = len(trial.candidates) > 1
@@ -170,6 +177,11 @@ def _advice_against(trial: Trial) -> str:
         return (
             f"{words}: what is better on the whole is worse among rows that are alike. "
             "Try a method that looks at features or groups: lore, group_wise_beta."
+        )
+    if verdict in _FAULTS:
+        return (
+            f"{words}, although the later rows are miscalibrated: that they are takes fewer rows to show than that one "
+            f"map, fitted on others, repairs them. Leave predictions as they are for now. {_power(trial)}"
         )
     if p_value is not None and p_value > 0.05:
         if local_p is not None and local_p <= 0.05:
@@ -184,7 +196,32 @@ def _advice_against(trial: Trial) -> str:
             f"p = {p_text(p_value)}): leave predictions as they are."
             + ("" if _is_local(trial) else " Errors among rows that are alike were not looked at: name --feature.")
         )
-    return f"{words}: leave predictions as they are, or come again with more rows."
+    return f"{words}: leave predictions as they are, or come again with more rows. {_power(trial)}"
+
+
+def _power(trial: Trial) -> str:
+    """How many later rows would be enough, a sentence."""
+    shown, held = trial.shown, len(trial.data.held_out)
+    needed = trial.rows_needed(shown)
+    if needed is None:
+        return (
+            f"On these later rows {shown.method.name} predicts no better than no map: more rows like them would not "
+            "change that."
+        )
+    least, rounded = f"E = {shown.least_e:,.0f}", _two_digits(needed)
+    if needed > _TOO_MANY * held:
+        return f"At the rate of these rows {shown.method.name} needs more than {_TOO_MANY} times as many for {least}."
+    total = _two_digits(needed * (held + len(trial.data.fit)) / held)
+    return (
+        f"At the rate of these {held:,} later rows, {shown.method.name} is expected to reach {least} on about "
+        f"{rounded:,} of them, or {total:,} rows in all."
+    )
+
+
+def _two_digits(number: float) -> int:
+    """Rounded up to two digits: more would promise what an estimate cannot hold."""
+    unit = 10.0 ** max(0, math.floor(math.log10(number)) - 1)
+    return round(math.ceil(number / unit) * unit)
 
 
 def _row(trial: Trial, candidate: Candidate | None) -> Row:

@@ -82,7 +82,7 @@ def test_their_links_lead_somewhere(path: str, up: str) -> None:
 
 def test_the_list_says_how_far_each_refit_is(refits: Refits, tmp_path: Path) -> None:
     with ApiServer(Service(refits=refits).app(), port=0) as server:
-        assert "No refits yet" in words(browse(f"{server.url}/recalibrations", tmp_path))
+        assert "No recalibrations yet" in words(browse(f"{server.url}/recalibrations", tmp_path))
         refits.end(ask(refits), JobState.FAILED, reason="12 labelled events, at least 100 are needed")
         refits.end(ask(refits))
         ask(refits, "org/model")
@@ -103,7 +103,7 @@ def test_a_refit_is_shown_with_its_comparison_and_its_pictures(refits: Refits, t
         document = browse(f"{server.url}/recalibrations/{job}", tmp_path)
         shown = words(document)
         for said in (
-            "Refit of churn 8",
+            "Recalibration of churn 8",
             "candidate",
             "The guard passed it",
             f"monitor promote {job}",

@@ -16,7 +16,7 @@ from rich.console import Console
 from monitor.api.recalibration_examples import EXAMPLES
 from monitor.api.server import ApiServer
 from monitor.asking import ask
-from monitor.cli import recalibrate as command
+from monitor.cli import recalibrate_model as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
 from monitor.reports.progress import job_progress

@@ -1,4 +1,4 @@
-"""`monitor refit`: which recalibration method repairs a file best."""
+"""`monitor recalibrate FILE`: which recalibration method repairs a file best."""
 
 import json
 import re
@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found(*arguments: str, folder: Path, status: int = 0) -> dict[str, Any]:
-    done = inside("refit", *arguments, *([] if "--draws" in arguments else QUICK), "--json", cwd=folder)
+    done = inside("recalibrate", *arguments, *([] if "--draws" in arguments else QUICK), "--json", cwd=folder)
     assert (done.returncode, done.stderr) == (status, "")
     tree = json.loads(done.stdout)
     assert isinstance(tree, dict)
@@ -114,7 +114,7 @@ def test_without_times_the_order_of_the_file_counts(folder: Path, tmp_path: Path
         assert comparison["maps"] == timed["maps"]
         assert comparison["fit"]["from"] is comparison["held_out"]["to"] is None
         assert any(note.startswith(f"the rows {why}, so the last ones of the file") for note in told["notes"])
-    text = inside("refit", "plain.csv", "--method", "beta", *QUICK, cwd=tmp_path).stdout
+    text = inside("recalibrate", "plain.csv", "--method", "beta", *QUICK, cwd=tmp_path).stdout
     assert "1970" not in text
 
 
@@ -169,7 +169,7 @@ def test_the_more_methods_the_more_evidence_is_needed(folder: Path, tmp_path: Pa
 
 def test_where_no_method_is_better_nothing_is_written(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "map.arrow"
-    done = inside("refit", "calibrated.csv", "-o", str(target), *QUICK, cwd=folder)
+    done = inside("recalibrate", "calibrated.csv", "-o", str(target), *QUICK, cwd=folder)
     assert (done.returncode, done.stderr) == (3, "")
     assert "there is no miscalibration beyond chance to repair" in " ".join(done.stdout.split())
     assert done.stdout.endswith(f"{target} is not written: no map is better than none\n")
@@ -211,7 +211,7 @@ def test_the_map_is_the_one_that_was_compared(folder: Path, tmp_path: Path) -> N
 
 
 def test_the_table_says_what_a_person_needs(folder: Path) -> None:
-    done = inside("refit", "scores.parquet", "--feature", "age", "--segment", "region", *QUICK, cwd=folder)
+    done = inside("recalibrate", "scores.parquet", "--feature", "age", "--segment", "region", *QUICK, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.split()[:1] == ["lore"])
@@ -233,7 +233,7 @@ def test_the_table_says_what_a_person_needs(folder: Path) -> None:
     assert words.split(": ", 1)[1].split(".")[0] == verdict.sentence.split(".")[0]
     assert "\x1b" not in done.stdout
     # In a narrow terminal the Brier score makes room.
-    narrow = monitor("refit", "calibrated.csv", "--method", "offset", *QUICK, cwd=folder)
+    narrow = monitor("recalibrate", "calibrated.csv", "--method", "offset", *QUICK, cwd=folder)
     assert (narrow.returncode, narrow.stderr) == (3, "")
     assert "not certain" in narrow.stdout
 
@@ -278,15 +278,15 @@ def test_a_method_that_has_too_little_leaves_the_others_alone(tmp_path: Path) ->
     assert first["comparison"] is None
     assert "are needed" in first["failure"]
     assert second["better"]
-    text = inside("refit", "many.parquet", *arguments, *QUICK, cwd=tmp_path).stdout
+    text = inside("recalibrate", "many.parquet", *arguments, *QUICK, cwd=tmp_path).stdout
     assert re.search(r"matrix_scaling +- .* not fitted", text)
-    done = inside("refit", "many.parquet", *arguments[:2], cwd=tmp_path)
+    done = inside("recalibrate", "many.parquet", *arguments[:2], cwd=tmp_path)
     assert done.returncode == 1
     assert one_error_line(done).startswith("no method could be fitted: matrix_scaling: ")
 
 
 def test_too_few_rows_are_a_failure_with_numbers(folder: Path) -> None:
-    done = inside("refit", "tiny.csv", cwd=folder)
+    done = inside("recalibrate", "tiny.csv", cwd=folder)
     assert done.returncode == 1
     assert one_error_line(done) == "84 labelled events to fit on (120 in all), at least 100 are needed"
 
@@ -317,7 +317,7 @@ def test_too_few_rows_are_a_failure_with_numbers(folder: Path) -> None:
 def test_bad_use_is_one_line(folder: Path, arguments: list[str], line: str) -> None:
     (folder / "events.jsonl").write_text('{"type":"outcome","model":"m","id":"1","ts":1,"y":1}\n', encoding="utf-8")
     file = [] if not arguments[0].startswith("-") else ["calibrated.csv"]
-    done = inside("refit", *file, *arguments, cwd=folder)
+    done = inside("recalibrate", *file, *arguments, cwd=folder)
     assert done.returncode == 2
     assert one_error_line(done).startswith(line)
     assert done.stdout == ""
@@ -332,7 +332,7 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path: Path, name: str) -> None:
     page, picture = tmp_path / "page.html", tmp_path / "picture.png"
-    done = inside("refit", *PAGES[name], *QUICK, "--html", str(page), "--png", str(picture), cwd=folder)
+    done = inside("recalibrate", *PAGES[name], *QUICK, "--html", str(page), "--png", str(picture), cwd=folder)
     assert done.stderr == ""
     assert f"wrote {page}\nwrote {picture}\n" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -356,6 +356,6 @@ def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path
 def test_the_same_file_gives_the_same_page(folder: Path, tmp_path: Path) -> None:
     pages = []
     for name in ("a.html", "b.html"):
-        inside("refit", "scores.parquet", "--method", "beta", *QUICK, "--html", str(tmp_path / name), cwd=folder)
+        inside("recalibrate", "scores.parquet", "--method", "beta", *QUICK, "--html", str(tmp_path / name), cwd=folder)
         pages.append((tmp_path / name).read_bytes())
     assert pages[0] == pages[1]

@@ -236,7 +236,7 @@ def test_a_guessed_column_is_kept_where_another_would_be_guessed_first(tmp_path:
     score, came = expit(2.0 * z), rng.random(3000) < expit(z)
     pq.write_table(pa.table({"score": score, "label": came}), tmp_path / "old.parquet")
     arguments = ["old.parquet", "--method", "temperature", "--draws", "0", "-o", "map.arrow"]
-    assert inside("refit", *arguments, cwd=tmp_path).returncode == 0
+    assert inside("recalibrate", *arguments, cwd=tmp_path).returncode == 0
     (tmp_path / "new.csv").write_text("p,score\n0.5,0.9\n", encoding="utf-8")
     (row,) = written(inside("apply", "map.arrow", "new.csv", cwd=tmp_path).stdout)
     of = LabelledEvents.of(score[:2100], came[:2100])
@@ -254,7 +254,7 @@ def test_a_map_that_was_refitted_finds_its_columns_again(tmp_path: Path) -> None
     table: dict[str, Any] = {"s": expit(2.0 * z), "came": rng.random(3000) < expit(z + age), "Age": age}
     pq.write_table(pa.table(table), tmp_path / "old.parquet")
     arguments = ["old.parquet", "--prediction", "s", "--outcome", "came", "--feature", "Age", "--method", "lore"]
-    done = inside("refit", *arguments, "--draws", "0", "-o", "map.arrow", cwd=tmp_path)
+    done = inside("recalibrate", *arguments, "--draws", "0", "-o", "map.arrow", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     new = "Age,s\n" + "".join(
         f"{a!r},{p!r}\n" for a, p in zip(age[:100].tolist(), table["s"][:100].tolist(), strict=True)

@@ -16,7 +16,8 @@ import pytest
 import typer
 import yaml
 
-from monitor.cli.recalibrate import REJECTED, app
+from monitor.cli.recalibrate import app
+from monitor.cli.recalibrate_model import REJECTED
 from tests.deploy.chart import CHART, MOUNT, ROOT, container, every, of_file, of_values, only, settings_of
 from tests.patience import PATIENCE_SECONDS
 from tests.real.child import free_ports, start_child, tail
@@ -44,7 +45,7 @@ def test_every_declared_model_is_refitted_by_its_own_name(tmp_path: Path) -> Non
         assert called[0] == "recalibrate"
         # As the real command line reads it.
         parsed = command.make_context("recalibrate", called[1:]).params
-        assert parsed["model"] == model["name"]
+        assert parsed["target"] == model["name"]
         assert parsed["model_version"] == model.get("version")
         assert parsed["wait"] is True
         assert parsed["url"] == "http://a-name-that-takes-all-of-the-52-characters-there-are:8000"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from monitor.errors import NotEnoughData
-from monitor.recalibration.guard import BETS, Evidence, Guard, LocalError, LossDifference, judge, weigh
+from monitor.recalibration.guard import BETS, LEAST_E, Evidence, Guard, LocalError, LossDifference, judge, weigh
 from tests.reference.naive_guard import naive_e_value
 
 Floats = NDArray[np.float64]
@@ -205,3 +205,34 @@ def test_a_challenger_that_is_right_is_found_in_enough_data(offset: float, n: in
     z = rng.normal(0.0, 1.0, n)
     y = (rng.random(n) < expit(z)).astype(np.int64)
     assert weigh(expit(z + offset), expit(z), y, np.ones(n)).sufficient
+
+
+@pytest.mark.parametrize(("slope", "events"), [(1.6, 400), (1.25, 3_000)])
+def test_the_events_that_evidence_needs_are_foretold_about_right(slope: float, events: int) -> None:
+    """From a sample too small to prove it: the median estimate against the median number at which E reaches 20."""
+    rng = np.random.default_rng(11)
+    foretold, reached = [], []
+    for _ in range(40):
+        z = rng.normal(size=20_000)
+        true, said = expit(z), expit(slope * z)
+        outcome = (rng.random(z.size) < true).astype(np.int64)
+        weight = np.ones(z.size)
+        first = weigh(said[:events], true[:events], outcome[:events], weight[:events])
+        foretold.append(first.events_until(LEAST_E) or 10**9)
+        ends = np.unique(np.geomspace(20, z.size, 30).astype(int))
+        logs = [weigh(said[:end], true[:end], outcome[:end], weight[:end]).log10_e for end in ends]
+        reached.append(next((end for end, log in zip(ends, logs, strict=True) if log >= np.log10(LEAST_E)), 10**9))
+    ratio = np.median(foretold) / np.median(reached)
+    assert 0.6 <= ratio <= 1.7, (np.median(foretold), np.median(reached))
+
+
+def test_no_number_of_events_proves_what_is_worse() -> None:
+    p, outcome = np.full(200, 0.3), np.r_[np.ones(60), np.zeros(140)].astype(np.int64)
+    worse = weigh(p, np.full(200, 0.5), outcome, np.ones(200))
+    assert worse.events_until(LEAST_E) is None
+    better = weigh(np.full(200, 0.5), p, outcome, np.ones(200))
+    needed = better.events_until(LEAST_E)
+    assert needed is not None
+    # So many of the same events bring just so much evidence.
+    logs = needed * np.asarray(better.growth)
+    assert logsumexp(logs) - np.log(len(logs)) == pytest.approx(np.log(LEAST_E), rel=0.05)
