@@ -187,9 +187,9 @@ def prevalence_figure() -> Figure:
 
 
 def sample_size_figure() -> Figure:
-    """TCE of a calibrated model grows with the number of events; smCE falls."""
+    """TCE of one and the same error grows with the number of events; its smCE does not."""
     sizes = [200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000]
-    title = "More data refute more: TCE of a perfectly calibrated model\ngrows, while its smCE falls"
+    title = "More data refute more: TCE of one and the same error\ngrows, while its smCE does not"
     caption = (
         "Grey is what chance gives a perfectly calibrated model, up to the 95% point; the orange model exaggerates its "
         "log odds by 15%. No fixed threshold on TCE can be right: only its distance from the grey field says something."

@@ -48,7 +48,8 @@ def tce(
     n_bins
         Number of bins of ``quantile`` and ``equal_width``, at least 1.
     min_size, max_size
-        Events in a bin of ``pava_bc``, 0 <= min_size <= max_size; floor(n / 20) and floor(n / 5) if left out.
+        Events in a bin of ``pava_bc``, 0 <= min_size <= max_size. If left out, floor(n / 20) and floor(n / 5) as in the
+        paper, and of more than 8,000 events n^(2/3), rounded, and four times that.
     test
         ``binomial``: the exact test, with the verdicts of ``scipy.stats.binomtest``; ``t``: Student's test of one
         sample, with those of ``scipy.stats.ttest_1samp``; ``t_published``: the t-test of the paper's Table 11, which
@@ -58,9 +59,8 @@ def tce(
     Returns
     -------
     float
-        Percent, in [0, 100]; smaller is better. A calibrated model shows more than alpha, 7 to 16 percent in windows
-        of some thousand events, and the more the larger n is, because bins have width and the test grows sharper:
-        compare the value with its level under calibration.
+        Percent, in [0, 100]; smaller is better. A calibrated model shows more than alpha, 7 to 16 percent, because bins
+        have width: compare the value with its level under calibration.
 
     Raises
     ------
@@ -75,6 +75,11 @@ def tce(
 
     The paper's Algorithm 3 would join neighbouring blocks of one rate; its published values do not (Table 2, 1% vs 0%:
     95.50, joined 100), and neither does this.
+
+    The paper's bins hold n/20 to n/5 events at every n. Then the level under calibration grows towards 100% and TCE
+    no longer sees faults, so the bins hold a smaller share of more than 8,000 events
+    (:meth:`~monitor.measures.tce_options.Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
+    paper's.
 
     The t-test of Table 11 divides by the variance k/n (1 - k/n) where Student's divides by the standard deviation, so
     its statistic is at least twice as large: of the paper's calibrated model it refutes 37.80%, Student's test 7.35%

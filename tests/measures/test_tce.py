@@ -1,7 +1,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pytest
@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit
-from scipy.stats import binomtest
+from scipy.stats import binomtest, norm
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.kernels.refutation import log_factorials, refuted_events
 from monitor.measures.tce import MEASURE, tce, tce_bins, tce_draws, tce_error_bound
-from monitor.measures.tce_options import Bins, Test
+from monitor.measures.tce_options import Bins, Options, TceKeywords, Test
 from monitor.measures.tce_t import MEASURE as T_MEASURE
 from monitor.measures.tce_t import tce_t
 from monitor.scores import GridTable, ScoreTable
@@ -149,6 +149,38 @@ def test_swapping_the_classes_mirrors_the_bins(kind: Bins) -> None:
     mirrored = tce_bins(ScoreTable.from_events(1.0 - p, 1 - y), bins=kind)
     assert mirrored.sizes.tolist() == bins.sizes.tolist()[::-1]
     assert mirrored.rejected.tolist() == bins.rejected.tolist()[::-1]
+
+
+def many(events: int) -> ScoreTable:
+    """A table of that many events in 4,096 rows, without outcomes that matter."""
+    p = expit(1.2 * norm.ppf((np.arange(4096) + 0.5) / 4096))
+    each = np.full(p.size, float(events // p.size))
+    return dataclasses.replace(ScoreTable.from_events(p, np.zeros(p.size)), negatives=each, negative_sum=each * p)
+
+
+@pytest.mark.parametrize(
+    ("events", "least", "most"),
+    [(100, 5, 20), (8_000, 400, 1_600), (8_001, 400, 1_600), (64_000, 1_600, 6_400), (10**6, 10_000, 40_000)],
+)
+def test_bins_hold_a_share_of_few_events_and_a_smaller_one_of_many(events: int, least: int, most: int) -> None:
+    assert Options().size_limits(events) == (least, most)
+    assert Options(min_size=events // 20, max_size=events // 5).size_limits(events) == (events // 20, events // 5)
+
+
+@pytest.mark.parametrize("events", [2**18, 2**22])
+def test_of_many_events_tce_still_sees_a_small_fault(events: int) -> None:
+    """With the paper's bins a calibrated model shows 66 to 92% and a slope of .94 no more than that."""
+    table, rng = many(events), np.random.default_rng(1)
+    z = np.log(table.score) - np.log1p(-table.score)
+
+    def drawn(p: NDArray[np.float64], **sizes: Unpack[TceKeywords]) -> NDArray[np.float64]:
+        return tce_draws(table, rng.binomial(events // p.size, p, (39, p.size)).astype(np.float64), **sizes)
+
+    calibrated = drawn(table.score)
+    assert 10.0 < calibrated.mean() < 20.0
+    assert (drawn(expit(0.94 * z)) > calibrated.max()).all()
+    assert (drawn(expit(z + 0.05)) > calibrated.max()).all()
+    assert drawn(table.score, min_size=events // 20, max_size=events // 5).mean() > 60.0
 
 
 @pytest.mark.parametrize("test", NAIVE_VERDICTS)
