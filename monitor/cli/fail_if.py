@@ -1,0 +1,148 @@
+"""Conditions of `monitor report --fail-if`, by which a pipeline stops at a model that is not good enough."""
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from monitor.classes import CLASS_MEASURES
+from monitor.errors import InputError, NotEnoughData
+from monitor.evaluation.performance import Performance
+from monitor.evaluation.report import Diagnosis, MeasureResult, Severity, Verdict
+from monitor.measures import MEASURES
+
+FAILED_CONDITION: Final = 3
+"""Exit status where a condition holds: neither a failure nor bad use."""
+
+_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*)(?:\.([a-z0-9_]+))?\s*(?:(>=|<=|==|!=|>|<)\s*([^\s<>=!]+))?")
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_COUNTS: Final = ("n", "positives", "predictions", "prevalence", "mean_prediction", "label_coverage")
+_SCORES: Final = tuple(each.name for each in fields(Performance))
+_NUMBERS_OF_DIAGNOSIS: Final = tuple(
+    each.name for each in fields(Diagnosis) if each.name not in {"verdict", "sentence", "severity"}
+)
+_FIELDS: Final = tuple(each.name for each in fields(MeasureResult) if each.name != "unit")
+_WORDS: Final[Mapping[str, Sequence[str]]] = {"verdict": list(Verdict), "severity": list(Severity)}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition: ``verdict``, ``severity>=moderate``, ``smce>0.02``, ``tce.lower>10``, ``auc<0.7``.
+
+    Attributes
+    ----------
+    text
+        As it was given.
+    name, field
+        What is compared: verdict, severity, a number of the report, or a measure and one of its fields.
+    comparison, limit
+        How, and with what; None and "" of a ``verdict`` alone, which holds where the verdict names a fault.
+    """
+
+    text: str
+    name: str
+    field: str | None
+    comparison: str | None
+    limit: float | str
+
+    @classmethod
+    def parse(cls, text: str) -> "Condition":
+        """Read a condition.
+
+        Raises
+        ------
+        InputError
+            It is none. Says what is wrong, and the nearest name.
+        """
+        match = _FORM.fullmatch(text.strip())
+        if match is None:
+            raise InputError(
+                f"--fail-if must be like verdict, severity>=moderate or smce>0.02, got {text!r} (quote it: the shell "
+                "reads < and > itself)"
+            )
+        name, field, comparison, limit = match.groups()
+        _check_name(text, name, field)
+        if comparison is None:
+            if name != "verdict":
+                raise InputError(f"--fail-if {text!r}: say how {name} is compared, such as {_example(name)}")
+            return cls(text, name, field, None, "")
+        if name in _WORDS:
+            if limit not in _WORDS[name]:
+                raise InputError(f"--fail-if {text!r}: {name} is one of {', '.join(_WORDS[name])}, got {limit!r}")
+            if name == "verdict" and comparison not in {"==", "!="}:
+                raise InputError(f"--fail-if {text!r}: a verdict is compared by == and != alone")
+            return cls(text, name, field, comparison, limit)
+        try:
+            return cls(text, name, field, comparison, float(limit))
+        except ValueError:
+            raise InputError(f"--fail-if {text!r}: {name} is compared with a number, got {limit!r}") from None
+
+    def failure(self, report: Mapping[str, Any]) -> str | None:
+        """What a report is where the condition holds of it, in words; None where it does not.
+
+        Parameters
+        ----------
+        report
+            As ``monitor report --json`` prints it.
+
+        Raises
+        ------
+        NotEnoughData
+            The report does not have what the condition is of. Says why: a pipeline shall not pass for lack of data.
+        """
+        about = report.get("top_label", report)
+        value = self._value(report, about)
+        if self.comparison is None:
+            holds = value not in {Verdict.CALIBRATED, Verdict.INSUFFICIENT}
+        elif self.name == "severity":
+            holds = _OPERATORS[self.comparison](Severity(value).rank, Severity(str(self.limit)).rank)
+        else:
+            holds = _OPERATORS[self.comparison](value, self.limit)
+        where = self.name if self.field is None else f"{self.name}.{self.field}"
+        shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+        return f"{self.text} ({where} is {shown})" if holds else None
+
+    def _value(self, report: Mapping[str, Any], about: Mapping[str, Any]) -> Any:
+        diagnosis = about["diagnosis"] or {}
+        measures = {**about["measures"], **report["measures"]}
+        if self.name in measures:
+            value = measures[self.name][self.field or "value"]
+        elif self.name in {"verdict", "severity", *_NUMBERS_OF_DIAGNOSIS}:
+            value = diagnosis.get(self.name)
+            undecided = diagnosis.get("verdict") == Verdict.INSUFFICIENT and self.limit != Verdict.INSUFFICIENT
+            if value is None or undecided:
+                self._refuse(diagnosis.get("sentence") or "there is no verdict; --draws 0 leaves it out")
+        else:
+            value = (about["performance"] or {}).get(self.name, report.get(self.name))
+        if value is None:
+            omitted = {**about["omitted"], **report["omitted"]}
+            named = f"; name it with --measure {self.name}" if self.name in {**MEASURES, **CLASS_MEASURES} else ""
+            self._refuse(report["insufficient"] or omitted.get(self.name) or f"the report does not have it{named}")
+        return value
+
+    def _refuse(self, reason: str) -> None:
+        raise NotEnoughData(f"--fail-if {self.text!r} cannot be decided: {reason}")
+
+
+def _check_name(text: str, name: str, field: str | None) -> None:
+    measures = {**MEASURES, **CLASS_MEASURES}
+    known = ["verdict", "severity", *_COUNTS, *_SCORES, *_NUMBERS_OF_DIAGNOSIS, *measures]
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise InputError(f"--fail-if {text!r}: there is no {name!r} in a report; {hint}")
+    if field is not None and (name not in measures or field not in _FIELDS):
+        raise InputError(f"--fail-if {text!r}: only a measure has fields ({', '.join(_FIELDS)}), got {name}.{field}")
+
+
+def _example(name: str) -> str:
+    return "severity>=moderate" if name == "severity" else f"{name}>0.1"
