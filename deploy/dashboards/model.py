@@ -88,7 +88,8 @@ def _now() -> Iterator[stat.Panel]:
     )
     yield number(
         "Shape error",
-        "Root mean square by which logits are off after the best offset. 0.05 is tolerated; alerts begin at 0.2.",
+        "Root mean square by which logits are off after the best offset. The tolerance of the model, 0.05 unless set, "
+        "is no fault; alerts begin at 0.2.",
         [Query(largest("calibration_logit_error_after_offset", _WINDOW))],
         unit="none",
         decimals=2,

@@ -46,7 +46,8 @@ _REPORT: Final[dict[str, Any]] = {
     "diagnosis": {
         "verdict": "prior_shift",
         "sentence": "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to "
-        "every logit, which multiplies the odds by 0.77; beyond that no fault is seen, and no refit is needed.",
+        "every logit, which multiplies the odds by 0.77; beyond that no fault is seen, but with this many events a "
+        "slope between 0.97 and 1.05 cannot be excluded.",
         "p_value": 2.1e-24,
         "offset": -0.2612,
         "offset_error": 0.0233,
@@ -58,7 +59,13 @@ _REPORT: Final[dict[str, Any]] = {
         "error_after_offset": 0.0024,
         "logit_error_after_offset": 0.018,
         "prior_shift_p_value": 0.41,
+        "severity": "moderate",
+        "tolerance": 0.05,
+        "detectable_offset": 0.073,
+        "detectable_slope_below": 0.93,
+        "detectable_slope_above": 1.07,
     },
+    "performance": {"accuracy": 0.8413, "auc": 0.7421, "average_precision": 0.4417, "log_loss": 0.3921},
     "intervals_outdated_since": None,
 }
 
@@ -97,7 +104,7 @@ _CLASS_REPORT: Final[dict[str, Any]] = {
     },
     "insufficient": None,
     "omitted": {},
-    "top_label": {**_REPORT, "model": "species", "version": "2"},
+    "top_label": {**_REPORT, "model": "species", "version": "2", "performance": None},
     "each_class": [{**_REPORT, "model": "species", "version": "2", "segment": f"class={name}"} for name in range(3)],
 }
 

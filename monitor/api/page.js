@@ -54,6 +54,11 @@ function say(id, text) {
 /* A time with its zone: the reader's own. */
 const time = (text) => text ? new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" }) : "–";
 
+/* A verdict in words, with how large the fault is; documents of older versions do not say. */
+function withSeverity(diagnosis, words) {
+  return diagnosis.severity && diagnosis.severity !== "none" ? diagnosis.severity + " " + words : words;
+}
+
 function may(role, model) {
   return session.roles.some((grant) => {
     const [held, ...of] = grant.split(":");

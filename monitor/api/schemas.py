@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.api.examples import EXAMPLES
 from monitor.api.problems import MEDIA_TYPE as PROBLEM_TYPE
-from monitor.evaluation.report import Verdict
+from monitor.evaluation.report import Severity, Verdict
 from monitor.measures.base import StandsIn, Unit
 
 JSON: Final = "application/json"
@@ -47,6 +47,15 @@ class DecompositionBody(Body):
     uncertainty: float = Field(description="the score of the prevalence")
 
 
+class PerformanceBody(Body):
+    """How good the model is beside its calibration: whether it became worse, or only its probabilities."""
+
+    accuracy: float = Field(description="share of the events that a threshold of 0.5 puts right")
+    auc: float | None = Field(description="area under the ROC curve; null where all outcomes are alike")
+    average_precision: float | None = Field(description="to be compared with the prevalence; null without positives")
+    log_loss: float | None = Field(description="null where it is not finite")
+
+
 class DiagnosisBody(Body):
     """Is it the prior or the model? Logits are z = logit p. What is null could not be had from these data."""
 
@@ -65,6 +74,15 @@ class DiagnosisBody(Body):
         description="RMS by which logits are off after the best offset, by stretches, slope or contradictions"
     )
     prior_shift_p_value: float | None = Field(description="of the hypothesis that all there is is a prior shift")
+    severity: Severity | None = Field(
+        description="how large the fault is: slight is logits that are off by up to 0.2, moderate by up to 0.5"
+    )
+    tolerance: float | None = Field(description="error of the logits up to which nothing is called a fault")
+    detectable_offset: float | None = Field(
+        description="size of the smallest offset that a verdict would have been given on with probability 0.8"
+    )
+    detectable_slope_below: float | None = Field(description="likewise the nearest slope below 1")
+    detectable_slope_above: float | None = Field(description="likewise the nearest slope above 1")
 
 
 class ReportBody(Body):
@@ -92,6 +110,9 @@ class ReportBody(Body):
         description="proper scores in parts: brier and log_loss, where they are finite"
     )
     diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
+    performance: PerformanceBody | None = Field(
+        description="null where there are no measures, and of the most probable of several classes"
+    )
     intervals_outdated_since: str | None = Field(
         description="since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
         "earlier predictions, or not there yet; null where they are of the same"

@@ -67,6 +67,7 @@ def report_log(
         minimum=make_minimum(settings),
         draws=settings.evaluation.draws,
         measures=make_measures(settings),
+        tolerance=settings.models.tolerance,
         max_series=settings.evaluation.max_series,
         # While this clock stands still there is time for every interval and level.
         clock=ManualClock(clock.now_ms()),

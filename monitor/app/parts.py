@@ -121,6 +121,7 @@ def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evalu
         minimum=make_minimum(settings),
         draws=evaluation.draws,
         measures=make_measures(settings),
+        tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
         clock=clock,
     )

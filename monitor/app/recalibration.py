@@ -85,7 +85,9 @@ class Recalibration:
         self.live = LiveMonitor(
             refits,
             store,
-            evaluate=partial(evaluate, measures=self.measures),
+            evaluate_of=lambda model: partial(
+                evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
+            ),
             interval_seconds=_EVALUATIONS_A_LOOK * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
             clock=clock,
@@ -98,6 +100,7 @@ class Recalibration:
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
+            tolerance=settings.models.tolerance,
             promoted=self.serving.refresh,
             clock=clock,
         )

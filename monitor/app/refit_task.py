@@ -64,6 +64,7 @@ def write_task(folder: Path, task: RefitTask) -> None:
             "left_out": dict(task.left_out),
             "champion": task.champion is not None,
             "seed": task.seed,
+            "tolerance": task.tolerance,
         },
     )
 
@@ -90,6 +91,7 @@ def read_task(folder: Path) -> RefitTask:
         left_out=_of(told, TASK, "left_out", dict),
         champion=_read_bytes(folder / CHAMPION) if _of(told, TASK, "champion", bool) else None,
         seed=_of(told, TASK, "seed", int),
+        tolerance=float(_of(told, TASK, "tolerance", float, int)),
     )
 
 

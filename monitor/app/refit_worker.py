@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from monitor.app.refit_task import read_task, write_result
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     tell(0.0, "reading the sample")
     task = read_task(folder)
     try:
-        result = refit(task, evaluate=evaluate, progress=tell)
+        result = refit(task, evaluate=partial(evaluate, tolerance=task.tolerance), progress=tell)
     except NotEnoughData as error:
         outcome = RefitOutcome(error="NotEnoughData", detail=str(error))
     except InputError as error:

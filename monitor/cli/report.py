@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from monitor.app.offline import report_log
+from monitor.cli.fail_if import FAILED_CONDITION, Condition
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.report_log import print_log
 from monitor.cli.targets import check_target, write_target
@@ -77,6 +78,23 @@ def report(
         int | None,
         typer.Option(min=0, help="Resamples for intervals and levels; 0 leaves both out, and is fast."),
     ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="LOGITS",
+            help="Error of the logits up to which nothing is called a fault, however certain: 0.05 if left out, which "
+            "changes odds by 5%; 0.2 changes them by 22%.",
+        ),
+    ] = None,
+    fail_if: Annotated[
+        list[str],
+        typer.Option(
+            metavar="CONDITION",
+            help="End with exit status 3 where this holds: verdict (it names a fault), 'severity>=moderate', "
+            "'smce>0.02', 'tce.lower>10', 'auc<0.7'. May be given several times; one is enough.",
+        ),
+    ] = _NONE,
     compare: Annotated[
         Path | None, typer.Option(metavar="OTHER", help="Compare with this file: another model, or another period.")
     ] = None,
@@ -97,7 +115,8 @@ def report(
     """Report on the calibration of a file.
 
     A table is measured as it stands, exactly. A log of events is joined, windowed and matured with the horizon, the
-    windows and the segments of the settings, as the service does it.
+    windows and the segments of the settings, as the service does it. The exit status is 3 where a condition of
+    --fail-if holds.
     """
     for each in (file, *([compare] if compare is not None else [])):
         if not each.exists():
@@ -107,7 +126,12 @@ def report(
     wanted = Wanted(
         file, prediction, outcome, time, weight, id, segment, feature, measure, draws, compare, compare_prediction
     )
+    if tolerance is not None:
+        wanted = wanted._replace(tolerance=tolerance)
     wanted.check()
+    conditions = [Condition.parse(each) for each in fail_if]
+    if conditions and compare is not None:
+        raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
     _require_weighable(weight, measure)
     for option, path in (("--html", html), ("--png", png)):
         if path is not None:
@@ -116,6 +140,8 @@ def report(
         for option, value in (
             ("measure", measure),
             ("draws", draws),
+            ("tolerance", tolerance),
+            ("fail-if", fail_if),
             ("compare", compare),
             ("html", html),
             ("png", png),
@@ -130,14 +156,20 @@ def report(
     # What only a page shows is not worked out for a table on the terminal.
     found = find(wanted, views=html is not None)
     _write(found, html, png)
+    document = found.to_dict()
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2))
-        return
-    console = report_console()
-    print_findings(console, found)
-    for path in (html, png):
-        if path is not None:
-            typer.echo(f"wrote {path}")
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        console = report_console()
+        print_findings(console, found)
+        for path in (html, png):
+            if path is not None:
+                typer.echo(f"wrote {path}")
+    failures = [each.failure(document) for each in conditions]
+    if any(failures):
+        for failure in filter(None, failures):
+            typer.echo(f"failed: {failure}", err=True)
+        raise typer.Exit(FAILED_CONDITION)
 
 
 def _require_weighable(weight: str | None, measures: list[str]) -> None:

@@ -29,6 +29,7 @@ from monitor.evaluation.report import MeasureResult, Report, numbers_text
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import NullLevel, Progress
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import LARGEST, Measure
 from monitor.scores import ClassTable, ScoreTable
@@ -143,6 +144,7 @@ def evaluate_classes(
     draws: int = WINDOW_DRAWS,
     seed: int | None = None,
     progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
     model: str = UNNAMED,
     version: str = UNVERSIONED,
     segment: str = ALL,
@@ -175,6 +177,8 @@ def evaluate_classes(
         For the resamples; the data themselves if left out, so that the same data give the same report.
     progress
         Told the share of the work done, now and then.
+    tolerance
+        See :func:`~monitor.evaluation.data.evaluate`.
     model, version, segment
         What the report says it is about.
     class_names
@@ -211,6 +215,7 @@ def evaluate_classes(
             draws=draws,
             seed=seed,
             progress=_part(progress, step, steps),
+            tolerance=tolerance,
             model=model,
             version=version,
             segment=about,
@@ -244,7 +249,7 @@ def evaluate_classes(
             (np.bincount(table.outcome, minlength=table.classes) / table.rows).tolist() if table.rows else ()
         ),
         mean_prediction=tuple(table.prediction.mean(axis=0).tolist() if table.rows else ()),
-        top_label=top_label,
+        top_label=replace(top_label, performance=None),
         each_class=reports,
         measures=found.measures,
         classwise=_classwise(

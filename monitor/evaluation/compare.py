@@ -14,6 +14,7 @@ from monitor.evaluation.pairing import Pairing, align
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.inference.named import largest_value
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.tables import EventTable
@@ -72,6 +73,7 @@ def compare_tables(
     draws: int = DRAWS,
     seed: int | None = None,
     progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Comparison:
     """Compare the calibration of two tables of predictions.
 
@@ -96,6 +98,8 @@ def compare_tables(
         For the resamples; the data themselves if left out.
     progress
         Told what is being done.
+    tolerance
+        See :func:`~monitor.evaluation.data.evaluate`.
 
     Raises
     ------
@@ -107,7 +111,13 @@ def compare_tables(
     aligned = align(first, second)
     a, b = (
         report_table(
-            replace(table, segments={}), model=name, measures=measures, draws=draws, seed=seed, progress=progress
+            replace(table, segments={}),
+            model=name,
+            measures=measures,
+            draws=draws,
+            seed=seed,
+            progress=progress,
+            tolerance=tolerance,
         ).whole
         for table, name in zip((aligned.first, aligned.second), names, strict=True)
     )

@@ -16,13 +16,16 @@ from monitor.evaluation.inputs import (
     measures_by_name,
     relative_weights,
     require_resampling,
+    require_tolerance,
     require_unmasked,
     times_ms,
 )
+from monitor.evaluation.performance import performance
 from monitor.evaluation.report import Report
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.scores import ScoreTable
@@ -44,6 +47,7 @@ def evaluate(
     draws: int = DRAWS,
     seed: int | None = None,
     progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
     model: str = UNNAMED,
     version: str = UNVERSIONED,
     segment: str = ALL,
@@ -73,6 +77,8 @@ def evaluate(
         For the resamples; the data themselves if left out, so that the same data give the same report.
     progress
         Told the share of the work done, now and then.
+    tolerance
+        Error of the logits up to which the verdict calls nothing a fault: 0.05 changes odds by 5%.
     model, version, segment
         What the report says it is about.
 
@@ -94,6 +100,7 @@ def evaluate(
     0.10575
     """
     require_resampling(draws, seed)
+    require_tolerance(tolerance)
     wanted = measures_by_name(measures)
     prediction, outcome, weights, times = check_events(p, y, weight=weight, time_ms=time_ms)
     known = ~np.isnan(outcome)
@@ -120,8 +127,9 @@ def evaluate(
         measures=assessment.measures,
         insufficient=assessment.insufficient if prediction.size else "there are no predictions",
         omitted=assessment.omitted,
+        performance=performance(table) if assessment.measures else None,
     )
-    return diagnosed(report, table, draws=draws, seed=seed)
+    return diagnosed(report, table, draws=draws, seed=seed, tolerance=tolerance)
 
 
 class CheckedEvents(NamedTuple):

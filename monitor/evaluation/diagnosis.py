@@ -8,18 +8,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.evaluation.assess import Minimum
-from monitor.evaluation.report import Diagnosis, Report, Verdict
+from monitor.evaluation.report import Diagnosis, Report, Severity, Verdict
 from monitor.inference.combined import calibration_test
 from monitor.inference.cox import Cox, fit_cox
 from monitor.inference.few import caution_of_few, tail_of_few
-from monitor.inference.prevalence import LEVEL, PriorShift, prior_shift
+from monitor.inference.power import POWER, DetectableFaults, detectable_faults
+from monitor.inference.prevalence import LEVEL, TOLERANCE, PriorShift, prior_shift
 from monitor.inference.resampling import resampled
 from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.corp import Score
 from monitor.scores import ScoreTable
 
-TOLERANCE: Final = 0.05
-"""Errors of the logits up to this are too small to matter, however certain they are: they change odds by 5%."""
+WEAK: Final = 0.05
+"""A p-value up to this is weak evidence: one measure in twenty shows as much by chance, so it is no verdict."""
 
 LEAST: Final = Minimum(events=50, positives=5, negatives=5)
 """With less nothing is said: an offset is uncertain by some 0.9 logits with five positives, and the tests are not to be
@@ -30,13 +31,19 @@ _INTERVAL: Final = 1.96
 """Standard errors to either side in a 95% interval."""
 
 
-class _Found(NamedTuple):
+class _Evidence(NamedTuple):
+    """What the tests say of a table."""
+
     fit: Cox
     p_value: float
     shift: PriorShift
+    detectable: DetectableFaults
+    tolerance: float
 
 
-def diagnosed(report: Report, table: ScoreTable, *, draws: int, seed: int | None = None) -> Report:
+def diagnosed(
+    report: Report, table: ScoreTable, *, draws: int, seed: int | None = None, tolerance: float = TOLERANCE
+) -> Report:
     """The report with its diagnosis and with its scores in parts.
 
     Parameters
@@ -47,11 +54,13 @@ def diagnosed(report: Report, table: ScoreTable, *, draws: int, seed: int | None
         Resamples for the diagnosis; with 0 there is none, but where there is too little data for any.
     seed
         Of the resamples; the table's content if left out.
+    tolerance
+        See :func:`diagnose`.
     """
     # That no measure that was asked for can be had of these events says nothing of the events.
     if report.insufficient is not None and not report.omitted:
         return replace(report, diagnosis=_insufficient(report.insufficient, table), decomposition={})
-    diagnosis = diagnose(table, draws=draws, seed=seed) if draws else None
+    diagnosis = diagnose(table, draws=draws, seed=seed, tolerance=tolerance) if draws else None
     return replace(report, diagnosis=diagnosis, decomposition=decompose(table))
 
 
@@ -61,11 +70,11 @@ def decompose(table: ScoreTable) -> Mapping[str, Decomposition]:
     return {score: each for score, each in parts.items() if math.isfinite(each.score)}
 
 
-def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagnosis:
+def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, tolerance: float = TOLERANCE) -> Diagnosis:
     """Tell a shift of the prior from a fault of shape.
 
-    There is a fault where the tests together say so (p <= .01) and the logits are off by more than .05, which is told
-    by two numbers: the best offset b, and what remains after it. Each counts if its own test says so too; if the tests
+    There is a fault where the tests together say so (p <= .01) and the logits are off by more than the tolerance, which
+    two numbers say: the best offset b, and what remains after it. Each counts if its own test says so too; if the tests
     together are sure of a fault and neither alone is, the one counts that has the smaller p-value.
 
     Parameters
@@ -76,21 +85,29 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
         Resamples, at least 19.
     seed
         Of the resamples; the table's content if left out.
+    tolerance
+        Error of the logits up to which nothing is a fault, at least 0.
     """
     cells = resampled(table, "a diagnosis")
     shortfall = LEAST.shortfall(_in_events(cells))
     if shortfall is not None:
         return _insufficient(shortfall, cells)
     fit = fit_cox(cells)
-    found = _Found(fit, calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value, prior_shift(cells, fit=fit))
-    shift = found.shift
-    verdict = _verdict(found)
+    evidence = _Evidence(
+        fit,
+        calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value,
+        prior_shift(cells, fit=fit),
+        detectable_faults(cells, tolerance=tolerance),
+        tolerance,
+    )
+    shift, detectable = evidence.shift, evidence.detectable
+    verdict = _verdict(evidence)
     events = _in_events(cells)
     caution = caution_of_few(float(events.positives.sum()), float(events.negatives.sum()))
     return Diagnosis(
         verdict=verdict,
-        sentence=f"{_sentence(verdict, found)} {caution}".rstrip(),
-        p_value=found.p_value,
+        sentence=f"{_sentence(verdict, evidence)} {caution}".rstrip(),
+        p_value=evidence.p_value,
         offset=fit.offset,
         offset_error=fit.offset_error,
         slope=_finite(fit.slope),
@@ -101,6 +118,11 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None) -> Diagn
         error_after_offset=shift.error_after_offset,
         logit_error_after_offset=shift.logit_error_after_offset,
         prior_shift_p_value=shift.p_value,
+        severity=_severity(verdict, shift),
+        tolerance=tolerance,
+        detectable_offset=detectable.offset,
+        detectable_slope_below=detectable.slope_below,
+        detectable_slope_above=detectable.slope_above,
     )
 
 
@@ -119,15 +141,15 @@ def slope_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
     return diagnosis.slope_lower, diagnosis.slope_upper
 
 
-def _verdict(found: _Found) -> Verdict:
-    if found.p_value > LEVEL:
+def _verdict(evidence: _Evidence) -> Verdict:
+    if evidence.p_value > LEVEL:
         return Verdict.CALIBRATED
-    fit, shift = found.fit, found.shift
+    fit, shift, tolerance = evidence.fit, evidence.shift, evidence.tolerance
     # Evidence of each fault, where it is large enough to matter.
     p_values = {}
-    if abs(fit.offset) > TOLERANCE:
+    if abs(fit.offset) > tolerance:
         p_values[Verdict.PRIOR_SHIFT] = fit.offset_p_value
-    if shift.logit_error_after_offset > TOLERANCE:
+    if shift.logit_error_after_offset > tolerance:
         p_values[Verdict.SHAPE] = shift.p_value
     if not p_values:
         return Verdict.CALIBRATED
@@ -137,43 +159,102 @@ def _verdict(found: _Found) -> Verdict:
     return sure[0] if sure else min(p_values, key=p_values.__getitem__)
 
 
-def _sentence(verdict: Verdict, found: _Found) -> str:
-    fit, shift = found.fit, found.shift
+def _severity(verdict: Verdict, shift: PriorShift) -> Severity:
+    """How large the fault is that the verdict names."""
     if verdict is Verdict.CALIBRATED:
-        if found.p_value > LEVEL:
-            limit = abs(fit.offset) + _INTERVAL * fit.offset_error
-            return (
-                f"No miscalibration beyond chance (p = {_p(found.p_value)}): {_frequencies(shift)}; an offset of the "
-                f"logits is smaller than {limit:.2f}."
-            )
-        return (
-            f"Miscalibrated beyond chance (p = {_p(found.p_value)}), but too little to matter: the logits are off by "
-            f"{fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to {TOLERANCE} "
-            "is tolerated. Nothing is to be done."
-        )
+        return Severity.NONE
+    if verdict is Verdict.PRIOR_SHIFT:
+        return Severity.of(abs(shift.offset))
+    if verdict is Verdict.SHAPE:
+        return Severity.of(shift.logit_error_after_offset)
+    return Severity.of(math.hypot(shift.offset, shift.logit_error_after_offset))
+
+
+def _sentence(verdict: Verdict, evidence: _Evidence) -> str:
+    fit, shift = evidence.fit, evidence.shift
+    if verdict is Verdict.CALIBRATED:
+        return _of_calibrated(evidence)
     direction = "low" if fit.offset > 0.0 else "high"
     if verdict is Verdict.PRIOR_SHIFT:
         return (
             f"Predictions are too {direction}: {_frequencies(shift)}. Add {fit.offset:+.2f} (give or take "
             f"{_few_digits(_INTERVAL * fit.offset_error)}) to every logit, which multiplies the odds by "
-            f"{math.exp(fit.offset):.2f}; beyond that no fault is seen, and no refit is needed."
+            f"{math.exp(fit.offset):.2f}; {_beyond_offset(evidence)}."
         )
-    shape = _shape(found)
+    shape = _shape(evidence)
     if verdict is Verdict.SHAPE:
-        return f"Predictions {shape}. An offset does not repair it: recalibrate on recent data, or refit the model."
+        return f"Predictions {shape}. An offset does not repair it: recalibrate on recent data, or retrain the model."
     return (
         f"Predictions are too {direction} ({_frequencies(shift)}) and {shape}. An offset of {fit.offset:+.2f} to every "
         f"logit repairs the first alone and takes smCE from {shift.error:.3g} to {shift.error_after_offset:.3g}: "
-        "recalibrate on recent data, or refit the model."
+        "recalibrate on recent data, or retrain the model."
     )
 
 
-def _shape(found: _Found) -> str:
+def _of_calibrated(evidence: _Evidence) -> str:
+    fit, shift, tolerance = evidence.fit, evidence.shift, evidence.tolerance
+    p_value = _p(evidence.p_value)
+    if evidence.p_value > LEVEL:
+        degree = (
+            f"No evidence of miscalibration (p = {p_value})"
+            if evidence.p_value > WEAK
+            else f"Weak evidence of miscalibration (p = {p_value}, and a verdict takes {LEVEL})"
+        )
+        return f"{degree}: {_frequencies(shift)}. {_power(evidence.detectable)}"
+    said = (
+        f"There is an error that chance does not explain (p = {p_value}), but too small to matter: the logits are off "
+        f"by {fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to "
+        f"{tolerance:g} is tolerated"
+    )
+    limit = abs(fit.offset) + _INTERVAL * fit.offset_error
+    if limit <= tolerance and _largest_left(shift) <= tolerance:
+        return f"{said}. Nothing is to be done."
+    return f"{said}. With this many events a larger error cannot be excluded."
+
+
+def _beyond_offset(evidence: _Evidence) -> str:
+    """What is known of faults that the offset does not repair, to follow a semicolon."""
+    fit, shift = evidence.fit, evidence.shift
+    if _largest_left(shift) <= evidence.tolerance:
+        return "beyond that no fault is seen, and the model need not be retrained"
+    seen = (
+        "beyond that no fault is seen"
+        if shift.p_value > WEAK
+        else f"of a fault beyond that there is weak evidence (p = {_p(shift.p_value)})"
+    )
+    if shift.slope_limit <= evidence.tolerance or fit.slope_lower is None or fit.slope_upper is None:
+        return (
+            f"{seen}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
+            "cannot be excluded"
+        )
+    return (
+        f"{seen}, but with this many events a slope between {fit.slope_lower:.2f} and {fit.slope_upper:.2f} cannot be "
+        "excluded"
+    )
+
+
+def _largest_left(shift: PriorShift) -> float:
+    """The largest error of the logits that may remain after the offset."""
+    return max(shift.logit_error_after_offset, shift.slope_limit, shift.stretch_limit)
+
+
+def _power(detectable: DetectableFaults) -> str:
+    """How large a fault would have been found."""
+    slopes = [each for each in (detectable.slope_below, detectable.slope_above) if each is not None]
+    faults = [] if detectable.offset is None else [f"an offset of the logits of {detectable.offset:.2g}"]
+    if slopes:
+        faults.append(f"a slope of {' or '.join(f'{each:.2f}' for each in slopes)}")
+    if not faults:
+        return "With this many events no fault would have been found."
+    return f"With this many events, {' or '.join(faults)} would have been found with probability {POWER}."
+
+
+def _shape(evidence: _Evidence) -> str:
     """The fault of shape, to follow the word predictions."""
-    fit, size = found.fit, found.shift.logit_error_after_offset
+    fit, size = evidence.fit, evidence.shift.logit_error_after_offset
     off = f"off by {size:.2f} in logits after the best offset"
     if fit.slope is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
-        surprise = found.shift.contradictions
+        surprise = evidence.shift.contradictions
         if surprise.p_value <= LEVEL:
             side, kind = ("low", "came true") if surprise.positive else ("high", "failed to come true")
             return (
@@ -244,4 +325,8 @@ def _share(value: float) -> str:
 
 
 def _p(value: float) -> str:
-    return f"{value:.2g}"
+    """Two digits, or more where these would put it on the other side of a level."""
+    digits = 2
+    while any((float(f"{value:.{digits}g}") <= level) != (value <= level) for level in (LEVEL, WEAK)):
+        digits += 1
+    return f"{value:.{digits}g}"

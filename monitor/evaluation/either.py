@@ -13,6 +13,7 @@ from monitor.evaluation.inputs import Measures, Times, numbers, require_unmasked
 from monitor.evaluation.report import Report
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import Progress
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
 from monitor.scores.arguments import require_same_index
 
@@ -28,6 +29,7 @@ def evaluate(
     draws: int | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
     model: str = data.UNNAMED,
     version: str = UNVERSIONED,
     segment: str = ALL,
@@ -44,7 +46,7 @@ def evaluate(
         shape (n,); not with probability vectors.
     draws
         Resamples for intervals and levels; 0 leaves both out. 999 if left out, of many classes 199.
-    time_ms, measures, minimum, seed, progress, model, version, segment
+    time_ms, measures, minimum, seed, progress, tolerance, model, version, segment
         See :func:`monitor.evaluation.data.evaluate` and :func:`monitor.evaluation.classes.evaluate_classes`, where
         ``measures`` are those of the top label.
 
@@ -75,6 +77,7 @@ def evaluate(
         "minimum": minimum,
         "seed": seed,
         "progress": progress,
+        "tolerance": tolerance,
         "model": model,
         "version": version,
         "segment": segment,

@@ -1,7 +1,7 @@
 """The evaluation: every few seconds, all windows of all series become one immutable snapshot."""
 
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from monitor.evaluation.uncertainty import WINDOW_DRAWS, Uncertainty, uncertaint
 from monitor.evaluation.window_report import window_report
 from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
+from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import LEAST_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
@@ -84,6 +85,8 @@ class Evaluator:
         Resamples for intervals and levels, at least 19; 0 leaves both out.
     measures
         Those wanted, by name.
+    tolerance
+        Model -> the error of its logits up to which nothing is called a fault; 0.05 of all models if left out.
     max_series
         Series beyond this number are not evaluated, those of whole models last to go, and are counted.
     clock
@@ -104,6 +107,7 @@ class Evaluator:
         minimum: Minimum | None = None,
         draws: int = WINDOW_DRAWS,
         measures: Mapping[str, Measure] = WINDOW_MEASURES,
+        tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
         clock: Clock | None = None,
     ) -> None:
@@ -116,6 +120,7 @@ class Evaluator:
         self._minimum = minimum or Minimum()
         self._draws = draws
         self._measures = measures
+        self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
@@ -323,7 +328,7 @@ class Evaluator:
         entry.uncertainty = uncertainty(entry.table, chosen, values, draws=self._draws)
         renewed = with_uncertainty(Assessment(entry.report.measures), entry.uncertainty)
         renewed_report = replace(entry.report, measures=renewed.measures, intervals_outdated_since_ms=None)
-        entry.report = diagnosed(renewed_report, entry.table, draws=self._draws)
+        entry.report = self._diagnosed(renewed_report, entry.table)
 
     def _evaluated(self, key: ReportKey, window: Window, watermark_ms: int, tick: _Tick) -> _Entry:
         """The entry of a report, taken over where its panes are those of the last evaluation, of the same time."""
@@ -347,9 +352,9 @@ class Evaluator:
         table = found.table.to_scores()
         assessment = point_values(table, measures=self._measures, minimum=self._minimum)
         carried = before.uncertainty if before is not None else {}
-        report = window_report(key, found, table, with_uncertainty(assessment, carried))
+        report = self._report(key, found, table, with_uncertainty(assessment, carried))
         if not report.measures:
-            report = diagnosed(report, table, draws=self._draws)
+            report = self._diagnosed(report, table)
         elif before is not None and before.report.measures:
             # What was said up to now stands until it is renewed, as intervals and levels do.
             report = replace(report, diagnosis=before.report.diagnosis, decomposition=before.report.decomposition)
@@ -364,7 +369,14 @@ class Evaluator:
     def _recompute(self, key: ReportKey, found: Cohort) -> Report:
         table = found.table.to_scores()
         assessment = assess(table, measures=self._measures, minimum=self._minimum, draws=self._draws)
-        return diagnosed(window_report(key, found, table, assessment), table, draws=self._draws)
+        return self._diagnosed(self._report(key, found, table, assessment), table)
+
+    def _report(self, key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
+        of_classes = bool(self._panes.policy(key.series.model).classes)
+        return window_report(key, found, table, assessment, of_classes=of_classes)
+
+    def _diagnosed(self, report: Report, table: ScoreTable) -> Report:
+        return diagnosed(report, table, draws=self._draws, tolerance=self._tolerance(report.model))
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
         whole_models_first = sorted(series, key=lambda each: (each.segment != ALL, each))

@@ -16,6 +16,7 @@ from monitor.evaluation.report import Report
 from monitor.evaluation.segments import SegmentReport, rank_segments, segments_of
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.formats import open_bytes
@@ -67,6 +68,7 @@ def report_table(
     draws: int = DRAWS,
     seed: int | None = None,
     progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
 ) -> FileReport:
     """Report on a table that was read: on all rows, and on each value of its segment columns.
 
@@ -79,7 +81,7 @@ def report_table(
     minimum, segment_minimum
         How much must be known before anything is said of the whole, and of a segment. The size of a file is its
         giver's to judge; of the many groups in it nobody judges each, so they need as much as a window does.
-    version, draws, seed
+    version, draws, seed, tolerance
         See :func:`~monitor.evaluation.data.evaluate`.
     progress
         Told what is being done.
@@ -98,6 +100,7 @@ def report_table(
             draws=draws,
             seed=seed,
             progress=None if progress is None else lambda share: progress(what, share),
+            tolerance=tolerance,
             model=model,
             version=version,
             segment=segment,

@@ -1,5 +1,6 @@
 """What people hand over, checked and brought into the form in which it is measured."""
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -147,6 +148,12 @@ def measures_by_name(measures: Measures) -> Mapping[str, Measure]:
                 f"measures must hold measures by name, as monitor.measures.MEASURES, got {measure!r} for {name!r}"
             )
     return measures
+
+
+def require_tolerance(tolerance: float) -> None:
+    """Raise InputError unless an error of the logits that nobody minds is a number of at least 0."""
+    if not 0.0 <= tolerance < math.inf:
+        raise InputError(f"tolerance must be a number of at least 0, got {tolerance}")
 
 
 def require_resampling(draws: int, seed: int | None) -> None:

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from monitor.evaluation.maturing import AgeCohort
+from monitor.evaluation.performance import Performance
 from monitor.evaluation.reliability import ReliabilityBin
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import MEASURES, Decomposition
@@ -91,6 +92,37 @@ class Verdict(StrEnum):
 _WORDS: Final = {"both": "prior and shape"}
 
 
+class Severity(StrEnum):
+    """How large the fault of a verdict is: by how much the logits are off, as a root mean square.
+
+    The sizes are the same for every model, so that a word means the same everywhere; what is too small to be a fault at
+    all is each model's tolerance.
+    """
+
+    NONE = "none"
+    SLIGHT = "slight"
+    MODERATE = "moderate"
+    SEVERE = "severe"
+
+    @classmethod
+    def of(cls, logit_error: float) -> "Severity":
+        """That of a fault of this size."""
+        if logit_error <= _SLIGHT:
+            return cls.SLIGHT
+        return cls.MODERATE if logit_error <= _MODERATE else cls.SEVERE
+
+    @property
+    def rank(self) -> int:
+        """0 to 3, in the order of size."""
+        return list(Severity).index(self)
+
+
+_SLIGHT: Final = 0.2
+"""Logits that are off by up to this change odds by up to 22%."""
+_MODERATE: Final = 0.5
+"""Likewise by up to 65%."""
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Is it the prior or the model? Logits are z = logit p. What is None could not be had from these data.
@@ -116,6 +148,13 @@ class Diagnosis:
         slope, or by contradictions of the surest predictions.
     prior_shift_p_value
         Of the hypothesis that all there is is a shift of the prior.
+    severity
+        How large the fault is that the verdict names.
+    tolerance
+        Error of the logits up to which nothing is called a fault.
+    detectable_offset, detectable_slope_below, detectable_slope_above
+        The smallest faults that these predictions would have shown with probability .8: an offset of either sign, a
+        slope below 1 and one above.
     """
 
     verdict: Verdict
@@ -131,6 +170,18 @@ class Diagnosis:
     error_after_offset: float | None = None
     logit_error_after_offset: float | None = None
     prior_shift_p_value: float | None = None
+    severity: Severity | None = None
+    tolerance: float | None = None
+    detectable_offset: float | None = None
+    detectable_slope_below: float | None = None
+    detectable_slope_above: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Verdict and severity as people read them: ``moderate prior shift``."""
+        if self.severity in {None, Severity.NONE}:
+            return self.verdict.words
+        return f"{self.severity} {self.verdict.words}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,6 +209,9 @@ class Report:
     canonical
         Measures of whole probability vectors, by name: ``skce`` of a window of a model of several classes whose panes
         hold sketches. The other measures of the same report are of the top label.
+    performance
+        Accuracy, AUC, average precision and log loss; None where there are no measures, and of the top label of many
+        classes, whose accuracy is another.
     bins
         The reliability diagram of a window's labelled predictions. None of a file, and none in JSON: whoever has the
         raw predictions can have better bins.
@@ -183,6 +237,7 @@ class Report:
     decomposition: Mapping[str, Decomposition] = field(default_factory=dict)
     diagnosis: Diagnosis | None = None
     canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
+    performance: Performance | None = None
     bins: tuple[ReliabilityBin, ...] = ()
     intervals_outdated_since_ms: int | None = None
 
@@ -239,6 +294,7 @@ class Report:
                 for score, parts in self.decomposition.items()
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
+            "performance": None if self.performance is None else asdict(self.performance),
             "intervals_outdated_since": _rfc3339(self.intervals_outdated_since_ms),
         }
 

@@ -3,20 +3,27 @@
 from monitor.evaluation.assess import Assessment
 from monitor.evaluation.canonical import canonical_measures
 from monitor.evaluation.cohort import Cohort
+from monitor.evaluation.performance import performance
 from monitor.evaluation.reliability import reliability_bins
 from monitor.evaluation.report import Report, ReportKey
+from monitor.events.model import CLASS
 from monitor.scores import ScoreTable
 
 
-def window_report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assessment) -> Report:
+def window_report(
+    key: ReportKey, found: Cohort, table: ScoreTable, assessment: Assessment, *, of_classes: bool
+) -> Report:
     """What a window holds and its measures, without a diagnosis.
 
     Parameters
     ----------
     table
         The scores of ``found``.
+    of_classes
+        Whether the model tells several classes apart, so that scores of no single class are those of the top label.
     """
     n = found.table.labelled
+    is_top_label = of_classes and not key.series.segment.startswith(f"{CLASS}=")
     return Report(
         model=key.series.model,
         version=key.series.version,
@@ -33,5 +40,6 @@ def window_report(key: ReportKey, found: Cohort, table: ScoreTable, assessment: 
         insufficient=found.emptiness or assessment.insufficient,
         canonical=canonical_measures(found.sketch, n) if assessment.measures else {},
         omitted=assessment.omitted,
+        performance=performance(table) if assessment.measures and not is_top_label else None,
         bins=reliability_bins(table),
     )

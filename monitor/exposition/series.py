@@ -114,6 +114,14 @@ VERDICT: Final = Series(
     "",
     "1 for the verdict on the window, 0 for the others. All are absent while there is none.",
 )
+SEVERITY: Final = Series(
+    "calibration_severity",
+    "gauge",
+    REPORT_LABELS,
+    "",
+    "How large the fault of the verdict is: 0 no fault, 1 slight (logits off by up to 0.2), 2 moderate (up to 0.5), "
+    "3 severe.",
+)
 OFFSET: Final = Series(
     "calibration_offset_logit",
     "gauge",
@@ -294,6 +302,7 @@ WINDOWS: Final = (
 )
 DIAGNOSIS: Final = (
     VERDICT,
+    SEVERITY,
     OFFSET,
     OFFSET_LOWER,
     OFFSET_UPPER,

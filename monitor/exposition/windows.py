@@ -27,6 +27,7 @@ Coverage = Mapping[tuple[str, str], Sequence[AgeCohort]]
 """(model, version) -> its predictions by age."""
 
 _NUMBERS: Final[tuple[tuple[series.Series, Callable[[Diagnosis], float | None]], ...]] = (
+    (series.SEVERITY, lambda found: None if found.severity is None else found.severity.rank),
     (series.OFFSET, lambda found: found.offset),
     (series.OFFSET_LOWER, lambda found: _end(offset_interval(found), 0)),
     (series.OFFSET_UPPER, lambda found: _end(offset_interval(found), 1)),

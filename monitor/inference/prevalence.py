@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import chndtrinc, expit
 
 from monitor.inference.combined import cauchy_combination, gamma_p_value
 from monitor.inference.contradictions import Contradictions, contradictions, with_contradictions
@@ -21,6 +21,13 @@ GROUPS: Final = 8
 
 LEVEL: Final = 0.01
 """A p-value up to this is evidence. Windows are looked at again and again, so it is stricter than the usual .05."""
+
+TOLERANCE: Final = 0.05
+"""Errors of the logits up to this are too small to matter unless somebody says otherwise, however certain they are:
+they change odds by 5%."""
+
+_RARE: Final = 0.05
+"""Share of tables in which an upper limit may lie below the truth."""
 
 _BANDWIDTH: Final = 1.0
 _ROUNDING: Final = 1e-12
@@ -49,6 +56,11 @@ class PriorShift:
         Of the hypothesis that the shift is all there is.
     contradictions
         Outcomes that the surest predictions as good as excluded, after the offset.
+    slope_limit
+        Root mean square by which the logits would be off after the offset at the end of the slope's 95% interval that
+        is farther from 1: infinite where the predictions part the outcomes, 0 where all predictions are equal.
+    stretch_limit
+        Upper 95% limit of the root mean square over the eight stretches: what cannot be excluded, whatever its shape.
     """
 
     prevalence: float
@@ -59,6 +71,8 @@ class PriorShift:
     logit_error_after_offset: float
     p_value: float
     contradictions: Contradictions
+    slope_limit: float
+    stretch_limit: float
 
 
 def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
@@ -101,7 +115,9 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     surprise = contradictions(after)
     # Stretches of equal information hardly look where the model is sure: there an error has little information by the
     # model's own account, however wrong that is. Slope and contradictions do look there.
-    sizes = [_logit_error(after), _slope_error(cells, fit)]
+    by_stretches, stretch_limit = _logit_error(after)
+    by_slope, slope_limit = _slope_error(cells, fit)
+    sizes = [by_stretches, by_slope]
     if surprise.p_value <= LEVEL:
         sizes.append(surprise.logit_error(float(_information(after).sum())))
     return PriorShift(
@@ -113,6 +129,8 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
         logit_error_after_offset=max(sizes),
         p_value=with_contradictions(p_value, surprise),
         contradictions=surprise,
+        slope_limit=slope_limit,
+        stretch_limit=stretch_limit,
     )
 
 
@@ -179,23 +197,31 @@ def _information(table: ScoreTable) -> Floats:
     return table.counts * table.score * (1.0 - table.score)
 
 
-def _slope_error(table: ScoreTable, fit: Cox) -> float:
-    """By how much the slope alone puts the logits off, as a root mean square; 0 where there is no evidence of a slope.
+def _slope_error(table: ScoreTable, fit: Cox) -> tuple[float, float]:
+    """By how much the slope alone puts the logits off, as a root mean square, and the 95% limit of that.
 
     Of (a - 1)(z - mean), weighted by the information that events have if the fitted slope is right. By the model's own
-    account there would be next to none near 0 and 1, where a model that is too sure has most of its events.
+    account there would be next to none near 0 and 1, where a model that is too sure has most of its events. The first
+    is 0 where there is no evidence of a slope.
     """
-    if fit.slope is None or fit.intercept is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
-        return 0.0
+    if fit.slope is None:
+        return 0.0, 0.0
+    if fit.intercept is None or fit.slope_lower is None or fit.slope_upper is None or fit.slope_p_value is None:
+        return 0.0, math.inf
     z = logits(table.score)
     q = expit(fit.intercept + fit.slope * z)
     weight = table.counts * q * (1.0 - q)
     spread = math.sqrt(float(np.cov(z, aweights=weight, ddof=0)))
-    return abs(fit.slope - 1.0) * spread
+    farthest = max(abs(fit.slope_lower - 1.0), abs(fit.slope_upper - 1.0))
+    return (abs(fit.slope - 1.0) * spread if fit.slope_p_value <= LEVEL else 0.0), farthest * spread
 
 
-def _logit_error(table: ScoreTable) -> float:
-    """Root mean square of the groups' errors in logits, weighted by information, less that of chance."""
+def _logit_error(table: ScoreTable) -> tuple[float, float]:
+    """Root mean square of the groups' errors in logits, weighted by information, less that of chance, and its limit.
+
+    In units of what chance adds a group, the sum of squares is noncentral chi-squared with a degree of freedom fewer
+    than there are groups, because the offset is fitted; the limit is the error at which 5% of such sums are as small.
+    """
     information = _information(table)
     total = float(information.sum())
     middle = (np.cumsum(information) - information / 2.0) / total
@@ -217,4 +243,9 @@ def _logit_error(table: ScoreTable) -> float:
     found = np.log(hits + half) - np.log(misses + half)
     error = found - np.log(expected + half) + np.log(count - expected + half)
     chance = float(np.divide(varying, held, out=np.zeros(held.size), where=held > 0.0).sum()) - varying.sum() / total
-    return math.sqrt(max(0.0, float(held @ error**2) - chance) / total)
+    square, freedom = float(held @ error**2), int(np.count_nonzero(held)) - 1
+    if freedom < 1 or chance <= _ROUNDING * total:
+        return math.sqrt(max(0.0, square - chance) / total), 0.0
+    unit = chance / freedom
+    beyond = float(chndtrinc(square / unit, freedom, _RARE))
+    return math.sqrt(max(0.0, square - chance) / total), math.sqrt(unit * beyond / total)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from monitor.inference.prevalence import TOLERANCE
 from monitor.samples import LabelledEvents
 
 HELD_OUT: Final = 0.3
@@ -36,6 +37,8 @@ class RefitTask:
         The artifact of the map that serves, as it is stored; None if none does.
     seed
         Of what is drawn for the comparison.
+    tolerance
+        Error of the model's logits up to which the verdicts of the comparison call nothing a fault.
     """
 
     id: str
@@ -50,6 +53,7 @@ class RefitTask:
     left_out: Mapping[str, int] = field(default_factory=dict)
     champion: bytes | None = None
     seed: int = 0
+    tolerance: float = TOLERANCE
 
 
 @dataclass(frozen=True, eq=False)

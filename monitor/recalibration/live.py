@@ -12,7 +12,7 @@ What goes wrong:
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -82,8 +82,8 @@ class LiveMonitor:
     ----------
     store, samples
         Maps and what serves, and the events.
-    evaluate
-        Makes the report of one map's predictions.
+    evaluate_of
+        Model -> what makes the report of one map's predictions, by the model's tolerance.
     interval_seconds
         Between two looks, above 0.
     limit
@@ -99,7 +99,7 @@ class LiveMonitor:
         store: RecalibrationStore,
         samples: SampleStore,
         *,
-        evaluate: Evaluate,
+        evaluate_of: Callable[[str], Evaluate],
         interval_seconds: float = INTERVAL_SECONDS,
         limit: int = LIMIT,
         draws: int = DRAWS,
@@ -107,7 +107,7 @@ class LiveMonitor:
     ) -> None:
         self._store = store
         self._samples = samples
-        self._evaluate = evaluate
+        self._evaluate_of = evaluate_of
         self._interval_seconds = interval_seconds
         self._limit = limit
         self._draws = draws
@@ -189,7 +189,7 @@ class LiveMonitor:
             loaded,
             since_ms=since_ms,
             changed_ms=self._clock.now_ms(),
-            evaluate=self._evaluate,
+            evaluate=self._evaluate_of(version[0]),
             draws=self._draws,
         )
         if all(each.map is not None for each in loaded.values()):

@@ -34,6 +34,7 @@ from monitor.errors import (
     StoreUnavailable,
     UnknownRecalibration,
 )
+from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.artifact import from_bytes
 from monitor.outages import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
@@ -97,6 +98,8 @@ class Runner:
         How long one may take.
     held_out
         Share of the latest events that a fit never sees.
+    tolerance
+        Model -> error of its logits up to which a verdict calls nothing a fault; 0.05 of all if left out.
     promoted
         Called when a map was promoted.
     clock
@@ -113,6 +116,7 @@ class Runner:
         jobs: int = 1,
         timeout_seconds: float = 900.0,
         held_out: float = HELD_OUT,
+        tolerance: Callable[[str], float] | None = None,
         promoted: Callable[[], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -121,6 +125,7 @@ class Runner:
         self._handover = handover
         self._timeout_seconds = timeout_seconds
         self._held_out = held_out
+        self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._promoted = promoted
         self._workplace = workplace
         self._clock = clock or SystemClock()
@@ -237,6 +242,7 @@ class Runner:
                 held_out=self._held_out,
                 left_out=sample.left_out,
                 champion=None if baseline is None else self._store.artifact(baseline).artifact,
+                tolerance=self._tolerance(order.model),
             ),
         )
         del sample

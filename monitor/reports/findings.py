@@ -20,6 +20,7 @@ from monitor.evaluation.plane import plane_of
 from monitor.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.events.model import UNVERSIONED
+from monitor.inference.prevalence import TOLERANCE
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MEASURES, REPORT_MEASURES
@@ -55,6 +56,7 @@ class Wanted(NamedTuple):
     version: str = UNVERSIONED
     minimum: Minimum = GIVEN
     seed: int | None = _SEED
+    tolerance: float = TOLERANCE
 
     @property
     def model(self) -> str:
@@ -249,6 +251,7 @@ def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
         minimum=wanted.minimum,
         seed=wanted.seed,
         progress=progress,
+        tolerance=wanted.tolerance,
         **_draws(wanted),
     )
     return Findings(
@@ -265,6 +268,7 @@ def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Pro
         measures=_binary_measures(wanted) or REPORT_MEASURES,
         seed=wanted.seed,
         progress=progress,
+        tolerance=wanted.tolerance,
         **_draws(wanted),
     )
     # What both files say is said once.
@@ -300,6 +304,7 @@ def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findin
         class_names=table.classes,
         seed=wanted.seed,
         progress=lambda share: progress("measuring", share),
+        tolerance=wanted.tolerance,
         **chosen,
         **_draws(wanted),
     )

@@ -18,9 +18,9 @@ SHOWN: Final = ("tce", "kce", "smce", "intce")
 ROOMY: Final = 112
 """Characters from which on a table shows everything there is; a narrower one shows what matters most."""
 
-_SHARES: Final = 92
-_LEVELS: Final = 106
-_EVERYTHING: Final = 136
+_SHARES: Final = 101
+_LEVELS: Final = 112
+_EVERYTHING: Final = 142
 """Characters from which on a table has prevalence and mean prediction; instead of these, levels; and all of it."""
 
 

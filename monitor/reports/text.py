@@ -9,6 +9,7 @@ from monitor.classes import CLASS_MEASURES
 from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.files import FileReport
+from monitor.evaluation.performance import Performance
 from monitor.evaluation.report import Report
 from monitor.measures import MEASURES
 from monitor.reports.findings import Findings
@@ -22,7 +23,7 @@ from monitor.reports.report_tables import (
 from monitor.reports.tables import measures_table, reports_table, results_table, share_text, time_text
 from monitor.reports.verdict import of_report
 
-_WIDTH = 140
+_WIDTH = 144
 """Of a table that no terminal bounds."""
 
 
@@ -63,9 +64,22 @@ def head_lines(report: Report) -> list[str]:
         f"{plain(report.model)}: {_predictions(report.predictions)}, {report.n:,} with an outcome",
         f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
     ]
+    if report.performance is not None:
+        lines.append(_performance(report.performance))
     if report.from_ms is not None and report.to_ms is not None:
         lines.append(f"from {time_text(report.from_ms)} to {time_text(report.to_ms - 1)} UTC")
     return lines
+
+
+def _performance(scores: Performance) -> str:
+    """How good the model is beside its calibration, in a line."""
+    rest = ((scores.auc, "AUC"), (scores.average_precision, "average precision"), (scores.log_loss, "log loss"))
+    return ", ".join(
+        [
+            f"accuracy {share_text(scores.accuracy)}",
+            *(f"{name} {value:.3f}" for value, name in rest if value is not None),
+        ]
+    )
 
 
 def class_head_lines(found: ClassReport) -> list[str]:

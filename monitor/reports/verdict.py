@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from monitor.evaluation.report import MeasureResult, Report, ScoreResult, Verdict
+from monitor.evaluation.report import MeasureResult, Report, ScoreResult, Severity
 
 
 class Word(NamedTuple):
@@ -21,11 +21,11 @@ BELOW_CHANCE: Final = Word("below chance", "yellow")
 """Of a proper score that is lower than what the model would score were it calibrated."""
 
 _STYLES: Final = {
-    Verdict.CALIBRATED: "green",
-    Verdict.PRIOR_SHIFT: "yellow",
-    Verdict.SHAPE: "bold red",
-    Verdict.BOTH: "bold red",
-    Verdict.INSUFFICIENT: "dim",
+    None: "dim",
+    Severity.NONE: "green",
+    Severity.SLIGHT: "yellow",
+    Severity.MODERATE: "bold red",
+    Severity.SEVERE: "bold red",
 }
 
 
@@ -42,8 +42,7 @@ def of_measure(result: MeasureResult) -> Word:
 
 
 def of_report(report: Report) -> Word:
-    """The verdict of its diagnosis, in the words of REST and Prometheus."""
+    """The verdict of its diagnosis with its severity, in the words of REST and Prometheus."""
     if report.diagnosis is None:
         return UNJUDGED
-    verdict = report.diagnosis.verdict
-    return Word(verdict.words, _STYLES[verdict])
+    return Word(report.diagnosis.words, _STYLES[report.diagnosis.severity])

@@ -142,7 +142,8 @@ def test_the_shadow_beside_an_evaluation(
     measures = choose_measures({*WINDOW_MEASURES, "brier", "log_loss"})
     with prepared(tmp_path) as (refits, store):
         samples = Changing(store)
-        monitor = LiveMonitor(refits, samples, evaluate=partial(evaluate, measures=measures), interval_seconds=0.001)
+        measured = partial(evaluate, measures=measures)
+        monitor = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
         with monkeypatch.context() as patch:
             patch.setattr(live, "_REST", 0.0)
             looked(monitor)
@@ -164,9 +165,7 @@ def test_the_shadow_beside_an_evaluation(
         for rest in (live._REST, 0.0):
             with monkeypatch.context() as patch:
                 patch.setattr(live, "_REST", rest)
-                again = LiveMonitor(
-                    refits, samples, evaluate=partial(evaluate, measures=measures), interval_seconds=0.001
-                )
+                again = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
                 thread = threading.Thread(target=again.run)
                 thread.start()
                 beside[rest] = tick(evaluator, panes)

@@ -75,7 +75,12 @@ class Watched:
         self.measured = 0
         self.during: Callable[[], None] = lambda: None
         self.monitor = LiveMonitor(
-            self.store, self.samples, evaluate=self._evaluate, interval_seconds=0.01, draws=19, clock=self.clock
+            self.store,
+            self.samples,
+            evaluate_of=lambda _: self._evaluate,
+            interval_seconds=0.01,
+            draws=19,
+            clock=self.clock,
         )
 
     def _evaluate(self, p: Any, y: Any, *, weight: Any = None, draws: int | None = None) -> Evaluated:

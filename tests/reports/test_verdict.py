@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from monitor.evaluation.data import evaluate
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Verdict
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Severity, Verdict
 from monitor.reports.tables import reports_table, telling
 from monitor.reports.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
 
@@ -46,21 +46,21 @@ def test_a_report_is_judged_by_its_diagnosis_in_the_one_set_of_words() -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [80, 95, 110, 140])
+@pytest.mark.parametrize("width", [80, 95, 101, 112, 142])
 def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) -> None:
     levels: dict[str, Any] = {"null_q95": 0.0234}
     measures = {name: MeasureResult(0.0123, "ratio", **levels) for name in ("kce", "smce", "intce")}
     measures["tce"] = MeasureResult(12.3, "percent", null_q95=33.3)
-    found = Diagnosis(Verdict.SHAPE, "Predictions are too sure of themselves.")
+    found = Diagnosis(Verdict.SHAPE, "Predictions are too sure of themselves.", severity=Severity.MODERATE)
     reports = [replace(report(window, **measures), diagnosis=found) for window in ("1h", "24h")]
     console = Console(width=width)
     with console.capture() as capture:
         console.print(reports_table(reports, columns=telling(reports), width=width))
     shown = capture.get()
     assert all(len(line) <= width for line in shown.splitlines())
-    for word in ("churn", "24h", "TCE", "kCE", "smCE", "intCE", "12.3%", ".0123", "shape miscalibration"):
+    for word in ("churn", "24h", "TCE", "kCE", "smCE", "intCE", "12.3%", ".0123", "moderate shape miscalibration"):
         assert word in shown
-    assert ("(.0234)" in shown) is (width >= 110)
+    assert ("(.0234)" in shown) is (width >= 112)
     # One row a report: nothing is folded.
     assert len([line for line in shown.splitlines() if "churn" in line]) == 2
     assert len(shown.splitlines()) <= 8
