@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from monitor.evaluation.maturing import COHORTS, AgeCohort
 from monitor.evaluation.reliability import ReliabilityBin
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Snapshot, Verdict
+from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Severity, Snapshot, Verdict
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
@@ -100,6 +100,8 @@ def diagnosis(offset: float = 0.3) -> Diagnosis:
         error_after_offset=offset / 80,
         logit_error_after_offset=offset / 50,
         prior_shift_p_value=0.4,
+        severity=Severity.of(offset),
+        tolerance=0.05,
     )
 
 

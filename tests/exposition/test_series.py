@@ -82,8 +82,9 @@ def test_only_shares_have_the_unit_ratio() -> None:
 
 
 def test_every_number_of_a_diagnosis_has_a_series() -> None:
-    """But for smCE, which is a measure, and for standard errors, which intervals are made of."""
+    """But for smCE, which is a measure, standard errors, which intervals are made of, and what frames the verdict."""
     numbers = set(Diagnosis.__dataclass_fields__) - {"verdict", "sentence", "error", "offset_error", "slope_error"}
+    numbers -= {"tolerance", "detectable_offset", "detectable_slope_below", "detectable_slope_above"}
     names = {series.name for series in DIAGNOSIS}
     assert {f"calibration_{name}{'_logit' * (name == 'offset')}" for name in numbers} <= names
 
