@@ -1,5 +1,6 @@
 """The settings, spread over the parts."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,16 @@ def test_a_declared_model_differs_in_what_it_names_alone() -> None:
     assert policy("churn") == ModelPolicy(720 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
     assert policy("fraud") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=False, segments=())
     assert policy("another") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
+
+
+def test_each_model_has_its_tolerance() -> None:
+    models = {"defaults": {"tolerance": 0.1}, "declared": {"churn": {"tolerance": 0.3}, "fraud": {"horizon": "2h"}}}
+    tolerance = settings(models=models).models.tolerance
+    assert (tolerance("churn"), tolerance("fraud"), tolerance("another")) == (0.3, 0.1, 0.1)
+    assert settings().models.tolerance("churn") == 0.05
+    for wrong in (-0.1, math.nan, math.inf):
+        with pytest.raises(ValidationError, match="tolerance"):
+            settings(models={"declared": {"churn": {"tolerance": wrong}}})
 
 
 def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None:

@@ -38,7 +38,7 @@ def run(folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_a_worker_fits_compares_draws_and_tells(tmp_path: Path) -> None:
     events = sample(4000, slope=2.0)
     champion = to_bytes(fit_map(METHODS["offset"], events), {"id": "rc_0"})
-    write_task(tmp_path, task(events, champion=champion, left_out={"features missing": 2}))
+    write_task(tmp_path, task(events, champion=champion, left_out={"features missing": 2}, tolerance=0.2))
     ended = run(tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     told = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -51,6 +51,7 @@ def test_a_worker_fits_compares_draws_and_tells(tmp_path: Path) -> None:
     assert found.artifact is not None
     assert found.comparison["guard"]["against"] == "champion"
     assert found.comparison["fit"]["left_out"] == {"features missing": 2}
+    assert found.comparison["maps"]["none"]["verdict"]["tolerance"] == 0.2
     assert list(found.figures) == ["reliability", "mlce_by_gamma", "local_map", "segments"]
     kept = from_bytes(found.artifact)
     assert kept.about["id"] == "rc_1"

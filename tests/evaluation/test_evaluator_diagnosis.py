@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from monitor.clock import ManualClock
 from monitor.evaluation.diagnosis import decompose, diagnose
 from monitor.evaluation.evaluator import Evaluator
+from monitor.evaluation.performance import performance
 from monitor.evaluation.report import Report, ReportKey, Verdict
 from monitor.evaluation.windows import Window
 from monitor.events.model import ModelPolicy
@@ -51,6 +52,33 @@ def test_a_window_has_its_verdict_with_the_intervals(panes: MemoryPanes) -> None
     assert report.diagnosis is not None
     assert report.diagnosis.verdict is Verdict.CALIBRATED
     assert report.decomposition == decompose(table)
+
+
+def test_a_model_is_judged_by_its_own_tolerance() -> None:
+    panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0))
+    add_hour(panes, 0, slope=1.6)
+    panes.advance("churn", START_MS + HOUR_MS)
+    usual, tolerant = (
+        Evaluator(panes, [WINDOW], tolerance=tolerance, clock=ManualClock()).evaluate().reports[KEY]
+        for tolerance in (None, {"churn": 1.0}.__getitem__)
+    )
+    assert usual.diagnosis is not None
+    assert tolerant.diagnosis is not None
+    assert usual.diagnosis.verdict is Verdict.SHAPE
+    assert (tolerant.diagnosis.verdict, tolerant.diagnosis.tolerance) == (Verdict.CALIBRATED, 1.0)
+    assert tolerant.diagnosis == diagnose(table_of(panes, tolerant), draws=199, tolerance=1.0)
+
+
+def test_a_window_says_how_good_the_model_is_and_that_of_a_top_label_does_not() -> None:
+    reports = []
+    for classes in ((), ("a", "b", "c")):
+        panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0, classes=classes))
+        add_hour(panes, 0)
+        panes.advance("churn", START_MS + HOUR_MS)
+        reports.append(Evaluator(panes, [WINDOW], draws=0, clock=ManualClock()).evaluate().reports[KEY])
+        assert reports[-1].measures
+    assert reports[0].performance == performance(table_of(panes, reports[0]))
+    assert reports[1].performance is None
 
 
 class Watched:
