@@ -122,7 +122,7 @@ class Condition:
             if value is None or undecided:
                 self._refuse(diagnosis.get("sentence") or "there is no verdict; --draws 0 leaves it out")
         else:
-            value = (about["performance"] or {}).get(self.name, report.get(self.name))
+            value = (about["performance"] or {}).get(self.name, about.get(self.name, report.get(self.name)))
         if value is None:
             omitted = {**about["omitted"], **report["omitted"]}
             named = f"; name it with --measure {self.name}" if self.name in {**MEASURES, **CLASS_MEASURES} else ""

@@ -157,5 +157,6 @@ def test_of_many_classes_the_verdict_is_of_the_most_probable_one() -> None:
     found = evaluate_classes(p, rng.integers(0, 3, 400), draws=19, each_class=()).to_dict()
     assert Condition.parse("verdict").failure(found) is not None
     assert Condition.parse("accuracy<0.5").failure(found) is not None
+    assert Condition.parse("prevalence<0.5").failure(found) is not None
     assert Condition.parse("skce>0.0001").failure(found) is not None
     assert Condition.parse("smce>0.05").failure(found) is not None
