@@ -317,7 +317,7 @@ def _percent(share: float | None) -> str:
 
 
 def _with_capital(diagnosis: Diagnosis) -> str:
-    words = diagnosis.verdict.words
+    words = diagnosis.words
     return f"{words[:1].upper()}{words[1:]}. {diagnosis.sentence}"
 
 

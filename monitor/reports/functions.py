@@ -19,6 +19,7 @@ from monitor.evaluation.data import UNNAMED, check_events
 from monitor.evaluation.either import holds_vectors, predictions_of
 from monitor.evaluation.inputs import Measures, Times, column, measures_by_name, require_resampling, times_ms
 from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference.prevalence import TOLERANCE
 from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
@@ -59,6 +60,7 @@ def evaluate(
     minimum: Minimum | None = None,
     draws: int | None = None,
     seed: int | None = None,
+    tolerance: float = TOLERANCE,
     progress: Shown = True,
     model: str | None = None,
     version: str = UNVERSIONED,
@@ -96,6 +98,8 @@ def evaluate(
         Resamples for intervals and levels, at least 19; 0 leaves both out. 999 if left out, of many classes 199.
     seed
         For the resamples; the data themselves if left out. 0 gives the numbers of ``monitor report``.
+    tolerance
+        Error of the logits up to which the verdict calls nothing a fault: 0.05 changes odds by 5%.
     progress
         Whether to show progress of long work, in a terminal or a notebook. Or a function, which is called with the
         share of the present stage that is done.
@@ -135,6 +139,7 @@ def evaluate(
         version=version,
         minimum=minimum or GIVEN,
         seed=seed,
+        tolerance=tolerance,
     )
     with _python_words(), _shown(progress) as report_progress:
         if is_table(p):
@@ -170,6 +175,7 @@ def compare(
     measures: Measures | None = None,
     draws: int | None = None,
     seed: int | None = None,
+    tolerance: float = TOLERANCE,
     progress: Shown = True,
     models: tuple[str, str] | None = None,
 ) -> DataComparison:
@@ -186,7 +192,7 @@ def compare(
         Columns of tables, as of :func:`evaluate`; ``id`` tells which rows of both are the same.
     compare_prediction
         Column with the predictions of ``second``, if it is called otherwise there.
-    measures, draws, seed, progress
+    measures, draws, seed, tolerance, progress
         As of :func:`evaluate`.
     models
         What the two are called.
@@ -219,6 +225,7 @@ def compare(
         draws=draws,
         models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
         seed=seed,
+        tolerance=tolerance,
     )
     with _python_words(), _shown(progress) as report_progress:
         one = _read_either(wanted, first, wanted.prediction)

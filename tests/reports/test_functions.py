@@ -60,6 +60,17 @@ def test_every_kind_of_table_gives_the_same_report(report: DataReport, kind: str
     assert monitor.evaluate(KINDS[kind](scores()), **NAMED, draws=19) == report
 
 
+def test_up_to_the_tolerance_nothing_is_a_fault() -> None:
+    table = scores()
+    wanted: dict[str, Any] = {"measures": "smce", "draws": 19, "tolerance": 1.5}
+    found = monitor.evaluate(table, prediction="score", outcome="label", **wanted)
+    assert isinstance(found, DataReport)
+    assert found.diagnosis is not None
+    assert (found.diagnosis.verdict.value, found.diagnosis.tolerance) == ("calibrated", 1.5)
+    two = monitor.compare(table, table, prediction="score", compare_prediction="calm", outcome="label", **wanted)
+    assert [each.diagnosis.tolerance for each in (two.first, two.second) if each.diagnosis] == [1.5, 1.5]
+
+
 def test_arrays_give_the_report_of_a_table_of_them(report: DataReport) -> None:
     data = scores()
     of_arrays = monitor.evaluate(
@@ -101,7 +112,7 @@ def test_what_a_report_prints_is_short_and_says_what_matters(report: DataReport)
     lines = repr(report).splitlines()
     assert len(lines) <= 6
     assert lines[0].startswith("Calibration of score: 3,000 predictions, 3,000 with an outcome")
-    assert lines[1].startswith("Shape miscalibration. ")
+    assert lines[1].startswith("Severe shape miscalibration. ")
     assert lines[2].startswith("TCE ")
     assert len(repr(report)) < 1200
 
@@ -123,7 +134,7 @@ def test_plain_reports_print_shortly_too() -> None:
 
 def test_a_notebook_shows_the_verdict_and_the_tables(report: DataReport) -> None:
     html = report._repr_html_()
-    assert "Shape miscalibration" in html
+    assert "Severe shape miscalibration" in html
     assert "region=eu" in html
     assert "<html" not in html
 
