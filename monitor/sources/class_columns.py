@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from monitor.errors import InputError
 from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
+    MISSING_WORDS,
     UNLABELLED,
     Faults,
     Numbers,
@@ -28,7 +30,11 @@ from monitor.sources.columns import (
     text_of,
 )
 
-_MISSING_WORDS: Final = frozenset({"na", "n/a", "nan", "null", "none"})
+_LARGEST_LOGIT: Final = float(np.finfo(np.float64).max) / 4.0
+"""In size: the difference of two is finite."""
+
+_NEITHER: Final = -2
+"""In place of an outcome: what stands there is no class."""
 
 _NAMED: Final = 5
 """Columns that a hint names at most."""
@@ -46,9 +52,12 @@ def holds_vectors(array: pa.Array) -> bool:
 class Vectors:
     """Builds the predictions from one column of lists, all of one length."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, logits: bool = False) -> None:
         self._place = place
-        self._faults = Faults(place, "prediction must be a list of numbers from 0 to 1, of one length in all rows")
+        self._logits = logits
+        numbers = "finite logits" if logits else "numbers from 0 to 1"
+        self.faults = Faults(place, f"prediction must be a list of {numbers}, of one length in all rows")
+        self.sums = _sum_faults(place)
         self._pieces: list[NDArray[np.float64]] = []
         self._length = 0
         self._rows = 0
@@ -63,9 +72,10 @@ class Vectors:
         if not bad.all():
             flat = pc.list_flatten(lists.filter(pa.array(~bad))).to_numpy(zero_copy_only=False)
             values[~bad] = flat.reshape(-1, self._length)
-        bad |= ~((values >= 0.0) & (values <= 1.0)).all(axis=1)
+        least, most = (-_LARGEST_LOGIT, _LARGEST_LOGIT) if self._logits else (0.0, 1.0)
+        bad |= ~((values >= least) & (values <= most)).all(axis=1)
         if bad.any():
-            self._faults.add(bad, self._rows, array)
+            self.faults.add(bad, self._rows, array)
         self._pieces.append(values)
         self._rows += len(array)
 
@@ -77,19 +87,20 @@ class Vectors:
         InputError
             Some are missing, of another length, out of range, or do not add up to 1.
         """
-        self._faults.check()
+        self.faults.check()
         if self._length == 1:
             raise InputError(f"{self._place.column}: prediction lists must hold two classes or more, got one")
         vectors = np.concatenate(self._pieces) if self._pieces else np.zeros((0, 2))
-        return _adding_up(vectors, self._place)
+        return _probabilities(vectors, self.sums, logits=self._logits)
 
 
 class Columns:
     """Builds the predictions from several columns, one a class."""
 
-    def __init__(self, place: Place, each: Sequence[Place]) -> None:
-        self._place = place
-        self.builders: list[Numbers] = [predictions(one) for one in each]
+    def __init__(self, place: Place, each: Sequence[Place], *, logits: bool = False) -> None:
+        self._logits = logits
+        self.sums = _sum_faults(place)
+        self.builders: list[Numbers] = [_class_logits(one) if logits else predictions(one) for one in each]
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -99,7 +110,8 @@ class Columns:
         InputError
             Some are missing, out of range, or do not add up to 1.
         """
-        return _adding_up(np.column_stack([builder.finish() for builder in self.builders]), self._place)
+        vectors = np.column_stack([builder.finish() for builder in self.builders])
+        return _probabilities(vectors, self.sums, logits=self._logits)
 
 
 class ClassOutcomes:
@@ -107,6 +119,7 @@ class ClassOutcomes:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self.faults = Faults(place, "outcome must be one of the classes")
         self._codes: dict[str, int] = {}
         self._pieces: list[NDArray[np.int64]] = []
 
@@ -145,6 +158,12 @@ class ClassOutcomes:
                 return np.array([*(names.index(name) for name in self._codes), UNLABELLED], np.int64)[codes]
         # The spelling that fits most of them is the one that was meant.
         meant = max(spellings, key=lambda names: len(self._codes.keys() & set(names)))
+        if self._place.skip:
+            known = [meant.index(name) if name in meant else _NEITHER for name in self._codes]
+            outcome = np.array([*known, UNLABELLED], np.int64)[codes]
+            texts = pa.array([*self._codes, ""]).take(pa.array(codes % (len(self._codes) + 1)))
+            self.faults.add(outcome == _NEITHER, 0, texts)
+            return outcome
         value = next(name for name in self._codes if name not in meant)
         row = int(np.argmax(codes == self._codes[value])) + 1
         allowed = ", ".join(meant[:10]) + (", ..." if len(meant) > 10 else "")
@@ -174,14 +193,29 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
     return f"; of many classes name the column of each: {named}{' and so on' if len(each) > _NAMED else ''}"
 
 
-def _adding_up(vectors: NDArray[np.float64], place: Place) -> NDArray[np.float64]:
-    off = np.abs(vectors.sum(axis=1) - 1.0) > SUM_TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
+def _class_logits(place: Place) -> Numbers:
+    return Numbers(Faults(place, "logit must be a finite number"), -_LARGEST_LOGIT, _LARGEST_LOGIT)
+
+
+def _sum_faults(place: Place) -> Faults:
+    return Faults(place, "predictions must add up to 1 over the classes")
+
+
+def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool) -> NDArray[np.float64]:
+    """Vectors (n, K) as probabilities: logits by softmax, anything else as it is if rows add up to 1."""
+    if logits:
+        return np.asarray(softmax(vectors, axis=1))
+    sums = vectors.sum(axis=1)
+    off = np.abs(sums - 1.0) > SUM_TOLERANCE
+    if not off.any():
+        return vectors
+    if not faults.place.skip:
+        row, place = int(np.argmax(off)), faults.place
         raise InputError(
             f"{place.column}, {place.of_row(row + 1)}: predictions must add up to 1 over the classes, got "
             f"{sum_text(vectors[row])} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
         )
+    faults.add(off, 0, pa.array(sums))
     return vectors
 
 
@@ -203,7 +237,7 @@ def _decoded_list(value: Any) -> list[float] | None:
 
 
 def _is_unknown(value: object) -> bool:
-    return is_missing(value) or (isinstance(value, str) and value.strip().lower() in _MISSING_WORDS)
+    return is_missing(value) or (isinstance(value, str) and value.strip().lower() in MISSING_WORDS)
 
 
 def _class_text(value: object) -> str:

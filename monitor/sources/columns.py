@@ -1,11 +1,12 @@
 """Columns of a file as they come, piece by piece, and what they become: predictions, outcomes, times, segments.
 
 Each builder takes Arrow arrays of whatever type the file has and goes on after a bad value, so that the message can
-say how many there are; :meth:`finish` raises then.
+say how many there are; :meth:`finish` raises then, unless rows with bad values are to be left out.
 """
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from monitor.errors import InputError
 from monitor.scores.arguments import number_text
@@ -20,17 +22,25 @@ from monitor.scores.arguments import number_text
 UNLABELLED: Final = -1
 """In place of an outcome: there is none yet."""
 
+_NEITHER: Final = -2
+"""In place of an outcome: what stands there is none."""
+
 EMPTY: Final = "(empty)"
 """The segment of rows whose field is empty: they may be the very ones that are hurt."""
 
-_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""What stands for a missing number or outcome, in lower case."""
+
 _OUTCOMES: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y"), 1),
     **dict.fromkeys(("0", "false", "f", "no", "n"), 0),
-    **dict.fromkeys(_MISSING, UNLABELLED),
+    **dict.fromkeys(MISSING_WORDS, UNLABELLED),
 }
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
+_PERCENT: Final = re.compile(r"\d+(\.\d+)?\s*%")
 _LARGEST: Final = float(np.finfo(np.float64).max)
+_LISTED: Final = 5
+"""Values of a column that a message lists at most."""
 _OLDEST_MS: Final = 1e11
 """Times before March 1973 are no times of predictions: such a number counts seconds."""
 
@@ -50,56 +60,105 @@ class Place(NamedTuple):
     """The file and the column."""
     of_row: Callable[[int], str]
     """Row, counted from 1 -> where a person finds it: ``line 3``."""
+    skip: bool = False
+    """Whether rows with bad values are left out, instead of refusing the file."""
+    or_else: str = ""
+    """What else may be done about bad values than to correct or remove them."""
 
 
 class Faults:
-    """The first bad value of a column and the number of them."""
+    """The bad values of a column: where the first one is, and in which rows.
 
-    def __init__(self, place: Place, requirement: str, *, percentages: bool = False) -> None:
-        self._place = place
+    Parameters
+    ----------
+    place
+        Of the column.
+    requirement
+        What values must be.
+    hint
+        (least and largest of the bad values that are numbers) -> what to do about them, or nothing.
+    """
+
+    def __init__(self, place: Place, requirement: str, hint: Callable[[float, float], str] | None = None) -> None:
+        self.place = place
         self._requirement = requirement
-        self._percentages = percentages
-        self._count = 0
-        self._row = 0
+        self._hint = hint
+        self._rows: list[NDArray[np.intp]] = []
         self._value: object = None
+        self._least, self._largest = math.inf, -math.inf
 
     def add(self, bad: NDArray[np.bool_], rows_before: int, array: pa.Array) -> None:
         """Note the bad values of a piece; the piece's first value stands in row ``rows_before + 1``."""
-        count = int(np.count_nonzero(bad))
-        if count and not self._count:
-            at = int(np.argmax(bad))
-            self._row = rows_before + at + 1
-            self._value = array[at].as_py()
-        self._count += count
+        at = np.flatnonzero(bad)
+        if not at.size:
+            return
+        if not self._rows:
+            self._value = array[int(at[0])].as_py()
+        self._rows.append(at + rows_before)
+        if self._hint is not None:
+            numbers = _floats(array.take(pa.array(at)))
+            self._least = min(self._least, float(np.nanmin(numbers, initial=math.inf)))
+            self._largest = max(self._largest, float(np.nanmax(numbers, initial=-math.inf)))
 
     def __bool__(self) -> bool:
-        return self._count > 0
+        return bool(self._rows)
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Rows with a bad value, ascending, counted from 0."""
+        return np.concatenate(self._rows) if self._rows else np.zeros(0, np.intp)
 
     def check(self) -> None:
-        """Raise if there are any."""
-        if not self._count:
+        """Raise InputError if there are any, unless their rows are to be left out."""
+        if not self._rows or self.place.skip:
             return
-        value = self._value
-        got = "nothing" if is_missing(value) else number_text(value) if isinstance(value, float) else repr(value)
-        number = _float(value) if isinstance(value, str) else value
-        percent = self._percentages and isinstance(number, int | float) and 1.0 < number <= 100.0
-        hint = "; divide percentages by 100" if percent else ""
-        if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()):
-            hint = "; write numbers with a decimal point, not with a comma"
-        column, of_row = self._place
+        where = f"{self.place.column}, {self.place.of_row(int(self._rows[0][0]) + 1)}"
+        # What has a cause is put right by that: those rows are no exceptions to be left out.
+        advice = self._advice() or self.place.or_else
         raise InputError(
-            f"{column}, {of_row(self._row)}: {self._requirement}, got {got} ({such_rows(self._count)}); "
-            f"correct or remove them{hint}"
+            f"{where}: {self._requirement}, got {self._got()} ({such_rows(self.rows.size)}); correct or remove them"
+            f"{advice}"
         )
+
+    def summary(self) -> str:
+        """How many rows are left out for them, and where the first is."""
+        count = self.rows.size
+        column = self.place.column.partition(": ")[2]
+        return (
+            f"{count:,} {'row' if count == 1 else 'rows'} left out: {column}: {self._requirement}; the first is "
+            f"{self.place.of_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
+        )
+
+    def _got(self) -> str:
+        value = self._value
+        if is_missing(value):
+            return "nothing"
+        return number_text(value) if isinstance(value, float) else repr(value)
+
+    def _advice(self) -> str:
+        value = self._value.strip() if isinstance(self._value, str) else ""
+        if _DECIMAL_COMMA.fullmatch(value):
+            return "; write numbers with a decimal point, not with a comma"
+        if _PERCENT.fullmatch(value):
+            share = f"{float(value.rstrip('% ')) / 100.0:.10g}"
+            return f"; write shares without percent signs: {share} in place of {value}"
+        return "" if self._hint is None else self._hint(self._least, self._largest)
 
 
 class Numbers:
     """Builds a column of numbers: one from ``least`` to ``most`` in every row."""
 
-    def __init__(self, faults: Faults, least: float, most: float) -> None:
-        self._faults = faults
+    def __init__(
+        self,
+        faults: Faults,
+        least: float,
+        most: float,
+        becomes: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+    ) -> None:
+        self.faults = faults
         self._least = least
         self._most = most
+        self._becomes = becomes
         self._pieces: list[NDArray[np.float64]] = []
         self._rows = 0
 
@@ -108,8 +167,8 @@ class Numbers:
         values = _floats(array)
         bad = ~((values >= self._least) & (values <= self._most))
         if bad.any():
-            self._faults.add(bad, self._rows, array)
-        self._pieces.append(values)
+            self.faults.add(bad, self._rows, array)
+        self._pieces.append(values if self._becomes is None else self._becomes(values))
         self._rows += len(array)
 
     def finish(self) -> NDArray[np.float64]:
@@ -120,13 +179,22 @@ class Numbers:
         InputError
             Some are missing, no numbers or out of range.
         """
-        self._faults.check()
+        self.faults.check()
         return joined(self._pieces, np.float64)
 
 
-def predictions(place: Place) -> Numbers:
-    """Builds the predictions: a number from 0 to 1 in every row."""
-    return Numbers(Faults(place, "prediction must be a number from 0 to 1", percentages=True), 0.0, 1.0)
+def predictions(place: Place, *, logits: bool = False) -> Numbers:
+    """Builds the predictions: a number from 0 to 1 in every row, or a logit that becomes one."""
+    if logits:
+        return Numbers(Faults(place, "logit must be a number"), -math.inf, math.inf, becomes=expit)
+    return Numbers(Faults(place, "prediction must be a number from 0 to 1", _hint_of_predictions), 0.0, 1.0)
+
+
+def _hint_of_predictions(least: float, largest: float) -> str:
+    if least < -1.0 or (least < 0.0 and largest > 1.0):
+        return "; if they are logits, add --logits"
+    # What lies just above 1 is no percentage.
+    return "; divide percentages by 100" if 2.0 < largest <= 100.0 else ""
 
 
 def weights(place: Place) -> Numbers:
@@ -140,10 +208,20 @@ def features(place: Place) -> Numbers:
 
 
 class Outcomes:
-    """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where it is not known yet."""
+    """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where it is not known yet.
 
-    def __init__(self, place: Place) -> None:
-        self._faults = Faults(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)")
+    Parameters
+    ----------
+    place
+        Of the column.
+    positive
+        The value that is 1, where outcomes are spelled otherwise; any other value is 0 then.
+    """
+
+    def __init__(self, place: Place, positive: str | None = None) -> None:
+        self._positive = positive
+        self._spellings: dict[str, int] = {}
+        self.faults = Faults(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
         self._pieces: list[NDArray[np.int8]] = []
         self._rows = 0
 
@@ -151,13 +229,37 @@ class Outcomes:
         """Take the next piece."""
         codes, values = encoded(array)
         # The last entry stands for an empty field, whose code is -1.
-        table = np.array([_outcome(value) for value in values] + [UNLABELLED], np.int8)
+        table = np.array([self._outcome(value) for value in values] + [UNLABELLED], np.int8)
         outcome = table[codes]
         bad = outcome < UNLABELLED
         if bad.any():
-            self._faults.add(bad, self._rows, array)
+            self.faults.add(bad, self._rows, array)
         self._pieces.append(outcome)
         self._rows += len(array)
+
+    def _outcome(self, value: object) -> int:
+        outcome = _outcome(value) if self._positive is None else _outcome_of(value, self._positive)
+        if not is_missing(value) and len(self._spellings) <= _LISTED:
+            self._spellings[text_of(value).strip()] = outcome
+        return outcome
+
+    def _hint(self, least: float, largest: float) -> str:
+        if least == largest == -1.0:
+            return "; where labels are -1 and 1, add --positive 1"
+        if len(self._spellings) > _LISTED or {0, 1} <= set(self._spellings.values()):
+            return ""
+        return f"; --positive says which value is 1, of {self._listed()}"
+
+    def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _NEITHER)) -> str:
+        named = [repr(text) for text, outcome in self._spellings.items() if outcome in outcomes]
+        return ", ".join(named[:_LISTED]) + (", ..." if len(named) > _LISTED else "")
+
+    @property
+    def note(self) -> str | None:
+        """Which values were taken for 1 and 0, where that was said."""
+        if self._positive is None:
+            return None
+        return f"outcome {self._listed((1,))} is 1, and {self._listed((0,)) or 'any other'} is 0"
 
     def finish(self) -> NDArray[np.int8]:
         """All of them, shape (n,): 1, 0, or -1 where there is none.
@@ -165,17 +267,23 @@ class Outcomes:
         Raises
         ------
         InputError
-            Some are neither.
+            Some are neither, or none is what was said to be the positive.
         """
-        self._faults.check()
-        return joined(self._pieces, np.int8)
+        self.faults.check()
+        outcome: NDArray[np.int8] = joined(self._pieces, np.int8)
+        if self._positive is not None and outcome.size and not (outcome == 1).any():
+            column = self.faults.place.column
+            raise InputError(
+                f"{column}: no outcome is {self._positive!r}, as --positive has it; there are {self._listed()}"
+            )
+        return outcome
 
 
 class Times:
     """Builds the times: timestamps, RFC 3339 (taken as UTC without a zone), or milliseconds or seconds since 1970."""
 
     def __init__(self, place: Place) -> None:
-        self._faults = Faults(place, "time must be RFC 3339 or milliseconds since the epoch")
+        self.faults = Faults(place, "time must be RFC 3339 or milliseconds since the epoch")
         self._pieces: list[NDArray[np.float64]] = []
         self._rows = 0
         self._counted = True
@@ -188,25 +296,20 @@ class Times:
         self._counted &= counted
         bad = np.isnan(values)
         if bad.any():
-            self._faults.add(bad, self._rows, array)
+            self.faults.add(bad, self._rows, array)
         self._pieces.append(values)
         self._rows += len(array)
 
-    @property
-    def bad(self) -> bool:
-        """Whether a value so far is no time."""
-        return bool(self._faults)
-
     def finish(self) -> NDArray[np.int64]:
-        """All of them, shape (n,), milliseconds since the epoch.
+        """All of them, shape (n,), milliseconds since the epoch; 0 where one is bad and its row is to be left out.
 
         Raises
         ------
         InputError
             Some are missing or no times.
         """
-        self._faults.check()
-        values: NDArray[np.float64] = joined(self._pieces, np.float64)
+        self.faults.check()
+        values: NDArray[np.float64] = np.nan_to_num(joined(self._pieces, np.float64))
         self.seconds = self._counted and values.size > 0 and bool(values.max() < _OLDEST_MS)
         if self.seconds:
             values *= 1000.0
@@ -217,8 +320,8 @@ class Ids:
     """Builds the ids: any value, taken as text, in every row another one."""
 
     def __init__(self, place: Place) -> None:
-        self._place = place
-        self._faults = Faults(place, "id must be there")
+        self.faults = Faults(place, "id must be there")
+        self.repeated = Faults(place, "id must stand in one row only")
         self._pieces: list[pa.Array] = []
         self._rows = 0
 
@@ -227,7 +330,7 @@ class Ids:
         ids = decoded(array).cast(pa.string())
         missing = pc.fill_null(pc.equal(ids, ""), fill_value=True).to_numpy(zero_copy_only=False)
         if missing.any():
-            self._faults.add(missing, self._rows, array)
+            self.faults.add(missing, self._rows, array)
         self._pieces.append(ids)
         self._rows += len(array)
 
@@ -239,14 +342,19 @@ class Ids:
         InputError
             Some are missing, or one stands twice.
         """
-        self._faults.check()
+        self.faults.check()
         ids = pa.chunked_array(self._pieces, pa.string())
         if pc.count_distinct(ids).as_py() < len(ids):
-            code = ids.combine_chunks().dictionary_encode().indices.to_numpy()
-            # The first row whose id stood in a row before: codes count up from 0 as values appear.
-            row = int(np.argmax(code < np.arange(code.size)))
-            column, of_row = self._place
-            raise InputError(f"{column}, {of_row(row + 1)}: id {ids[row].as_py()!r} stands there a second time")
+            code = ids.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+            first = np.unique(code, return_index=True)[1]
+            again = np.ones(code.size, np.bool_)
+            again[first] = False
+            row = int(np.argmax(again))
+            place = self.faults.place
+            if not place.skip:
+                at = place.of_row(row + 1)
+                raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} stands there a second time")
+            self.repeated.add(again, 0, ids)
         return ids
 
 
@@ -273,6 +381,29 @@ class Segments:
         return joined(self._pieces, np.int32), tuple(self._codes)
 
 
+class Values:
+    """Builds a column of any kind: of numbers where all values are, otherwise of text; either may be missing."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+
+    def add(self, array: pa.Array) -> None:
+        """Take the next piece."""
+        self._pieces.append(decoded(array))
+
+    def finish(self) -> NDArray[np.float64] | tuple[NDArray[np.int32], tuple[str, ...]]:
+        """Numbers, float64, shape (n,), nan where one is missing; or the code of each row's text, and texts by code."""
+        if all(_is_numeric(piece.type) for piece in self._pieces):
+            return joined([_floats(piece) for piece in self._pieces], np.float64)
+        numbers = [_numbers_or_missing(piece) for piece in self._pieces]
+        if all(each is not None for each in numbers):
+            return joined([each for each in numbers if each is not None], np.float64)
+        texts = Segments()
+        for piece in self._pieces:
+            texts.add(piece)
+        return texts.finish()
+
+
 def joined(pieces: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     """The pieces of a column as one."""
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
@@ -291,6 +422,24 @@ def is_missing(value: object) -> bool:
 def text_of(value: object) -> str:
     """A value as text, as JSON spells it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _numbers_or_missing(array: pa.Array) -> NDArray[np.float64] | None:
+    """The numbers that texts spell, nan where there is none; None if a text is neither a number nor missing."""
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    if not _is_text(array.type):
+        return None
+    if pc.any(pc.match_substring_regex(array, r"^0\d")).as_py():
+        return None  # a postcode is no quantity
+    numbers = _floats(array)
+    unread = array.filter(pa.array(np.isnan(numbers)))
+    spelled = {value.strip().lower() for value in unread.drop_null().unique().to_pylist()}
+    return numbers if spelled <= MISSING_WORDS else None
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -319,10 +468,9 @@ def encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
 def _floats(array: pa.Array) -> NDArray[np.float64]:
     """The numbers of an array, shape (n,); nan where there is none."""
     array = decoded(array)
-    kind = array.type
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if _is_numeric(array.type):
         return _to_numpy(array.cast(pa.float64(), safe=False))
-    if _is_text(kind):
+    if _is_text(array.type):
         try:
             return _to_numpy(pc.cast(array, pa.float64()))
         except pa.ArrowInvalid:  # some value is no number: find out which
@@ -342,8 +490,18 @@ def _float(text: str | None) -> float:
         return float("nan")
 
 
+def _outcome_of(value: object, positive: str) -> int:
+    """1 for the positive, UNLABELLED where there is none, 0 for anything else."""
+    if is_missing(value):
+        return UNLABELLED
+    text, wanted = text_of(value).strip().lower(), positive.strip().lower()
+    if text == wanted or _float(text) == _float(wanted):
+        return 1
+    return UNLABELLED if text in MISSING_WORDS else 0
+
+
 def _outcome(value: object) -> int:
-    """1, 0, UNLABELLED, or -2 for what is none of them."""
+    """1, 0, UNLABELLED, or what stands for none of them."""
     if is_missing(value):
         return UNLABELLED
     if isinstance(value, str):
@@ -351,7 +509,7 @@ def _outcome(value: object) -> int:
         if word in _OUTCOMES:
             return _OUTCOMES[word]
         value = _float(word)
-    return 1 if value == 1 else 0 if value == 0 else UNLABELLED - 1
+    return 1 if value == 1 else 0 if value == 0 else _NEITHER
 
 
 def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:

@@ -39,16 +39,26 @@ class TableFile(Protocol):
         """Where a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
         ...
 
+    @property
+    def unread(self) -> tuple[int, str]:
+        """How many rows could not be read and were left out, where that was asked for; why, and where the first is."""
+        ...
+
 
 class CsvFile:
     """Comma-separated values, or separated by what its header shows; every value is read as text."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
         self._path = path
+        self._unread: dict[int, str] = {}
+        """Row in the file, counted from 1 with the header -> why it could not be read."""
         with open_bytes(path) as file:
             header = next((line for line in file if line.strip()), b"")
         # A name within quotes may hold a separator of the others: the most frequent one separates.
-        self._parse = pa_csv.ParseOptions(delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count))
+        self._parse = pa_csv.ParseOptions(
+            delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count),
+            invalid_row_handler=self._skip if skip_bad_rows else None,
+        )
 
     @property
     def delimiter(self) -> str:
@@ -77,20 +87,42 @@ class CsvFile:
 
     def place(self, row: int) -> str:
         """The line on which a row begins: fields in quotes may run over several lines, and empty lines are no rows."""
+        number = row + 1  # the header is the first
+        for skipped in sorted(self._unread):
+            number += skipped <= number
+        line = self._line(number)
+        return f"row {row}" if line is None else f"line {line}"
+
+    @property
+    def unread(self) -> tuple[int, str]:
+        """Rows with too many fields, or too few."""
+        if not self._unread:
+            return 0, ""
+        number, why = min(self._unread.items())
+        line = self._line(number)
+        return len(self._unread), f"{why.format(f'row {number}' if line is None else f'line {line}')}"
+
+    def _line(self, number: int) -> int | None:
+        """The line on which the row of this number begins, the header being 1; None where that cannot be told."""
         with open_bytes(self._path) as file:
             lines = csv.reader(
                 io.TextIOWrapper(file, "utf-8", errors="replace", newline=""), delimiter=self._parse.delimiter
             )
-            records, line = -1, 1  # the first record is the header
+            rows, line = 0, 1
             try:
                 for fields in lines:
-                    records += bool(fields)
-                    if records == row:
-                        return f"line {line}"
+                    rows += bool(fields)
+                    if rows == number:
+                        return line
                     line = lines.line_num + 1
             except csv.Error:  # what Arrow reads this reader may not: a field beyond its limit
                 pass
-        return f"row {row}"
+        return None
+
+    def _skip(self, row: pa_csv.InvalidRow) -> str:
+        fields = f"rows must have {row.expected_columns} fields; the first is {{}}, got {row.actual_columns}"
+        self._unread[row.number] = fields
+        return "skip"
 
     def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
         # One thread, because only then does Arrow say in which row a line has too many fields.
@@ -101,7 +133,7 @@ class CsvFile:
 class ParquetFile:
     """Apache Parquet."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:  # noqa: ARG002 - as of the other formats
         self._path = path
 
     def names(self) -> list[str]:
@@ -120,12 +152,20 @@ class ParquetFile:
         """Rows are all there is."""
         return f"row {row}"
 
+    @property
+    def unread(self) -> tuple[int, str]:
+        """None: a file that is damaged is damaged as a whole."""
+        return 0, ""
+
 
 class JsonLinesFile:
     """JSON, one object a line; a key that an object leaves out is null there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
         self._path = path
+        self._skips = skip_bad_rows
+        self._unread: dict[int, str] = {}
+        """Line -> why it could not be read."""
 
     def names(self) -> list[str]:
         """The keys of the first objects, in the order in which they appear."""
@@ -140,8 +180,15 @@ class JsonLinesFile:
     def place(self, row: int) -> str:
         """The line of a row; empty lines are no rows."""
         with open_bytes(self._path) as file:
-            numbers = (number for number, line in enumerate(file, start=1) if line.strip())
+            lines = enumerate(file, start=1)
+            numbers = (number for number, line in lines if line.strip() and number not in self._unread)
             return f"line {next(islice(numbers, row - 1, None))}"
+
+    @property
+    def unread(self) -> tuple[int, str]:
+        """Lines that hold no JSON object."""
+        number, why = min(self._unread.items(), default=(0, ""))
+        return len(self._unread), f"lines must hold a JSON object; the first is line {number}: {why}"
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -152,12 +199,15 @@ class JsonLinesFile:
                 try:
                     row = decode(line)
                 except msgspec.DecodeError as error:
+                    if self._skips:
+                        self._unread[number] = str(error)
+                        continue
                     whole = "; one JSON object a line is read, not one list" if line.lstrip()[:1] == b"[" else ""
                     raise InputError(f"{self._path}: line {number} is no JSON object: {error}{whole}") from error
                 yield row
 
 
-_FORMATS: Final[Mapping[str, Callable[[Path], TableFile]]] = {
+_FORMATS: Final[Mapping[str, Callable[..., TableFile]]] = {
     ".csv": CsvFile,
     ".tsv": CsvFile,
     ".parquet": ParquetFile,
@@ -168,8 +218,15 @@ _FORMATS: Final[Mapping[str, Callable[[Path], TableFile]]] = {
 }
 
 
-def open_table(path: Path) -> TableFile:
+def open_table(path: Path, *, skip_bad_rows: bool = False) -> TableFile:
     """The table in a file; its name's ending tells the format.
+
+    Parameters
+    ----------
+    path
+        The file.
+    skip_bad_rows
+        Whether rows that cannot be read are left out, where a format has rows that may be damaged alone.
 
     Raises
     ------
@@ -179,10 +236,10 @@ def open_table(path: Path) -> TableFile:
     known = format_of(path)
     if not path.is_file():
         raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; name a file that is there")
-    return known(path)
+    return known(path, skip_bad_rows=skip_bad_rows)
 
 
-def format_of(path: Path) -> Callable[[Path], TableFile]:
+def format_of(path: Path) -> Callable[..., TableFile]:
     """The class of a file's format, by the ending of its name.
 
     Raises

@@ -71,6 +71,11 @@ class MemoryTable:
         """Rows are counted from 0, as Python does."""
         return f"row {row - 1}"
 
+    @property
+    def unread(self) -> tuple[int, str]:
+        """None: a column is read as a whole."""
+        return 0, ""
+
     def _array(self, name: str) -> pa.Array | pa.ChunkedArray:
         try:
             return arrow_array(self._data[self._by_text[name]])

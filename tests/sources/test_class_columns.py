@@ -107,7 +107,7 @@ def test_lists_need_no_name_where_the_column_has_a_usual_one(tmp_path: Path) -> 
             [[0.5, 0.25, 0.25], [0.5, 1.5, 0.0], [1, 0, 0]],
             (
                 "column 'p_dog', line 3: prediction must be a number from 0 to 1, got '1.5' (1 such row); "
-                "correct or remove them; divide percentages by 100"
+                "correct or remove them, or add --skip-bad-rows"
             ),
         ),
     ],
@@ -125,14 +125,14 @@ def test_what_is_wrong_with_columns_of_classes(
             ['{"p": [0.5, 0.5], "y": 1}', '{"p": [0.5, 0.25, 0.25], "y": 1}'],
             (
                 "column 'p', line 2: prediction must be a list of numbers from 0 to 1, of one length in all rows, got "
-                "[0.5, 0.25, 0.25] (1 such row); correct or remove them"
+                "[0.5, 0.25, 0.25] (1 such row); correct or remove them, or add --skip-bad-rows"
             ),
         ),
         (
             ['{"p": [0.5, 0.5], "y": 1}', '{"p": [0.5, -0.5], "y": 1}', '{"p": null, "y": 1}'],
             (
                 "column 'p', line 2: prediction must be a list of numbers from 0 to 1, of one length in all rows, got "
-                "[0.5, -0.5] (2 such rows); correct or remove them"
+                "[0.5, -0.5] (2 such rows); correct or remove them, or add --skip-bad-rows"
             ),
         ),
         (['{"p": [1.0], "y": 0}'], "column 'p': prediction lists must hold two classes or more, got one"),

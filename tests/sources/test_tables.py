@@ -205,7 +205,7 @@ def test_a_guessed_time_that_is_none_is_left_out(tmp_path: Path) -> None:
     assert "column 'time' holds values that are no times, so it is left out" in table.notes
     assert refusal(path, time="time") == (
         "column 'time', line 2: time must be RFC 3339 or milliseconds since the epoch, got 'noon' (1 such row); "
-        "correct or remove them"
+        "correct or remove them, or add --skip-bad-rows"
     )
 
 
@@ -215,7 +215,7 @@ def test_classes_in_place_of_probabilities_are_said(tmp_path: Path) -> None:
 
 
 NUMBER = "prediction must be a number from 0 to 1"
-MEND = "correct or remove them"
+MEND = "correct or remove them, or add --skip-bad-rows"
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,10 @@ MEND = "correct or remove them"
     [
         ("p,y\n.5,1\nabc,1\n.5,0\n1.5,0\n", f"column 'p', line 3: {NUMBER}, got 'abc' (2 such rows); {MEND}"),
         ("p,y\n.5,1\n,1\n", f"column 'p', line 3: {NUMBER}, got nothing (1 such row); {MEND}"),
-        ("p,y\n83,1\n", f"column 'p', line 2: {NUMBER}, got '83' (1 such row); {MEND}; divide percentages by 100"),
+        (
+            "p,y\n83,1\n",
+            f"column 'p', line 2: {NUMBER}, got '83' (1 such row); correct or remove them; divide percentages by 100",
+        ),
         ("p,y\n-0.1,1\n", f"column 'p', line 2: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
         ("p,p,y\n.5,.5,1\n", "column 'p' stands twice in the header; rename one of them"),
         (
@@ -241,7 +244,7 @@ def test_what_is_wrong_with_a_csv_file(text: str, message: str, tmp_path: Path) 
 def test_what_is_wrong_with_an_outcome(tmp_path: Path) -> None:
     assert refusal(written(tmp_path / "f.csv", "p,y\n.5,1\n.5,2\n.5,maybe\n.5,-1\n")) == (
         "column 'y', line 3: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "
-        f"(3 such rows); {MEND}"
+        "(3 such rows); correct or remove them; --positive says which value is 1, of '1', '2', 'maybe', '-1'"
     )
 
 
