@@ -1,6 +1,6 @@
 """Reports of a file: the whole of it, and each segment's."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,14 +13,23 @@ from numpy.typing import NDArray
 from monitor.evaluation.assess import GIVEN, Minimum
 from monitor.evaluation.data import evaluate
 from monitor.evaluation.report import Report
-from monitor.evaluation.segments import SegmentReport, rank_segments, segments_of
+from monitor.evaluation.segment_columns import segment_columns
+from monitor.evaluation.segment_search import find_segments
+from monitor.evaluation.segments import (
+    FALSE_DISCOVERY_RATE,
+    SegmentReport,
+    by_harm,
+    p_value,
+    rank_segments,
+    segments_of,
+)
 from monitor.evaluation.uncertainty import DRAWS
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.sources.formats import open_bytes
-from monitor.sources.tables import EventTable
+from monitor.sources.tables import EventTable, SegmentColumn
 
 Progress = Callable[[str, float], None]
 """Called with what is being done, and the share of it that is."""
@@ -39,6 +48,8 @@ class FileReport:
         The report of all rows.
     segments
         One report a segment, worst first.
+    search
+        What a search for segments came to, if there was one.
     notes
         What was assumed about the file, a line each, for people.
     cautions
@@ -47,8 +58,40 @@ class FileReport:
 
     whole: Report
     segments: tuple[SegmentReport, ...] = ()
+    search: "SearchReport | None" = None
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """What a search for segments came to.
+
+    Attributes
+    ----------
+    columns
+        Those that were searched, alone and in pairs.
+    groups
+        How many groups were tested.
+    segments
+        Those that are miscalibrated, and otherwise than the whole, worst first.
+    closest
+        Name and q-value of the group that came closest, where no more could be named.
+    """
+
+    columns: tuple[str, ...]
+    groups: int
+    segments: tuple[SegmentReport, ...]
+    closest: tuple[str, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "columns": list(self.columns),
+            "groups": self.groups,
+            "segments": [each.to_dict() for each in self.segments],
+            "closest": None if self.closest is None else {"segment": self.closest[0], "q_value": self.closest[1]},
+        }
 
 
 def model_of(path: str | Path) -> str:
@@ -62,6 +105,8 @@ def report_table(
     *,
     model: str,
     version: str = UNVERSIONED,
+    segments: Sequence[str] | None = None,
+    searched: Mapping[str, SegmentColumn] | None = None,
     measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = GIVEN,
     segment_minimum: Minimum | None = None,
@@ -76,6 +121,11 @@ def report_table(
 
     Parameters
     ----------
+    segments
+        Columns, or several that are crossed as ``a*b``; all segment columns of the table if left out. Numbers are put
+        into ranges, see :func:`~monitor.evaluation.segment_columns.segment_columns`.
+    searched
+        Columns to search for segments, see :func:`~monitor.evaluation.segment_search.find_segments`.
     measures
         Those wanted, by name. If left out, those of a report for the whole, and those of a window for each segment.
     minimum, segment_minimum
@@ -108,8 +158,26 @@ def report_table(
 
     whole = report(slice(None), ALL, minimum, REPORT_MEASURES if measures is None else measures)
     least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
-    ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(table.segments))
-    return FileReport(whole, ranked, table.notes, table.cautions)
+    columns = segment_columns(table.segments, segments)
+    ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(columns))
+    search = None
+    if searched is not None:
+        found = find_segments(
+            table.prediction,
+            outcome,
+            searched,
+            weight=table.weight,
+            progress=None if progress is None else lambda share: progress("searching segments", share),
+        )
+        reports = (
+            SegmentReport(report(each.rows, each.name, GIVEN, wanted), each.p_value, each.q_value)
+            for each in found.found
+        )
+        # A group that is right where the whole is not differs from the whole, and nothing is wrong with it.
+        wrong = by_harm(each for each in reports if (p_value(each.report) or 0.0) <= FALSE_DISCOVERY_RATE)
+        closest = None if found.closest is None else (found.closest.name, found.closest.q_value)
+        search = SearchReport(found.columns, found.groups, wrong, closest)
+    return FileReport(whole, ranked, search, table.notes, table.cautions)
 
 
 def known_outcomes(table: EventTable) -> NDArray[np.float64]:

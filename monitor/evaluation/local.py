@@ -8,14 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.evaluation.features import FeatureColumns
 from monitor.inference import NullLevel
-from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
+from monitor.local import local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
-from monitor.local.features import DEFAULT_DIMENSIONS, LARGEST_FEATURE, feature_table
+from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
+from monitor.measures.checks import require_whole
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_same_index
-from monitor.scores.table import check
+from monitor.sources.tables import SegmentColumn
+
+Floats = NDArray[np.float64]
 
 DRAWS: Final = 199
 """For the level under calibration, unless said otherwise: together they take half as long as the measures."""
@@ -60,19 +64,50 @@ class WorstPlace:
     row
         The event in its middle, by its row in the data.
     features
-        That event's features, by name.
+        That event's features, by name: numbers, None where one is missing, or text.
     prediction, outcome
         Mean prediction and share of positives in the neighbourhood; of many classes, of the largest probability and of
         the hits.
     n_eff
         How many events of equal weight the neighbourhood is worth.
+    place
+        The neighbourhood in words, by the features that matter: ``age 62 to 70, region=eu``. None where it has none.
     """
 
     row: int
-    features: Mapping[str, float]
+    features: Mapping[str, float | str | None]
     prediction: float
     outcome: float
     n_eff: float
+    place: "Place | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Events that some conditions hold for; they are all counted, and not only the nearest ones.
+
+    Attributes
+    ----------
+    conditions
+        ``age 62 to 70``, ``region=eu or us``.
+    n
+        How many events there are.
+    prediction, outcome
+        Mean prediction and share of positives among them.
+    """
+
+    conditions: tuple[str, ...]
+    n: int
+    prediction: float
+    outcome: float
+
+    @property
+    def sentence(self) -> str:
+        """Where it is and how far off, for people."""
+        return (
+            f"That is about where {', '.join(self.conditions)}: of {self.n:,} such events, {self.prediction:.3f} was "
+            f"predicted and {self.outcome:.3f} came true"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +165,8 @@ class LocalReport:
             f"Among events alike, predictions are {abs(gap):.3f} too {'high' if gap > 0.0 else 'low'} at worst "
             f"({self.worst.prediction:.3f} predicted, {self.worst.outcome:.3f} came true)"
         )
+        if self.worst.place is not None:
+            where = f"{where}. {self.worst.place.sentence}"
         if largest.null_q95 is None or largest.p_value is None:
             return f"{where}."
         verdict = "more than chance" if largest.p_value <= _EVIDENT else "no more than chance"
@@ -146,7 +183,7 @@ class LocalReport:
 def evaluate_local(
     p: ArrayLike,
     y: ArrayLike,
-    features: ArrayLike | Mapping[str, ArrayLike],
+    features: ArrayLike | Mapping[str, ArrayLike | SegmentColumn],
     *,
     dimensions: int = DEFAULT_DIMENSIONS,
     gamma: float = DEFAULT_GAMMA,
@@ -165,9 +202,11 @@ def evaluate_local(
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan for a prediction whose outcome is not known.
     features
-        Numbers that say which events are alike: by name, shape (n,) each, or shape (n, D).
+        What says which events are alike: by name, shape (n,) each, numbers (nan where one is missing) or categories; or
+        numbers of shape (n, D).
     dimensions
-        More features than these are reduced to so many principal components; fewer stay as they are, standardised.
+        More coordinates than these are reduced to so many principal components; fewer stay as they are, see
+        :meth:`~monitor.evaluation.features.FeatureColumns.coordinates`.
     gamma, bins, least_neighbours, max_points, seed
         See :func:`~monitor.local.calibration.local_calibration_error`.
     draws
@@ -184,34 +223,35 @@ def evaluate_local(
         A value is out of its range or an option is wrong, or shapes do not fit.
     """
     require_same_index(p=p, y=y, features=features)
-    names, columns = _named(features)
-    x = feature_table(columns)
+    columns = _named(features)
+    names = tuple(columns.columns)
+    require_whole("dimensions", dimensions, 1)
     outcome = _numbers("y", y)
     known = ~np.isnan(outcome)
     # Checked before the unknown ones are left out, so that indices are those of the caller.
     confidence, hit = confidence_and_hit(p, np.where(known, outcome, 0.0))
-    if x.shape[0] != confidence.size:
-        raise InputError(f"features must be as long as p, got {x.shape[0]} and {confidence.size}")
+    if columns.size != confidence.size:
+        raise InputError(f"features must be as long as p, got {columns.size} and {confidence.size}")
     rows = np.flatnonzero(known)
-    reduced = len(names) > dimensions
     report = LocalReport(
         n=rows.size,
         features=names,
-        dimensions=dimensions if reduced else len(names),
-        components=reduced,
+        dimensions=min(dimensions, len(names)),
+        components=False,
         gamma=gamma,
         least_neighbours=least_neighbours,
     )
     if rows.size == 0:
         return replace(report, insufficient="no prediction has an outcome")
-    confidence, hit, x = confidence[rows], hit[rows], x[rows]
-    fitted: FeatureMap = PrincipalComponents.fit(x, dimensions) if reduced else Standardised.fit(x)
+    confidence, hit, columns = confidence[rows], hit[rows], columns.select(rows)
+    phi, share, reduced = columns.coordinates(dimensions)
+    report = replace(report, dimensions=phi.shape[1], components=reduced)
     try:
         found = local_calibration_error(
             confidence,
             hit,
-            fitted.apply(x),
-            gamma=gamma,
+            phi,
+            gamma=share * gamma,
             bins=bins,
             least_neighbours=least_neighbours,
             max_points=max_points,
@@ -234,32 +274,30 @@ def evaluate_local(
         ece=ece(ScoreTable.from_events(confidence, hit), n_bins=found.bins),
         worst=WorstPlace(
             row=int(rows[middle]),
-            features=dict(zip(names, x[middle].tolist(), strict=True)),
+            features={name: columns.value(name, int(middle)) for name in names},
             prediction=float(found.prediction[worst]),
             outcome=float(found.prediction[worst] - found.error[worst]),
             n_eff=float(found.n_eff[worst]),
+            place=_place(columns, confidence, hit, int(middle), higher=bool(found.error[worst] > 0.0)),
         ),
     )
 
 
-def _named(features: ArrayLike | Mapping[str, ArrayLike]) -> tuple[tuple[str, ...], ArrayLike]:
-    """Names of the features, and their columns beside each other."""
-    if not isinstance(features, Mapping):
-        columns = feature_table(features)
-        return tuple(f"feature {number}" for number in range(columns.shape[1])), columns
-    if not features:
-        raise InputError("features must name at least one, got none")
-    each = {name: _numbers(f"feature {name}", values) for name, values in features.items()}
-    shapes = {name: values.shape for name, values in each.items()}
-    if len(set(shapes.values())) > 1:
-        raise InputError(f"features must be equally long, got shapes {shapes}")
-    for name, values in each.items():
-        check(
-            values,
-            np.abs(values) <= LARGEST_FEATURE,
-            f"feature {name} must be finite and up to {LARGEST_FEATURE:g} in size",
-        )
-    return tuple(each), np.stack(list(each.values()), axis=-1)
+def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
+    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=LEAST_NEIGHBOURS)
+    if not conditions:
+        return None
+    inside = np.logical_and.reduce([each.inside for each in conditions])
+    texts = tuple(each.text for each in conditions)
+    return Place(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
+
+
+def _named(features: ArrayLike | Mapping[str, ArrayLike | SegmentColumn]) -> FeatureColumns:
+    """The features by name."""
+    if isinstance(features, Mapping):
+        return FeatureColumns.of(features)
+    table = feature_table(features)
+    return FeatureColumns({f"feature {number}": column for number, column in enumerate(table.T)})
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from monitor.evaluation.report import Report
+from monitor.evaluation.segment_columns import titles_of
 from monitor.events.model import OTHER
 from monitor.sources.tables import SegmentColumn
 
@@ -63,7 +64,11 @@ def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
     found = [SegmentReport(report, p_value(report)) for report in reports]
     tested = [each.p_value for each in found if each.p_value is not None]
     corrected = iter(stats.false_discovery_control(tested).tolist() if tested else ())
-    found = [replace(each, q_value=next(corrected)) if each.p_value is not None else each for each in found]
+    return by_harm(replace(each, q_value=next(corrected)) if each.p_value is not None else each for each in found)
+
+
+def by_harm(segments: Iterable[SegmentReport]) -> tuple[SegmentReport, ...]:
+    """In the order of :func:`rank_segments`, worst first."""
 
     def harm(each: SegmentReport) -> tuple[bool, float, float, str]:
         result = each.report.measures.get("smce")
@@ -71,7 +76,7 @@ def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
         # Names decide between equals, so that the order does not depend on the rows' order.
         return not each.real, -certain, -severity(each.report), each.report.segment
 
-    return tuple(sorted(found, key=harm))
+    return tuple(sorted(segments, key=harm))
 
 
 def p_value(report: Report) -> float | None:
@@ -98,20 +103,24 @@ def severity(report: Report) -> float:
 
 
 def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDArray[np.intp]]]:
-    """Every segment's name, ``column=value``, and the rows that belong to it, ascending."""
-    return [(f"{key}={value}", rows) for key, column in columns.items() for value, rows in _by_value(column)]
+    """Every segment's name, such as ``column=value``, and the rows that belong to it, ascending."""
+    return [
+        (name, rows)
+        for key, column in columns.items()
+        for name, rows in _by_name(f"{key}={OTHER}", titles_of(key, column), column)
+    ]
 
 
-def _by_value(column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The rows of each value; those beyond the most frequent ones together as ``other``."""
+def _by_name(other: str, names: Sequence[str], column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """The rows of each value, by its segment's name; those beyond the most frequent ones together as ``other``."""
     order = np.argsort(column.codes, kind="stable")
     bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
-    rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(column.values)}
+    rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(names)}
     by_size = sorted(rows, key=lambda value: (-rows[value].size, value))
     if len(by_size) <= MAX_SEGMENT_VALUES:
         yield from rows.items()
         return
-    kept = [value for value in by_size if value != OTHER][:MAX_SEGMENT_VALUES]
+    kept = [value for value in by_size if value != other][:MAX_SEGMENT_VALUES]
     for value in kept:
         yield value, rows.pop(value)
-    yield OTHER, np.sort(np.concatenate(list(rows.values())))
+    yield other, np.sort(np.concatenate(list(rows.values())))

@@ -123,8 +123,19 @@ class PrincipalComponents:
             Features are not a table of finite numbers, ``dimensions`` is no whole number of at least 1, or weights are
             not above 0, one an event.
         """
+        return cls._of(Standardised.fit(features, weight), features, dimensions, weight)
+
+    @classmethod
+    def of_scaled(cls, coordinates: Floats, dimensions: int) -> "PrincipalComponents":
+        """The map that coordinates (n, D) make whose units are comparable, so that they are centred alone."""
+        centre = coordinates.mean(axis=0)
+        return cls._of(Standardised(centre, np.ones_like(centre)), coordinates, dimensions)
+
+    @classmethod
+    def _of(
+        cls, standardised: Standardised, features: ArrayLike, dimensions: int, weight: ArrayLike | None = None
+    ) -> "PrincipalComponents":
         require_whole("dimensions", dimensions, 1)
-        standardised = Standardised.fit(features, weight)
         x = standardised.apply(features)
         if weight is not None:
             x *= np.sqrt(_shares(weight, x.shape[0]))[:, None]

@@ -36,6 +36,7 @@ from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
 
 __all__ = [
+    "MAIN_MEASURES",
     "MEASURES",
     "REPORT_MEASURES",
     "WINDOW_MEASURES",
@@ -105,6 +106,11 @@ REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     {name: measure for name, measure in MEASURES.items() if measure.stands_in != "request"}
 )
 """Those of a report on a file, or on data that is handed over, unless others are named."""
+
+
+MAIN_MEASURES: Final = ("tce", "kce", "smce", "ece", "log_loss")
+"""Those that a report shows people first: how many predictions are refuted, the sharpest test, the error in plain
+probability, the error that others report, and the score by which models are compared."""
 
 
 def choose_measures(names: Iterable[str]) -> Mapping[str, Measure]:

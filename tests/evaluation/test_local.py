@@ -53,9 +53,10 @@ def test_the_worst_place_is_shown_with_its_features() -> None:
     assert worst is not None
     assert abs(worst.prediction - worst.outcome) == pytest.approx(report.measures["mlce"].value)
     assert worst.features == {"age": features["age"][worst.row], "income": features["income"][worst.row]}
-    assert np.sign(worst.prediction - worst.outcome) == np.sign(worst.features["age"] - 40)
+    old = bool(features["age"][worst.row] > 40)
+    assert (worst.prediction > worst.outcome) == old
     assert worst.n_eff >= 50.0
-    too = "high" if worst.features["age"] > 40 else "low"
+    too = "high" if old else "low"
     assert f"too {too} at worst" in report.sentence
     assert f"up to {report.measures['mlce'].null_q95:.3f} in 95% of cases" in report.sentence
     assert report.sentence.endswith("this is more than chance (p = 0.025).")
@@ -130,11 +131,10 @@ def test_a_report_is_json(n: int) -> None:
     ("options", "message"),
     [
         ({"features": {}}, "features must name at least one"),
-        ({"features": {"a": ["x", "y"]}}, "feature a must be numbers"),
         ({"features": {"a": [1.0, 2.0], "b": [1.0]}}, r"features must be equally long, got shapes .*'b': \(1,\)"),
         (
-            {"features": {"a": [1.0, float("nan")]}},
-            "feature a must be finite and up to 1e.150 in size, got nan at index 1",
+            {"features": {"a": [1.0, float("inf")]}},
+            "feature a must be finite and up to 1e.150 in size, got inf at index 1",
         ),
         (
             {"features": [[1.0], [float("nan")]]},
