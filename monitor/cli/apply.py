@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli.options import LogitsOption
 from monitor.cli.targets import check_target
 from monitor.errors import InputError
 from monitor.reports.apply_file import (
@@ -66,6 +67,7 @@ def apply(
             help="Features that the map needs, in their order; likewise. May be given several times.",
         ),
     ] = _NONE,
+    logits: LogitsOption = False,
     segment: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Groups, if the map needs them; likewise.")
     ] = None,
@@ -80,7 +82,7 @@ def apply(
     if not column.strip():
         raise InputError("--column must be a name, got an empty one")
     artifact = read_map(map_file)
-    columns = columns_for(artifact, Columns(tuple(prediction), tuple(feature), segment))
+    columns = columns_for(artifact, Columns(tuple(prediction), tuple(feature), segment, logits))
     with rows_progress(f"reading {file.name}") as count:
         table = read_rows(file, columns, count)
     with stages_progress() as progress:

@@ -25,6 +25,15 @@ ConfigOption = Annotated[
 ]
 
 
+POSITIVE_HELP: Final = "Outcome that is 1, such as bad; any other is 0 then."
+LOGITS_HELP: Final = "The predictions are logits (log odds), or what softmax is applied to."
+SKIP_BAD_ROWS_HELP: Final = "Leave out rows with values that cannot be read, count them and say what is wrong."
+
+PositiveOption = Annotated[str | None, typer.Option("--positive", metavar="VALUE", help=POSITIVE_HELP)]
+LogitsOption = Annotated[bool, typer.Option("--logits", help=LOGITS_HELP)]
+SkipBadRowsOption = Annotated[bool, typer.Option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)]
+
+
 def read_settings(config: Path | None) -> Settings:
     """The settings of a file (or of monitor.yaml, if it is there) with the environment on top."""
     if config is None and USUAL_FILE.is_file():

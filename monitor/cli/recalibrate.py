@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption
 from monitor.errors import InputError
 from monitor.recalibration.comparison import DRAWS
@@ -90,11 +91,15 @@ def recalibrate(
     weight: Annotated[
         str | None, _file_option(metavar="COLUMN", help="Column that says how much each row counts.")
     ] = None,
+    positive: Annotated[str | None, _file_option(metavar="VALUE", help=POSITIVE_HELP)] = None,
+    logits: Annotated[bool, _file_option("--logits", help=LOGITS_HELP)] = False,
+    skip_bad_rows: Annotated[bool, _file_option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)] = False,
     segment: Annotated[
         list[str],
         _file_option(
             metavar="COLUMN",
-            help="Column of groups: for methods by group, and to see who gains. May be given several times.",
+            help="Column of groups: for methods by group, and to see who gains. May be given several times; methods by "
+            "group cross the columns, as 'region*device' does.",
         ),
     ] = _NONE,
     feature: Annotated[
@@ -149,8 +154,8 @@ def recalibrate(
 
         recalibrate_file(
             FileRequest(
-                file, method, option, held_out, since_change, prediction, outcome, time, weight, segment, feature,
-                draws, output, as_json, html, png,
+                file, method, option, held_out, since_change, prediction, outcome, time, weight, positive, logits,
+                skip_bad_rows, segment, feature, draws, output, as_json, html, png,
             )
         )  # fmt: skip
         return

@@ -40,6 +40,9 @@ class FileRequest(NamedTuple):
     outcome: str | None
     time: str | None
     weight: str | None
+    positive: str | None
+    logits: bool
+    skip_bad_rows: bool
     segment: Sequence[str]
     feature: Sequence[str]
     draws: int
@@ -69,13 +72,18 @@ def recalibrate_file(request: FileRequest) -> None:
             segments=request.segment,
             weight=request.weight,
             features=request.feature,
+            positive=request.positive,
+            logits=request.logits,
+            skip_bad_rows=request.skip_bad_rows,
             progress=count,
         )
-    rows = labelled_rows(table)
+    rows = labelled_rows(table, request.segment)
     chosen = choose_methods(request.method, options, rows.events)
     model = model_of(file)
     # Those that were guessed, too: another file may have a column that is guessed first, and is another score.
-    columns = {"prediction": list(table.prediction_columns), "features": list(request.feature)}
+    columns: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(request.feature)}
+    if request.logits:
+        columns["logits"] = True
     with stages_progress() as progress:
         trial = refit_rows(
             rows,

@@ -8,12 +8,13 @@ import typer
 
 from monitor.app.offline import report_log
 from monitor.cli.fail_if import FAILED_CONDITION, Condition
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, LogitsOption, PositiveOption, SkipBadRowsOption, read_settings
 from monitor.cli.report_log import print_log
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.evaluation.files import looks_like_event_log
+from monitor.evaluation.uncertainty import DRAWS, WINDOW_DRAWS
 from monitor.measures import MEASURES
 from monitor.reports.findings import Findings, Wanted, find
 from monitor.reports.page import page, sheet
@@ -57,26 +58,47 @@ def report(
     weight: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column that says how much each row counts.")
     ] = None,
+    positive: PositiveOption = None,
+    logits: LogitsOption = False,
+    skip_bad_rows: SkipBadRowsOption = False,
     segment: Annotated[
         list[str],
         typer.Option(
             metavar="COLUMN",
-            help="Look for the values of this column that the model is worst for. May be given several times.",
+            help="Report on each value of this column, or range of its numbers; 'region*device' crosses two columns. "
+            "May be given several times.",
         ),
     ] = _NONE,
+    find_segments: Annotated[
+        bool,
+        typer.Option(
+            "--find-segments",
+            help="Find the groups of one and two columns that the model is wrong about: of the columns that --segment "
+            "names, or of all.",
+        ),
+    ] = False,
     feature: Annotated[
         list[str],
         typer.Option(
-            metavar="COLUMN", help="Column of numbers that say which events are alike. May be given several times."
+            metavar="COLUMN",
+            help="Column that says which events are alike, of numbers or categories: where the worst error is. May be "
+            "given several times.",
         ),
     ] = _NONE,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Show all measures, and not only the five main ones. JSON has all.")
+    ] = False,
     measure: Annotated[
         list[str],
         typer.Option(metavar="NAME", help="Show this measure, and those named likewise, in place of the usual ones."),
     ] = _NONE,
     draws: Annotated[
         int | None,
-        typer.Option(min=0, help="Resamples for intervals and levels; 0 leaves both out, and is fast."),
+        typer.Option(
+            min=0,
+            help="Resamples for intervals and levels; 0 leaves both out, and is fast.",
+            show_default=f"{DRAWS}; {WINDOW_DRAWS} of many classes and for --feature",
+        ),
     ] = None,
     tolerance: Annotated[
         float | None,
@@ -124,7 +146,23 @@ def report(
         if each.is_dir():
             raise InputError(f"{each}: is a directory; name one file in it")
     wanted = Wanted(
-        file, prediction, outcome, time, weight, id, segment, feature, measure, draws, compare, compare_prediction
+        file,
+        prediction,
+        outcome,
+        time,
+        weight,
+        id,
+        segment,
+        feature,
+        measure,
+        draws,
+        compare,
+        compare_prediction,
+        positive,
+        logits,
+        skip_bad_rows,
+        find_segments,
+        show_all,
     )
     if tolerance is not None:
         wanted = wanted._replace(tolerance=tolerance)
@@ -136,12 +174,13 @@ def report(
     for option, path in (("--html", html), ("--png", png)):
         if path is not None:
             check_target(option, path)
-    if not wanted.names_columns and looks_like_event_log(file):
+    if not wanted.is_of_table and looks_like_event_log(file):
         for option, value in (
             ("measure", measure),
             ("draws", draws),
             ("tolerance", tolerance),
             ("fail-if", fail_if),
+            ("all", show_all or None),
             ("compare", compare),
             ("html", html),
             ("png", png),

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
-from monitor.samples.labelled import NO_SEGMENT
-from monitor.sources.columns import EMPTY
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
 from monitor.sources.memory import MemoryTable
 from monitor.sources.tables import EventTable, read_table
@@ -44,12 +42,15 @@ class Columns:
     features
         In the order in which the map was fitted on them; none where it needs none.
     segment
-        Of the groups; None where it needs none.
+        Of the groups, ``a*b`` of two columns; None where it needs none.
+    logits
+        Whether the predictions are logits.
     """
 
     prediction: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     segment: str | None = None
+    logits: bool = False
 
 
 def read_map(path: Path) -> Artifact:
@@ -95,7 +96,9 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
                 f"was fitted on{known} with --feature, in their order"
             )
     segment = None if chosen.segment_key is None else named.segment or chosen.segment_key
-    return Columns(named.prediction or _names(noted, "prediction"), features, segment)
+    # A file of another column is of another kind, unless it is said to be of this one.
+    logits = named.logits or (not named.prediction and isinstance(noted, Mapping) and noted.get("logits") is True)
+    return Columns(named.prediction or _names(noted, "prediction"), features, segment, logits)
 
 
 def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[int], None]) -> EventTable:
@@ -111,6 +114,7 @@ def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[in
         prediction=columns.prediction,
         features=columns.features,
         segments=() if columns.segment is None else (columns.segment,),
+        logits=columns.logits,
         labelled=False,
         progress=progress,
     )
@@ -133,9 +137,7 @@ def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, pro
         )
     groups = None
     if segment is not None:
-        column = table.segments[segment]
-        texts = np.array([NO_SEGMENT if value == EMPTY else value for value in column.values], np.str_)
-        groups = texts[column.codes] if len(table) else np.zeros(0, np.str_)
+        groups = table.groups(segment)
     many, expected = table.prediction.ndim == 2, chosen.classes
     classes = table.prediction.shape[1] if many else 2
     if len(table) and classes != expected:

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,18 +17,21 @@ from monitor.evaluation.files import FileReport, Progress, known_outcomes, model
 from monitor.evaluation.inputs import relative_weights
 from monitor.evaluation.local import LocalReport, evaluate_local
 from monitor.evaluation.plane import plane_of
+from monitor.evaluation.segment_columns import ranges_of, segment_columns
 from monitor.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.events.model import UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
-from monitor.measures import MEASURES, REPORT_MEASURES
+from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.memory import MemoryTable
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import EventTable, SegmentColumn, read_table
+
+_Result = TypeVar("_Result")
 
 _SEED = 0
 """The same file gives the same report."""
@@ -37,7 +40,7 @@ _SEED = 0
 class Wanted(NamedTuple):
     """What was asked for; a field is named as its option on the command line.
 
-    Those after ``compare_prediction`` are for callers in Python, who may have measures of their own, by name.
+    Those after ``all`` are for callers in Python, who may have measures of their own, by name.
     """
 
     file: Path = Path()
@@ -52,6 +55,11 @@ class Wanted(NamedTuple):
     draws: int | None = None
     compare: Path | None = None
     compare_prediction: str | None = None
+    positive: str | None = None
+    logits: bool = False
+    skip_bad_rows: bool = False
+    find_segments: bool = False
+    all: bool = False
     models: Sequence[str] = ()
     version: str = UNVERSIONED
     minimum: Minimum = GIVEN
@@ -64,14 +72,19 @@ class Wanted(NamedTuple):
         return self.models[0] if self.models else model_of(self.file)
 
     @property
-    def names_columns(self) -> bool:
-        """Whether a column was named: then the file is a table."""
-        return any((self.prediction, self.outcome, self.time, self.weight, self.id, self.segment, self.feature))
+    def is_of_table(self) -> bool:
+        """Whether an option was given that only a table has: then the file is one."""
+        columns = (self.prediction, self.outcome, self.time, self.weight, self.id, self.segment, self.feature)
+        return any((*columns, self.positive, self.logits, self.skip_bad_rows, self.find_segments))
 
     def check(self) -> None:
         """Raise InputError where options do not go together, or a measure is not there."""
         if self.compare is not None:
-            for option, given in (("segment", self.segment), ("feature", self.feature)):
+            for option, given in (
+                ("segment", self.segment),
+                ("find-segments", self.find_segments),
+                ("feature", self.feature),
+            ):
                 if given:
                     raise InputError(f"--{option} and --compare do not go together; make one report for each")
         else:
@@ -88,6 +101,14 @@ class Wanted(NamedTuple):
                 raise InputError(f"--measure: there is no measure {name!r}; {hint}")
 
 
+class Plane(NamedTuple):
+    """A map of local errors, and the features that it is over."""
+
+    map: LocalMap
+    x: str
+    y: str
+
+
 @dataclass(frozen=True, slots=True)
 class Views:
     """What pictures alone are of; none of it where none was asked for.
@@ -99,14 +120,14 @@ class Views:
     classes
         Vectors and outcomes of many classes.
     plane
-        Local errors over the first two features.
+        Local errors over the first two features that are numbers.
     missing
         Pictures that these data cannot have, and why, a line each.
     """
 
     spans: Spans | None = None
     classes: ClassTable | None = None
-    plane: LocalMap | None = None
+    plane: Plane | None = None
     missing: tuple[str, ...] = ()
 
 
@@ -134,6 +155,8 @@ class Findings:
         What to mind.
     views
         What pictures alone are of.
+    shows_all
+        Whether people are shown every measure, or the main ones.
     """
 
     name: str
@@ -146,6 +169,13 @@ class Findings:
     class_names: tuple[str, ...] = ()
     local: LocalReport | None = None
     views: Views = Views()
+    shows_all: bool = True
+
+    def shown(self, results: Mapping[str, _Result]) -> dict[str, _Result]:
+        """Of results by the names of measures, those that people are shown."""
+        main = {name: result for name, result in results.items() if name in MAIN_MEASURES}
+        # A table of few measures is shown whole, and so is one that has none of the main ones.
+        return main if main and not self.shows_all else dict(results)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it: the report as REST answers it, and beside it what else was asked for."""
@@ -158,6 +188,8 @@ class Findings:
             tree = self.binary.whole.to_dict()
             if self.binary.segments:
                 tree["segments"] = [each.to_dict() for each in self.binary.segments]
+            if self.binary.search is not None:
+                tree["found_segments"] = self.binary.search.to_dict()
         if self.local is not None:
             tree["local"] = self.local.to_dict()
         return {**tree, "notes": [*self.notes, *self.cautions]}
@@ -201,8 +233,11 @@ def measure(wanted: Wanted, table: EventTable, other: EventTable | None, progres
     elif unfit := [name for name in wanted.measure if name in CLASS_MEASURES]:
         raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
     if other is not None:
-        return _of_two(wanted, table, other, progress)
-    return (_of_classes if table.classes else _of_one)(wanted, table, progress)
+        found = _of_two(wanted, table, other, progress)
+    else:
+        found = (_of_classes if table.classes else _of_one)(wanted, table, progress)
+    # Who names measures wants to see those.
+    return replace(found, shows_all=wanted.all or bool(wanted.measure))
 
 
 def with_views(found: Findings, wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
@@ -227,13 +262,23 @@ def read(wanted: Wanted, file: Path | MemoryTable, prediction: Sequence[str]) ->
             segments=wanted.segment,
             weight=wanted.weight,
             ids=wanted.id,
-            features=wanted.feature,
+            values=wanted.feature,
+            # Segments that are named are where others are looked for.
+            other_values=wanted.find_segments and not wanted.segment,
+            positive=wanted.positive,
+            logits=wanted.logits,
+            skip_bad_rows=wanted.skip_bad_rows,
             progress=count,
         )
 
 
 def _refuse_for_classes(wanted: Wanted) -> None:
-    for option, given in (("segment", wanted.segment), ("weight", wanted.weight), ("compare", wanted.compare)):
+    for option, given in (
+        ("segment", wanted.segment),
+        ("find-segments", wanted.find_segments),
+        ("weight", wanted.weight),
+        ("compare", wanted.compare),
+    ):
         if given:
             raise InputError(
                 f"--{option} is for predictions P(y = 1), and these are of many classes; name the one column of "
@@ -247,6 +292,8 @@ def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
         table,
         model=name,
         version=wanted.version,
+        segments=wanted.segment,
+        searched=_searched(table) if wanted.find_segments else None,
         measures=_binary_measures(wanted) or None,
         minimum=wanted.minimum,
         seed=wanted.seed,
@@ -257,6 +304,16 @@ def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
     return Findings(
         name, _scores(table), found.notes, found.cautions, binary=found, local=_local(wanted, table, progress)
     )
+
+
+def _searched(table: EventTable) -> dict[str, SegmentColumn]:
+    """The columns among which segments are looked for: those that are named, or all that have no other role."""
+    if table.segments:
+        return segment_columns(table.segments)
+    return {
+        name: column if isinstance(column, SegmentColumn) else ranges_of(name, column)
+        for name, column in table.values.items()
+    }
 
 
 def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Progress) -> Findings:
@@ -317,17 +374,20 @@ def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findin
 
 
 def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport | None:
-    if table.features is None:
+    if not wanted.feature:
         return None
     progress("measuring local calibration", 0.0)
-    columns = dict(zip(wanted.feature, table.features.T, strict=True))
+    columns = {name: table.values[name] for name in wanted.feature}
     return evaluate_local(table.prediction, known_outcomes(table), columns, seed=wanted.seed, **_draws(wanted))
 
 
 def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
     outcome = known_outcomes(table)
     known = table.outcome >= 0
-    spans, plane, classes, missing = None, None, None, []
+    spans: Spans | None = None
+    plane: Plane | None = None
+    classes: ClassTable | None = None
+    missing: list[str] = []
     if table.classes and known.any():
         classes = ClassTable.from_events(table.prediction[known], table.outcome[known])
     if table.time_ms is not None:
@@ -348,10 +408,14 @@ def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
             )
         except NotEnoughData as error:
             missing.append(f"nothing is shown over time: {error}")
-    if table.features is not None and table.features.shape[1] >= 2:
+    numbers = [name for name in wanted.feature if isinstance(table.values[name], np.ndarray)][:2]
+    if len(numbers) == 2:
         progress("mapping the first two features", 0.0)
+        pair = np.column_stack([np.asarray(table.values[name]) for name in numbers])
         try:
-            plane = plane_of(table.prediction, outcome, table.features[:, :2], seed=wanted.seed or 0)
+            at = ~np.isnan(pair).any(axis=1)
+            found = plane_of(table.prediction[at], outcome[at], pair[at], seed=wanted.seed or 0)
+            plane = Plane(found, *numbers)
         except NotEnoughData as error:
             missing.append(f"no map of the features: {error}")
     return Views(spans, classes, plane, tuple(missing))

@@ -470,6 +470,7 @@ def _arrays(
         time_ms=None if times is None else np.floor(times).astype(np.int64),
         segments=_segments(segments, len(table)),
         features=x,
+        values={} if x is None else dict(zip(names, x.T, strict=True)),
     ), names
 
 

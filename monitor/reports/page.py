@@ -1,6 +1,6 @@
 """What was found in a table, as a page that needs nothing else, and as one sheet."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,12 +24,13 @@ from monitor.reports.report_tables import (
     leading_of,
     of_difference,
     of_segment,
+    search_sentences,
     segment_text,
     segments_sentence,
     short_texts,
 )
 from monitor.reports.tables import interval_text, p_text, share_text, value_text
-from monitor.reports.text import class_head_lines, head_lines, omitted_lines
+from monitor.reports.text import class_head_lines, head_lines, more_line, omitted_lines
 from monitor.reports.verdict import Word, of_measure, of_report
 
 PAGES: Final = jinja2.Environment(
@@ -105,28 +106,32 @@ def _page_parts(found: Findings) -> dict[str, Any]:
 
 def _words(found: Findings) -> tuple[_Cell, list[_Section]]:
     if found.many is not None:
-        lead, sections = _of_classes(found.many, found.class_names)
+        lead, sections = _of_classes(found, found.many)
     elif found.comparison is not None:
-        lead, sections = _of_two(found.comparison)
+        lead, sections = _of_two(found, found.comparison)
     else:
-        lead, sections = _of_one(found.binary)
+        lead, sections = _of_one(found, found.binary)
     if found.local is not None:
         features = ", ".join(map(plain, found.local.features))
         sections.append(_Section(f"Among events that are alike: {features}", before=[found.local.sentence]))
     return lead, sections
 
 
-def _of_one(found: FileReport | None) -> tuple[_Cell, list[_Section]]:
+def _of_one(findings: Findings, found: FileReport | None) -> tuple[_Cell, list[_Section]]:
     if found is None:
         return _Cell("Nothing was measured."), []
     whole = found.whole
-    sections = [_Section("The measures", _HEADINGS, _results(whole), head_lines(whole), omitted_lines(whole))]
+    after = [*_more(findings, whole.measures), *omitted_lines(findings, whole)]
+    sections = [_Section("The measures", _HEADINGS, _results(findings, whole), head_lines(whole), after)]
     if found.segments:
-        sections.append(_segments(found.segments))
+        sections.append(_segments(found.segments, "Segments, worst first", [segments_sentence(found.segments)]))
+    if found.search is not None:
+        before = search_sentences(found.search)
+        sections.append(_segments(found.search.segments, "Segments that were found, worst first", before))
     return _verdict(whole), sections
 
 
-def _of_two(found: Comparison) -> tuple[_Cell, list[_Section]]:
+def _of_two(findings: Findings, found: Comparison) -> tuple[_Cell, list[_Section]]:
     first, second = plain(found.first.model), plain(found.second.model)
     rows: list[tuple[_Cell, ...]] = [
         (
@@ -138,21 +143,22 @@ def _of_two(found: Comparison) -> tuple[_Cell, list[_Section]]:
             _Cell(p_text(each.p_value)),
             _cell(of_difference(each, comparable=not found.cautions)),
         )
-        for name, each in found.differences.items()
+        for name, each in findings.shown(found.differences).items()
     ]
     rows += [(*map(_Cell, row), *[_Cell("")] * 4) for row in fault_rows(found)]
     headings = ("measure", first, second, "difference", "95% interval", "p", f"{second} is")
-    sections = [_Section("The measures of both", headings, rows)]
+    after = _more(findings, found.differences)
+    sections = [_Section("The measures of both", headings, rows, after=after)]
     for report in (found.first, found.second):
         said = [] if report.diagnosis is None else [report.diagnosis.sentence]
         sections.append(_Section(plain(report.model), before=[*head_lines(report), *said]))
     return _Cell(comparison_sentence(found)), sections
 
 
-def _of_classes(found: ClassReport, names: Sequence[str]) -> tuple[_Cell, list[_Section]]:
+def _of_classes(findings: Findings, found: ClassReport) -> tuple[_Cell, list[_Section]]:
     results = [
         *((CLASS_MEASURES[name].title, each) for name, each in found.measures.items()),
-        *((f"{MEASURES[name].title}, class-wise", each) for name, each in found.classwise.items()),
+        *((f"{MEASURES[name].title}, class-wise", each) for name, each in findings.shown(found.classwise).items()),
     ]
     sections = [
         _Section(
@@ -160,9 +166,15 @@ def _of_classes(found: ClassReport, names: Sequence[str]) -> tuple[_Cell, list[_
             _HEADINGS,
             [_result(title, each) for title, each in results],
             class_head_lines(found),
-            omitted_lines(found),
+            omitted_lines(findings, found),
         ),
-        _Section("The most probable class", _HEADINGS, _results(found.top_label), head_lines(found.top_label)),
+        _Section(
+            "The most probable class",
+            _HEADINGS,
+            _results(findings, found.top_label),
+            head_lines(found.top_label),
+            _more(findings, found.top_label.measures),
+        ),
     ]
     if found.each_class:
         rows = [
@@ -174,14 +186,21 @@ def _of_classes(found: ClassReport, names: Sequence[str]) -> tuple[_Cell, list[_
                 *_short_result(report, "smce"),
                 _cell(of_report(report)),
             )
-            for name, report in zip(names, found.each_class, strict=True)
+            for name, report in zip(findings.class_names, found.each_class, strict=True)
         ]
         headings = ("class", "events", "prevalence", "mean p", "smCE", "95% interval", "chance", "verdict")
         sections.append(_Section("Each class against the rest", headings, rows))
     return _verdict(found.top_label), sections
 
 
-def _segments(segments: Sequence[SegmentReport]) -> _Section:
+def _more(findings: Findings, results: Mapping[str, object]) -> list[str]:
+    line = more_line(findings, results)
+    return [f"{line[:1].upper()}{line[1:]}; Python has them in measures."] if line else []
+
+
+def _segments(segments: Sequence[SegmentReport], title: str, before: Sequence[str]) -> _Section:
+    if not segments:
+        return _Section(title, before=before)
     name = leading_of(segments)
     rows = [
         (
@@ -208,11 +227,11 @@ def _segments(segments: Sequence[SegmentReport]) -> _Section:
         "q",
         "verdict",
     )
-    return _Section("Segments, worst first", headings, rows, [segments_sentence(segments)])
+    return _Section(title, headings, rows, before)
 
 
-def _results(report: Report) -> list[tuple[_Cell, ...]]:
-    return [_result(MEASURES[name].title, each) for name, each in report.measures.items()]
+def _results(findings: Findings, report: Report) -> list[tuple[_Cell, ...]]:
+    return [_result(MEASURES[name].title, each) for name, each in findings.shown(report.measures).items()]
 
 
 def _result(title: str, result: MeasureResult) -> tuple[_Cell, ...]:

@@ -1,6 +1,6 @@
 """What was found in a table, in pictures."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
@@ -30,9 +30,8 @@ from monitor.figures import (
 )
 from monitor.figures.cells import judged
 from monitor.figures.reliability import draw_diagram
-from monitor.local import LocalMap
 from monitor.measures import MEASURES
-from monitor.reports.findings import Findings
+from monitor.reports.findings import Findings, Plane
 from monitor.reports.plain import plain
 from monitor.reports.verdict import of_measure
 from monitor.scores import ScoreTable
@@ -46,7 +45,7 @@ def pictures_of(found: Findings) -> tuple[list[Picture], list[str]]:
     pictures: list[Picture] = []
     missing = list(found.views.missing)
     if found.comparison is not None and found.comparison.differences:
-        figure = comparison_of(found.comparison)
+        figure = comparison_of(found.comparison, found.shown(found.comparison.differences))
         pictures.append(
             Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure),
         )
@@ -73,9 +72,11 @@ def pictures_of(found: Findings) -> tuple[list[Picture], list[str]]:
 def sheet_of(found: Findings, title: str, subtitle: str) -> Figure:
     """One figure that says it all."""
     if found.comparison is not None and found.comparison.differences:
-        return comparison_of(found.comparison)
+        return comparison_of(found.comparison, found.shown(found.comparison.differences))
     report = _report_of(found)
-    measured, missing = _rows(report), None if report is None else report.insufficient
+    # Those that figures judge by are among the main ones.
+    measured = [] if report is None else _rows(replace(report, measures=found.shown(report.measures)))
+    missing = None if report is None else report.insufficient
     if found.many is None:
         return report_sheet(found.scores, measured, _literal(title), _literal(subtitle), insufficient=missing)
     rows = [_row(CLASS_MEASURES[name].title, each) for name, each in found.many.measures.items()]
@@ -154,8 +155,8 @@ def _moment(report: Report) -> Moment:
     return Moment(middle, rows, report.prevalence, report.mean_prediction, start)
 
 
-def _plane(plane: LocalMap, local: LocalReport, scores: ScoreTable) -> Picture:
-    x, y = (plain(each) for each in local.features[:2])
+def _plane(plane: Plane, local: LocalReport, scores: ScoreTable) -> Picture:
+    x, y = plain(plane.x), plain(plane.y)
     others = " The other features have no part in this map." if len(local.features) > 2 else ""
     largest = local.measures.get("mlce")
     variance = float(scores.counts @ (scores.score * (1.0 - scores.score))) / scores.total
@@ -164,7 +165,7 @@ def _plane(plane: LocalMap, local: LocalReport, scores: ScoreTable) -> Picture:
         f"Where among {x} and {y} the model is too high or too low",
         f"Predictions of like {x} and {y} are compared with what came true of them.{others}",
         local_map_figure(
-            plane,
+            plane.map,
             _literal(x),
             _literal(y),
             p_value=None if largest is None else largest.p_value,
@@ -198,11 +199,12 @@ def _least(result: MeasureResult) -> float:
     return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
 
 
-def comparison_of(found: Comparison) -> Figure:
-    """The measures of both, with the interval of their difference."""
+def comparison_of(found: Comparison, shown: Collection[str] | None = None) -> Figure:
+    """The measures of both, or those of these names, with the interval of their difference."""
     rows = [
         DifferenceRow(MEASURES[name].title, each.unit, each.first, each.second, each.lower, each.upper)
         for name, each in found.differences.items()
+        if shown is None or name in shown
     ]
     first, second = (_literal(plain(each.model)) for each in (found.first, found.second))
     return comparison_figure(rows, first, second, less_is_better=not found.cautions)

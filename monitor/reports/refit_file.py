@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.errors import InputError, NotEnoughData
@@ -20,8 +19,6 @@ from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.recalibration.guard import LEAST_E
 from monitor.reports.refit_trial import Candidate, Trial
 from monitor.samples import LabelledEvents
-from monitor.samples.labelled import NO_SEGMENT
-from monitor.sources.columns import EMPTY
 from monitor.sources.tables import EventTable
 
 Progress = Callable[[str, float], None]
@@ -61,10 +58,18 @@ class Rows:
     classes: Sequence[str] = ()
 
 
-def labelled_rows(table: EventTable) -> Rows:
+def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> Rows:
     """The rows of a table that have an outcome, and a weight above 0.
 
     Without times, or where all are of one time, the order of the file stands in for them.
+
+    Parameters
+    ----------
+    table
+        As it was read.
+    segments
+        Columns of groups, or several crossed as ``a*b``; all segment columns of the table if left out. Of several, all
+        crossed are the last key of the events: a method by group takes that.
     """
     known = table.outcome >= 0
     counted = known if table.weight is None else known & (table.weight > 0.0)
@@ -80,15 +85,18 @@ def labelled_rows(table: EventTable) -> Rows:
         weight=None if table.weight is None else table.weight[counted],
         time_ms=table.time_ms[counted] if timed and table.time_ms is not None else None,
         features=None if table.features is None else table.features[counted],
-        segments={
-            key: np.array([NO_SEGMENT if value == EMPTY else value for value in column.values], np.str_)[
-                column.codes[counted]
-            ]
-            for key, column in table.segments.items()
-        },
+        segments={key: table.groups(key)[counted] for key in _group_keys(table, segments)},
     )
     some = {reason: count for reason, count in left_out.items() if count}
     return Rows(events, timed, some, tuple(notes), table.cautions, table.classes)
+
+
+def _group_keys(table: EventTable, segments: Sequence[str] | None) -> list[str]:
+    keys = list(dict.fromkeys(table.segments if segments is None else segments))
+    if len(keys) < 2:
+        return keys
+    together = "*".join(table.segments)
+    return [*(key for key in keys if key != together), together]
 
 
 def choose_methods(
@@ -100,9 +108,9 @@ def choose_methods(
     ----------
     names
         None of them: the usual ones for such events, with LoRe where there are features, and one by group where there
-        is one segment key.
+        are segments.
     options
-        Each goes to every method that has it.
+        Each goes to every method that has it. Of several segment keys methods by group take the last if none is named.
     events
         What they are to be fitted on.
 
@@ -135,6 +143,12 @@ def choose_methods(
             )
             raise InputError(f"--method {method.name} is not for predictions {these}; for these there are {fit}")
     own = [{name: value for name, value in options.items() if name in method.options} for method in chosen]
+    if len(events.segments) > 1:
+        last = list(events.segments)[-1]
+        own = [
+            {"segment": last, **each} if method.needs_segments else each
+            for method, each in zip(chosen, own, strict=True)
+        ]
     return [(method, check_options(method, each)) for method, each in zip(chosen, own, strict=True)]
 
 
@@ -181,6 +195,9 @@ def refit_rows(
     shown("choosing the rows", 0.0)
     data = _parted(rows.events, held_out=held_out, since_change=since_change, seed=seed)
     notes, cautions = _told(rows, data, since_change=since_change, seed=seed)
+    taken = {str(options["segment"]) for method, options in methods if method.needs_segments and options["segment"]}
+    if len(rows.events.segments) > 1 and taken:
+        notes.append(f"groups are those of {' and '.join(sorted(taken))}; --option segment=COLUMN takes one column")
     evaluated = _evaluate_once(data.held_out)
     candidates: list[Candidate] = []
     for number, (method, options) in enumerate(methods):
@@ -267,7 +284,7 @@ def _tried(
 
 def _usual(events: LabelledEvents) -> list[str]:
     names = list(USUAL if events.is_binary else USUAL_FOR_CLASSES)
-    if len(events.segments) == 1:
+    if events.segments:
         names.append("group_wise_beta" if events.is_binary else "group_wise_temperature")
     if events.features is not None:
         names.append("lore")

@@ -1,6 +1,6 @@
 """Segments, and two reports side by side, as tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 
 from rich import box
@@ -10,6 +10,7 @@ from rich.text import Text
 from monitor.evaluation.compare import Comparison
 from monitor.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.evaluation.difference import Difference
+from monitor.evaluation.files import SearchReport
 from monitor.evaluation.report import MeasureResult, Verdict
 from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
@@ -22,6 +23,8 @@ _FAULTS = 132
 """Characters from which on a comparison has offsets and slopes with their intervals."""
 _SMALL = 5
 """Groups of too little data that are listed; a column of many values has dozens."""
+_NAMED = 8
+"""Columns that a sentence lists at most."""
 _BETTER = Word("better", "green")
 _WORSE = Word("worse", "bold red")
 _ALIKE = Word("not certain", "dim")
@@ -69,14 +72,14 @@ def leading_of(segments: Sequence[SegmentReport]) -> str:
 def segment_text(segment: SegmentReport) -> str:
     """The verdict on a group, with the reason where there is none."""
     reason = segment.report.insufficient
-    return of_segment(segment).value if reason is None else f"{_UNKNOWN.value}: {reason}"
+    return of_segment(segment).value if reason is None or segment.q_value is not None else f"{_UNKNOWN.value}: {reason}"
 
 
-def segments_table(segments: Sequence[SegmentReport], width: int) -> Table:
+def segments_table(segments: Sequence[SegmentReport], width: int, title: str = "segments, worst first") -> Table:
     """Groups, worst first, in a terminal of so many characters."""
     name, roomy = leading_of(segments), width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.title, table.title_justify, table.title_style = "segments, worst first", "left", "bold"
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
     table.add_column("segment", overflow="fold")
     shares = ("prevalence", "mean p") if roomy else ()
     for heading in ("n", *shares, MEASURES[name].title, "95% interval", *(("chance", "p") if roomy else ()), "q"):
@@ -117,7 +120,8 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
             f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
             f"{small}"
         )
-    named = ", ".join(plain(each.report.segment) for each in real[:5]) + (", ..." if len(real) > 5 else "")
+    # The name of a segment of two columns has a comma in it.
+    named = "; ".join(plain(each.report.segment) for each in real[:5]) + ("; ..." if len(real) > 5 else "")
     be = "is" if len(real) == 1 else "are"
     return (
         f"{len(real)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those named so "
@@ -125,8 +129,34 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
     )
 
 
-def differences_table(found: Comparison, width: int) -> Table:
-    """The measures of two reports, a row each, in a terminal of so many characters."""
+def search_sentences(search: SearchReport) -> list[str]:
+    """What a search for segments came to."""
+    columns = ", ".join(map(plain, search.columns[:_NAMED])) + (", ..." if len(search.columns) > _NAMED else "")
+    groups = f"{search.groups:,} group{'' if search.groups == 1 else 's'} of one and two columns ({columns})"
+    if not search.groups:
+        return [f"No segment could be looked for: no column has groups of enough outcomes ({columns or 'none'})."]
+    lines = []
+    if search.segments:
+        named = "; ".join(plain(each.report.segment) for each in search.segments[:5])
+        more = "; ..." if len(search.segments) > 5 else ""
+        be = "is" if len(search.segments) == 1 else "are"
+        lines.append(
+            f"Of {groups}, {len(search.segments)} {be} off in a way of {'its' if be == 'is' else 'their'} own, beyond "
+            f"what is wrong with the whole and with each other (q <= 0.05: where nothing is wrong, one search in "
+            f"twenty names a group): {named}{more}."
+        )
+    else:
+        lines.append(
+            f"None of {groups} is off in a way of its own, beyond what is wrong with the whole and what looking at so "
+            "many gives by chance (q > 0.05)."
+        )
+    if search.closest is not None:
+        lines.append(f"Next would be {plain(search.closest[0])} (q = {p_text(search.closest[1])}).")
+    return lines
+
+
+def differences_table(found: Comparison, width: int, shown: Collection[str] | None = None) -> Table:
+    """The measures of two reports, or those of these names, a row each, in a terminal of so many characters."""
     roomy = width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     first, second = plain(found.first.model), plain(found.second.model)
@@ -137,6 +167,8 @@ def differences_table(found: Comparison, width: int) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column(f"{second} is", overflow="fold")
     for name, each in found.differences.items():
+        if shown is not None and name not in shown:
+            continue
         verdict = of_difference(each, comparable=not found.cautions)
         interval = interval_text(each.lower, each.upper, each.unit)
         table.add_row(

@@ -1,5 +1,6 @@
 """What was found in a table, on a terminal."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.console import Console
@@ -17,6 +18,7 @@ from monitor.reports.plain import plain
 from monitor.reports.report_tables import (
     comparison_sentence,
     differences_table,
+    search_sentences,
     segments_sentence,
     segments_table,
 )
@@ -43,11 +45,11 @@ def print_findings(console: Console, found: Findings) -> None:
     for caution in found.cautions:
         console.print(Text(f"mind: {plain_line(caution)}", style="yellow"))
     if found.many is not None:
-        _print_many(console, found.many, found.class_names)
+        _print_many(console, found, found.many)
     elif found.comparison is not None:
-        _print_comparison(console, found.comparison)
+        _print_comparison(console, found, found.comparison)
     elif found.binary is not None:
-        _print_one(console, found.binary)
+        _print_one(console, found, found.binary)
     if found.local is not None:
         console.print(Text(f"\nlocal calibration over {', '.join(map(plain, found.local.features))}", style="bold"))
         console.print(Text(found.local.sentence))
@@ -95,11 +97,17 @@ def _predictions(number: int) -> str:
     return f"{number:,} prediction{'' if number == 1 else 's'}"
 
 
-def omitted_lines(found: Report | ClassReport) -> list[str]:
-    """Measures that are not there, and why."""
+def more_line(findings: Findings, results: Mapping[str, object]) -> str:
+    """How many measures are not shown, and how to see them; nothing where all are."""
+    left = len(results) - len(findings.shown(results))
+    return f"and {left} more measure{'' if left == 1 else 's'}, which --all shows" if left else ""
+
+
+def omitted_lines(findings: Findings, found: Report | ClassReport) -> list[str]:
+    """Measures that would be shown and are not there, and why."""
     titles = {name: each.title for name, each in MEASURES.items()}
     titles |= {name: each.title for name, each in CLASS_MEASURES.items()}
-    return [f"{titles[name]} is left out: {reason}" for name, reason in found.omitted.items()]
+    return [f"{titles[name]} is left out: {reason}" for name, reason in findings.shown(found.omitted).items()]
 
 
 def _print_verdict(console: Console, report: Report) -> None:
@@ -109,22 +117,38 @@ def _print_verdict(console: Console, report: Report) -> None:
         console.print(Text.assemble((words, verdict.style), ". ", report.diagnosis.sentence))
 
 
-def _print_one(console: Console, found: FileReport) -> None:
+def _print_measures(console: Console, findings: Findings, report: Report) -> None:
+    shown = replace(report, measures=findings.shown(report.measures))
+    table = measures_table(shown, console.width)
+    if more := more_line(findings, report.measures):
+        table.caption = f"{table.caption}\n{more}" if table.caption else more
+        table.caption_justify = "left"
+    console.print(table)
+
+
+def _print_one(console: Console, findings: Findings, found: FileReport) -> None:
     whole = found.whole
     _print_verdict(console, whole)
     console.print(Text("\n".join(head_lines(whole))))
     if whole.insufficient is not None:
         console.print(Text(f"no measures: {whole.insufficient}"))
     else:
-        console.print(measures_table(whole, console.width))
-    for line in omitted_lines(whole):
+        _print_measures(console, findings, whole)
+    for line in omitted_lines(findings, whole):
         console.print(Text(line, style="dim"))
     if found.segments:
         console.print(segments_table(found.segments, console.width))
         console.print(Text(segments_sentence(found.segments)))
+    if found.search is not None:
+        if found.search.segments:
+            console.print(segments_table(found.search.segments, console.width, "segments that were found, worst first"))
+        else:
+            console.print()
+        for line in search_sentences(found.search):
+            console.print(Text(line))
 
 
-def _print_comparison(console: Console, found: Comparison) -> None:
+def _print_comparison(console: Console, findings: Findings, found: Comparison) -> None:
     console.print(Text(comparison_sentence(found), style="bold"))
     for report in (found.first, found.second):
         console.print(Text("\n".join(["", *head_lines(report)])))
@@ -132,25 +156,28 @@ def _print_comparison(console: Console, found: Comparison) -> None:
             console.print(Text(f"no measures: {report.insufficient}"))
         _print_verdict(console, report)
     if found.differences:
-        console.print(differences_table(found, console.width))
+        table = differences_table(found, console.width, findings.shown(found.differences))
+        table.caption, table.caption_justify = more_line(findings, found.differences) or None, "left"
+        console.print(table)
 
 
-def _print_many(console: Console, found: ClassReport, names: tuple[str, ...]) -> None:
+def _print_many(console: Console, findings: Findings, found: ClassReport) -> None:
     console.print(Text("\n".join(class_head_lines(found))))
     if found.insufficient is not None:
         console.print(Text(f"no measures: {found.insufficient}"))
         return
     vectors = [(CLASS_MEASURES[name].title, each) for name, each in found.measures.items()]
-    means = [(f"{MEASURES[name].title}, class-wise", each) for name, each in found.classwise.items()]
+    means = [(f"{MEASURES[name].title}, class-wise", each) for name, each in findings.shown(found.classwise).items()]
     console.print(Text("whole vectors, and means over the classes", style="bold"))
     console.print(results_table([*vectors, *means], console.width))
     console.print(Text("the most probable class", style="bold"))
     _print_verdict(console, found.top_label)
-    console.print(measures_table(found.top_label, console.width))
-    for line in omitted_lines(found):
+    _print_measures(console, findings, found.top_label)
+    for line in omitted_lines(findings, found):
         console.print(Text(line, style="dim"))
     if found.each_class:
-        each_class = [replace(each, segment=plain(name)) for name, each in zip(names, found.each_class, strict=True)]
+        named = zip(findings.class_names, found.each_class, strict=True)
+        each_class = [replace(each, segment=plain(name)) for name, each in named]
         table = reports_table(
             each_class, columns=("segment",), width=console.width, title="each class against the rest"
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit
@@ -264,3 +265,44 @@ def test_a_map_that_was_refitted_finds_its_columns_again(tmp_path: Path) -> None
     of = LabelledEvents.of(table["s"][:2100], table["came"][:2100], features=age[:2100, None])
     again = apply_map(fit_map(METHODS["lore"], of), table["s"][:100], features=age[:100, None])
     assert [float(row["recalibrated"]) for row in rows] == pytest.approx(again.tolist())
+
+
+def test_groups_of_two_columns_are_crossed_from_the_refit_to_the_new_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    z = rng.normal(0.0, 1.2, 8000)
+    region, device = rng.choice(["eu", "us"], z.size), rng.choice(["phone", "desktop"], z.size)
+    wrong = np.where(region == "us", 1.5, -1.5) * np.where(device == "phone", 1.0, -1.0)
+    outcome = np.where(rng.random(z.size) < expit(z + wrong), "bad", "good")
+    columns = {"z": z, "class": outcome, "region": np.where(rng.random(z.size) < 0.01, "", region), "device": device}
+    pa.csv.write_csv(pa.table(columns), tmp_path / "old.csv")
+    source = ["--prediction", "z", "--logits", "--outcome", "class", "--positive", "bad", "--draws", "0"]
+    two = ["--segment", "region", "--segment", "device"]
+    done = inside("refit", "old.csv", *source, *two, "-o", "map.arrow", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "groups are those of region*device; --option segment=COLUMN takes one column" in done.stdout
+    assert done.stdout.split("Take ")[1].startswith("group_wise_beta")
+    crossed = inside("refit", "old.csv", *source, "--segment", "region*device", "--json", cwd=tmp_path)
+    assert json.loads(crossed.stdout)["best"] == "group_wise_beta"
+    one = ["--method", "group_wise_beta", "--option", "segment=region"]
+    done = inside("refit", "old.csv", *source, *two, *one, cwd=tmp_path)
+    assert "groups are those of region; --option" in done.stdout
+    # The map knows its columns, and that they hold logits.
+    assert inside("apply", "map.arrow", "old.csv", "-o", "new.csv", cwd=tmp_path).returncode == 0
+    after = np.array([float(row["recalibrated"]) for row in written((tmp_path / "new.csv").read_text("utf-8"))])
+    known = np.array(columns["region"]) != ""
+    np.testing.assert_allclose(after[known], expit(z + wrong)[known], atol=0.1)
+    # One of an empty field is served by the map of all.
+    assert abs(after[~known] - expit(z + wrong)[~known]).mean() > 0.1
+
+
+def test_bad_rows_are_left_out_of_a_refit(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    z = rng.normal(0.0, 1.2, 2000)
+    lines = [f"{p:.5f},{y:d}" for p, y in zip(expit(2.0 * z), rng.random(z.size) < expit(z), strict=True)]
+    lines[3] = "12%,1"
+    (tmp_path / "f.csv").write_text("\n".join(["p,y", *lines]), encoding="utf-8")
+    arguments = ["refit", "f.csv", "--method", "beta", "--draws", "0"]
+    assert one_error_line(inside(*arguments, cwd=tmp_path)).endswith("percent signs: 0.12 in place of 12%")
+    done = inside(*arguments, "--skip-bad-rows", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "mind: 1 of 2,000 rows are left out, which --skip-bad-rows asks for" in done.stdout

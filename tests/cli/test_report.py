@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy.special import expit, logit
 from monitor.demo import Traffic
 from monitor.demo.models import MODELS
 from monitor.evaluation.data import evaluate
-from monitor.measures import MEASURES
+from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from tests.cli.command import inside, monitor, one_error_line
 
 START_MS = 1_790_000_000_000
@@ -59,11 +60,130 @@ def test_the_text_says_the_same_in_words(tmp_path: Path, table: pa.Table) -> Non
     pa.csv.write_csv(table, tmp_path / "churn.csv")
     done = inside("report", "churn.csv", "--segment", "region", cwd=tmp_path)
     assert done.returncode == 0
-    for word in ("TCE", "smCE", "intCE", "95% interval", "if calibrated", "beyond chance", "segments, worst first"):
+    for word in ("TCE", "smCE", "Log loss", "95% interval", "if calibrated", "beyond chance", "segments, worst first"):
         assert word in done.stdout
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "shape miscalibration" in rows["region=us"]
     assert "within chance" in rows["region=eu"]
+
+
+def test_five_measures_are_shown_and_the_others_on_request(tmp_path: Path, table: pa.Table) -> None:
+    pa.csv.write_csv(table, tmp_path / "churn.csv")
+    titles = {each.title for each in REPORT_MEASURES.values()}
+    main = {MEASURES[name].title for name in MAIN_MEASURES}
+    assert len(main) == 5
+
+    def shown(text: str) -> set[str]:
+        lines = [line.strip() for line in text.splitlines()]
+        return {title for title in titles for line in lines if line.startswith(f"{title}  ")}
+
+    quick = ["report", "churn.csv", "--draws", "19", "--html", "page.html"]
+    text = inside(*quick, cwd=tmp_path).stdout
+    assert text.index("Shape miscalibration.") < text.index("TCE")
+    assert shown(text) == main
+    assert f"and {len(titles) - 5} more measures, which --all shows" in text
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<td>Log loss</td>" in page
+    assert "<td>intCE</td>" not in page
+    assert "more measures, which --all shows" in page
+    assert shown(inside(*quick, "--all", cwd=tmp_path).stdout) == titles
+    assert "<td>intCE</td>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert set(json.loads(inside(*quick, "--json", cwd=tmp_path).stdout)["measures"]) == set(REPORT_MEASURES)
+    # Who names a measure sees it.
+    assert shown(inside(*quick, "--measure", "intce", cwd=tmp_path).stdout) == {"intCE"}
+    compared = inside("report", "churn.csv", "--compare", "churn.csv", "--draws", "19", cwd=tmp_path).stdout
+    assert shown(compared) == main
+
+
+def test_help_shows_the_default_of_draws(tmp_path: Path) -> None:
+    shown = inside("report", "--help", cwd=tmp_path).stdout
+    assert "[default: 999; 199 of many" in " ".join(re.sub(r"[^\w\[\]:;-]+", " ", shown).split())
+
+
+@pytest.fixture(scope="module")
+def loans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Predictions too low for phones in the us, and too high for people of 60 and more with an income below 20,000."""
+    rng = np.random.default_rng(5)
+    n = 8000
+    age, income = rng.integers(18, 90, n), np.round(rng.lognormal(10.2, 0.6, n), -2)
+    region, device = rng.choice(["eu", "us"], n), rng.choice(["phone", "desktop", "tablet"], n)
+    z = rng.normal(-0.2, 1.0, n)
+    wrong = 1.2 * ((region == "us") & (device == "phone")) - 2.0 * ((age >= 60) & (income < 20_000))
+    outcome = np.where(rng.random(n) < expit(z + wrong), "bad", "good")
+    columns = {"logit": z, "class": outcome, "age": age, "income": income, "region": region, "device": device}
+    blank = {**columns, "age": pa.array(age, mask=rng.random(n) < 0.02)}
+    path = tmp_path_factory.mktemp("loans")
+    pa.csv.write_csv(pa.table({**blank, "customer": [f"c{number}" for number in range(n)]}), path / "loans.csv")
+    return path
+
+
+LOANS = ["report", "loans.csv", "--prediction", "logit", "--logits", "--outcome", "class", "--positive", "bad"]
+
+
+def test_numbers_are_cut_into_ranges_and_columns_are_crossed(loans: Path) -> None:
+    segments = ["--segment", "age", "--segment", "region*device", "--measure", "smce", "--draws", "99"]
+    found = json.loads(inside(*LOANS, *segments, "--json", cwd=loans).stdout)["segments"]
+    named = {each["segment"]: each for each in found}
+    assert found[0]["segment"] == "region=us, device=phone"
+    assert {each for each in named if each.startswith("region")} == {
+        f"region={region}, device={device}" for region in ("eu", "us") for device in ("phone", "desktop", "tablet")
+    }
+    ages = {each for each in named if each.startswith("age")}
+    assert len(ages) == 6
+    assert "age=(empty)" in ages
+    assert sum(bool(re.fullmatch(r"age \d+ to \d+", each)) for each in ages) == 3
+    assert sum(named[each]["n"] for each in ages) == 8000
+    text = inside(*LOANS, *segments, cwd=loans).stdout
+    assert "segments are miscalibrated" in text
+    assert "region=us, device=phone; " in text
+
+
+def test_segments_are_found_by_themselves(loans: Path) -> None:
+    search = ["--find-segments", "--measure", "smce", "--draws", "99"]
+    found = json.loads(inside(*LOANS, *search, "--json", cwd=loans).stdout)["found_segments"]
+    assert found["columns"] == ["age", "income", "region", "device"]
+    assert found["groups"] > 90
+    names = [each["segment"] for each in found["segments"]]
+    assert "region=us, device=phone" in names
+    assert any("income below" in name and "age" in name for name in names)
+    assert all(each["q_value"] <= 0.05 for each in found["segments"])
+    done = inside(*LOANS, *search, "--html", "page.html", cwd=loans)
+    assert "segments that were found, worst first" in done.stdout
+    assert f"of one and two columns (age, income, region, device), {len(names)} are off" in " ".join(
+        done.stdout.split()
+    )
+    assert "Segments that were found, worst first" in (loans / "page.html").read_text(encoding="utf-8")
+    # Of the columns that are named alone.
+    named = inside(*LOANS, *search, "--segment", "region", "--segment", "age", "--json", cwd=loans)
+    assert json.loads(named.stdout)["found_segments"]["columns"] == ["region", "age"]
+
+
+def test_features_of_any_kind_say_where_the_worst_error_is(loans: Path) -> None:
+    features = ["--feature", "age", "--feature", "income", "--feature", "region", "--feature", "device"]
+    quick = ["--measure", "smce", "--draws", "99"]
+    worst = json.loads(inside(*LOANS, *features, *quick, "--json", cwd=loans).stdout)["local"]["worst"]
+    place = worst["place"]
+    assert abs(place["prediction"] - place["outcome"]) > 0.1
+    words = " ".join(place["conditions"])
+    assert ("region=us" in words and "device=phone" in words) or ("age" in words and "income" in words)
+    done = inside(*LOANS, *features, *quick, "--html", "page.html", cwd=loans)
+    said = f"That is about where {', '.join(place['conditions'])}: of {place['n']:,} such events"
+    assert said in " ".join(done.stdout.split())
+    assert said in (loans / "page.html").read_text(encoding="utf-8")
+
+
+def test_bad_rows_are_left_out_on_request(tmp_path: Path, table: pa.Table) -> None:
+    pa.csv.write_csv(table, tmp_path / "churn.csv")
+    lines = (tmp_path / "churn.csv").read_text(encoding="utf-8").splitlines()
+    lines[10], lines[20] = "63.7%,1,eu", "0.5,maybe,eu,extra"
+    (tmp_path / "churn.csv").write_text("\n".join(lines), encoding="utf-8")
+    arguments = ["report", "churn.csv", "--measure", "smce", "--draws", "0"]
+    assert inside(*arguments, cwd=tmp_path).returncode == 2
+    text = inside(*arguments, "--skip-bad-rows", cwd=tmp_path).stdout
+    assert "mind: 2 of 4,000 rows are left out, which --skip-bad-rows asks for" in text
+    assert "mind: 1 row left out: rows must have 3 fields; the first is line 21, got 4" in text
+    assert "from 0 to 1; the first is line 11, got '63.7%'" in " ".join(text.split())
+    assert "churn: 3,998 predictions" in text
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -251,6 +371,7 @@ def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Tab
         (["--id", "y"], "--id is of use only where two files are compared; add --compare OTHER"),
         (["--compare-prediction", "p"], "--compare-prediction is of use only where two files are compared"),
         (["--compare", "gone.csv"], "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there"),
+        (["--compare", "f.csv", "--find-segments"], "--find-segments and --compare do not go together"),
         (["--compare", "f.csv", "--segment", "s"], "--segment and --compare do not go together"),
         (["--prediction", "p", "--prediction", "q", "--segment", "s"], "--segment is for predictions P(y = 1), and"),
     ],
@@ -263,7 +384,7 @@ def test_what_cannot_be_had_is_one_line(tmp_path: Path, arguments: list[str], li
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("option", [["--html", "f.html"], ["--measure", "smce"], ["--draws", "99"]])
+@pytest.mark.parametrize("option", [["--html", "f.html"], ["--measure", "smce"], ["--draws", "99"], ["--all"]])
 def test_a_log_has_its_settings(tmp_path: Path, option: list[str]) -> None:
     (tmp_path / "e.jsonl").write_text('{"type":"outcome","model":"m","id":"1","ts":1,"y":1}\n', encoding="utf-8")
     said = one_error_line(inside("report", "e.jsonl", *option, cwd=tmp_path))
