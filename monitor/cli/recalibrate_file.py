@@ -121,7 +121,9 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
             "for events, see `monitor recalibrate MODEL`, which fits one in a running service"
         )
     if not 0.0 < held_out < 1.0:
-        raise InputError(f"--held-out must be above 0 and below 1, got {number_text(held_out)}; 0.3 holds out the latest 30%")
+        raise InputError(
+            f"--held-out must be above 0 and below 1, got {number_text(held_out)}; 0.3 holds out the latest 30%"
+        )
     if 0 < draws < LEAST_DRAWS:
         raise InputError(
             f"--draws must be 0 or at least {LEAST_DRAWS}, got {draws}: with fewer, no p-value is below .05"
