@@ -60,7 +60,7 @@ def test_a_feature_that_does_not_vary_says_nothing(constant: float) -> None:
             "features must be finite and up to 1e.150 in size, got nan in row 1, column 1",
         ),
         ([[1.0, float("inf")]], "got inf in row 0, column 1"),
-        ([[np.finfo(np.float64).max]], r"got 1\.79769e\+308 in row 0, column 0"),
+        ([[np.finfo(np.float64).max]], r"got 1\.7976931348623157e\+308 in row 0, column 0"),
     ],
 )
 def test_features_that_are_no_table_of_numbers_are_refused(features: object, message: str) -> None:
