@@ -213,4 +213,5 @@ def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
     tracemalloc.stop()
     assert partition.join.predictions < 200 * 7
     assert tables[90] <= 1.02 * tables[60] <= 1.05 * tables[30]
-    assert traced[90] <= 1.02 * traced[60] <= 1.1 * traced[30]
+    # Less than a pointer for each event: what grows by chance, and not with them.
+    assert traced[90] - traced[60] < 8 * 200 * 30
