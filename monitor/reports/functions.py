@@ -55,7 +55,11 @@ def evaluate(
     time: str | Times | None = None,
     weight: str | ArrayLike | None = None,
     segments: Any = None,
+    find_segments: bool = False,
     features: Any = None,
+    positive: str | None = None,
+    logits: bool = False,
+    skip_bad_rows: bool = False,
     measures: Measures | None = None,
     minimum: Minimum | None = None,
     draws: int | None = None,
@@ -87,9 +91,14 @@ def evaluate(
         How much each event counts: a column of the table, or numbers of at least 0, shape (n,).
     segments
         Groups to report on, worst first: names of columns of the table; or values by name, shape (n,) each.
+    find_segments
+        Whether to search the groups of one and two columns of the table for those that the model is wrong about.
     features
         What says which events are alike, for local calibration: names of columns of the table; or numbers by name,
         shape (n,) each, or of shape (n, D).
+    positive, logits, skip_bad_rows
+        Of a table: the outcome that is 1, such as ``"bad"``; whether ``prediction`` holds log odds; whether rows that
+        cannot be read are left out and counted.
     measures
         Names of the measures, of many classes those of the top label; those of a report on a file if left out.
     minimum
@@ -140,6 +149,10 @@ def evaluate(
         minimum=minimum or GIVEN,
         seed=seed,
         tolerance=tolerance,
+        find_segments=find_segments,
+        positive=positive,
+        logits=logits,
+        skip_bad_rows=skip_bad_rows,
     )
     with _python_words(), _shown(progress) as report_progress:
         if is_table(p):
@@ -148,6 +161,9 @@ def evaluate(
             table = read(wanted, MemoryTable(p), wanted.prediction)
         else:
             _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
+            _require_no_table_options(
+                find_segments=find_segments, positive=positive, logits=logits, skip_bad_rows=skip_bad_rows
+            )
             table, names = _arrays(
                 p, y, time=time_ms if time is None else time, weight=weight, segments=segments, features=features
             )
@@ -433,6 +449,13 @@ def _require_values(**columns: Any) -> None:
     for name, value in columns.items():
         if isinstance(value, str) or (name == "prediction" and value is not None):
             raise InputError(f"{name} names a column, and p is no table with named columns")
+
+
+def _require_no_table_options(**options: Any) -> None:
+    """Raise InputError if something is asked for that takes a table's columns, where there are arrays."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
 
 
 def _arrays(

@@ -13,6 +13,7 @@ from monitor.clock import SystemClock
 from monitor.errors import NotEnoughData
 from monitor.evaluation.classes import ClassReport
 from monitor.evaluation.compare import Comparison
+from monitor.evaluation.files import SearchReport
 from monitor.evaluation.local import LocalReport
 from monitor.evaluation.report import Report
 from monitor.evaluation.segments import SegmentReport
@@ -24,7 +25,7 @@ from monitor.reports.refit_file import artifact
 from monitor.reports.refit_table import print_advice
 from monitor.reports.refit_trial import Trial
 from monitor.reports.refit_words import advice, reasons_of
-from monitor.reports.report_tables import comparison_sentence, segments_sentence
+from monitor.reports.report_tables import comparison_sentence, search_sentences, segments_sentence
 from monitor.sources.tables import EventTable
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ class DataReport(_Plotted, Report):
     ----------
     segments
         A report of each segment, worst first.
+    search
+        What a search for segments came to; None where none was wanted.
     local
         Local calibration over the features; None where none were named.
     notes, cautions
@@ -152,6 +155,7 @@ class DataReport(_Plotted, Report):
     """
 
     segments: tuple[SegmentReport, ...] = ()
+    search: SearchReport | None = None
     local: LocalReport | None = None
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -164,6 +168,7 @@ class DataReport(_Plotted, Report):
         return cls(
             **{each.name: getattr(whole, each.name) for each in fields(whole)},
             segments=() if found.binary is None else found.binary.segments,
+            search=None if found.binary is None else found.binary.search,
             local=found.local,
             notes=found.notes,
             cautions=found.cautions,
@@ -174,6 +179,8 @@ class DataReport(_Plotted, Report):
         lines = [Report.__repr__(self)]
         if self.segments:
             lines.append(segments_sentence(self.segments))
+        if self.search is not None:
+            lines.extend(search_sentences(self.search))
         if self.local is not None:
             lines.append(self.local.sentence)
         return "\n".join(lines)

@@ -277,14 +277,14 @@ def test_groups_of_two_columns_are_crossed_from_the_refit_to_the_new_file(tmp_pa
     pa.csv.write_csv(pa.table(columns), tmp_path / "old.csv")
     source = ["--prediction", "z", "--logits", "--outcome", "class", "--positive", "bad", "--draws", "0"]
     two = ["--segment", "region", "--segment", "device"]
-    done = inside("refit", "old.csv", *source, *two, "-o", "map.arrow", cwd=tmp_path)
+    done = inside("recalibrate", "old.csv", *source, *two, "-o", "map.arrow", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "groups are those of region*device; --option segment=COLUMN takes one column" in done.stdout
     assert done.stdout.split("Take ")[1].startswith("group_wise_beta")
-    crossed = inside("refit", "old.csv", *source, "--segment", "region*device", "--json", cwd=tmp_path)
+    crossed = inside("recalibrate", "old.csv", *source, "--segment", "region*device", "--json", cwd=tmp_path)
     assert json.loads(crossed.stdout)["best"] == "group_wise_beta"
     one = ["--method", "group_wise_beta", "--option", "segment=region"]
-    done = inside("refit", "old.csv", *source, *two, *one, cwd=tmp_path)
+    done = inside("recalibrate", "old.csv", *source, *two, *one, cwd=tmp_path)
     assert "groups are those of region; --option" in done.stdout
     # The map knows its columns, and that they hold logits.
     assert inside("apply", "map.arrow", "old.csv", "-o", "new.csv", cwd=tmp_path).returncode == 0
@@ -301,7 +301,7 @@ def test_bad_rows_are_left_out_of_a_refit(tmp_path: Path) -> None:
     lines = [f"{p:.5f},{y:d}" for p, y in zip(expit(2.0 * z), rng.random(z.size) < expit(z), strict=True)]
     lines[3] = "12%,1"
     (tmp_path / "f.csv").write_text("\n".join(["p,y", *lines]), encoding="utf-8")
-    arguments = ["refit", "f.csv", "--method", "beta", "--draws", "0"]
+    arguments = ["recalibrate", "f.csv", "--method", "beta", "--draws", "0"]
     assert one_error_line(inside(*arguments, cwd=tmp_path)).endswith("percent signs: 0.12 in place of 12%")
     done = inside(*arguments, "--skip-bad-rows", cwd=tmp_path)
     assert done.returncode == 0

@@ -79,7 +79,7 @@ def test_five_measures_are_shown_and_the_others_on_request(tmp_path: Path, table
 
     quick = ["report", "churn.csv", "--draws", "19", "--html", "page.html"]
     text = inside(*quick, cwd=tmp_path).stdout
-    assert text.index("Shape miscalibration.") < text.index("TCE")
+    assert text.index("shape miscalibration.") < text.index("TCE")
     assert shown(text) == main
     assert f"and {len(titles) - 5} more measures, which --all shows" in text
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

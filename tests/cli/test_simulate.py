@@ -104,7 +104,7 @@ def test_it_writes_the_embedded_log_up_to_the_present(tmp_path: Path, monkeypatc
     done = inside("simulate", "--speed", "1", "--seconds", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == f"{len(MODELS)} models to embedded log, topics calibration-events"
+    assert lines[0] == f"{len(MODELS)} models to embedded {tmp_path / 'log'}, topics calibration-events"
     assert re.fullmatch(r"history up to \S+Z, level with the clock; then as time goes on", lines[1])
     said = re.fullmatch(r"([\d,]+) messages up to \S+Z, level with the clock; drift begins at \S+Z", lines[-1])
     assert said is not None

@@ -312,3 +312,25 @@ def test_the_package_loads_little_until_it_is_used() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
+    rng = np.random.default_rng(3)
+    z = rng.normal(0.0, 1.2, 6000)
+    device, region = rng.choice(["ios", "web", "tv"], z.size), rng.choice(["eu", "us"], z.size)
+    fault = (device == "tv") & (region == "us")
+    y = rng.random(z.size) < 1.0 / (1.0 + np.exp(1.2 * fault - z))
+    label = np.where(y, "bad", "good").astype(object)
+    label[7] = "?"
+    table = pd.DataFrame({"score": z, "label": label, "device": device, "region": region})
+    table.loc[11, "score"] = np.nan
+    named = {"prediction": "score", "outcome": "label", "positive": "bad", "logits": True, "draws": 0}
+    report = monitor.evaluate(table, find_segments=True, skip_bad_rows=True, **named)
+    assert isinstance(report, DataReport)
+    assert report.search is not None
+    assert [each.report.segment for each in report.search.segments] == ["device=tv, region=us"]
+    assert "device=tv, region=us" in repr(report)
+    assert report.n == z.size - 1
+    assert any("score" in note or "row" in note for note in (*report.notes, *report.cautions))
+    with pytest.raises(InputError, match="find_segments is for tables, and p is an array"):
+        monitor.evaluate([0.1, 0.9], [0, 1], find_segments=True)
