@@ -181,6 +181,12 @@ def _sentence(verdict: Verdict, evidence: _Evidence) -> str:
             f"{_few_digits(_INTERVAL * fit.offset_error)}) to every logit, which multiplies the odds by "
             f"{math.exp(fit.offset):.2f}; {_beyond_offset(evidence)}."
         )
+    if fit.slope_upper is not None and fit.slope_upper < 0.0:
+        return (
+            f"Predictions point the wrong way: the higher they are, the less often outcomes come true (slope of the "
+            f"logits {fit.slope:.2f}, where 1 is right). Check whether the outcomes or the predictions are inverted, "
+            "before anything is recalibrated."
+        )
     shape = _shape(evidence)
     if verdict is Verdict.SHAPE:
         return f"Predictions {shape}. An offset does not repair it: recalibrate on recent data, or retrain the model."
@@ -216,7 +222,7 @@ def _beyond_offset(evidence: _Evidence) -> str:
     """What is known of faults that the offset does not repair, to follow a semicolon."""
     fit, shift = evidence.fit, evidence.shift
     if _largest_left(shift) <= evidence.tolerance:
-        return "beyond that no fault is seen, and the model need not be retrained"
+        return "beyond that no fault is seen on the whole, for which the model need not be retrained"
     seen = (
         "beyond that no fault is seen"
         if shift.p_value > WEAK
@@ -227,10 +233,10 @@ def _beyond_offset(evidence: _Evidence) -> str:
             f"{seen}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
             "cannot be excluded"
         )
-    return (
-        f"{seen}, but with this many events a slope between {fit.slope_lower:.2f} and {fit.slope_upper:.2f} cannot be "
-        "excluded"
-    )
+    slopes = f"a slope between {fit.slope_lower:.2f} and {fit.slope_upper:.2f}"
+    if not fit.slope_lower <= 1.0 <= fit.slope_upper:
+        return f"beyond that there is weak evidence of {slopes}, where 1 is right"
+    return f"{seen}, but with this many events {slopes} cannot be excluded"
 
 
 def _largest_left(shift: PriorShift) -> float:

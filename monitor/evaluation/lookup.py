@@ -64,6 +64,8 @@ def find_series(
         Nothing is called that. Names what there is.
     """
     series = panes.series()
+    if not series:
+        raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
     of_model = [each for each in series if each.model == model]
     if not of_model:
         raise UnknownModel(f"no model {model!r}; models are {listed({each.model for each in series})}")

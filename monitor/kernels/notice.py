@@ -48,7 +48,9 @@ class CompilationNotice(event.Listener):
     def _log_if_long(self) -> None:
         if not self._logged and self._spent + self._seconds() - self._started >= _PATIENCE_SECONDS:
             self._logged = True
-            _log.warning("compiling numerical kernels, once per installation: this may take a minute")
+            _log.warning(
+                "compiling numerical kernels before their first use in this installation: this may take a minute"
+            )
 
 
 def _is_kernel(compilation: Any) -> bool:

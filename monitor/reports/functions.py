@@ -138,6 +138,8 @@ def evaluate(
     >>> [each.report.segment for each in report.segments]
     ['region=eu', 'region=us']
     """
+    if not isinstance(segment, str):
+        raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     wanted = Wanted(
         prediction=_listed(prediction),
         outcome=outcome,

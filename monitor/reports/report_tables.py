@@ -111,6 +111,8 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
     """Which of the groups are really miscalibrated."""
     tested = [each for each in segments if each.q_value is not None]
     real = [each for each in tested if each.real]
+    if not tested and any(each.report.measures for each in segments):
+        return "Segments are not judged: without draws there are no verdicts."
     if not tested:
         return f"None of {len(segments)} segments holds enough outcomes to be judged."
     left = len(segments) - len(tested)

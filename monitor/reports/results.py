@@ -316,7 +316,9 @@ class Recalibration(Presented, Trial):
     def __repr__(self) -> str:
         text = io.StringIO()
         # rich would show the text in a notebook by itself.
-        console = Console(file=text, width=_WIDTH, highlight=False, markup=False, emoji=False, force_jupyter=False)
+        console = Console(
+            file=text, width=_WIDTH, highlight=False, markup=False, emoji=False, force_jupyter=False, color_system=None
+        )
         print_advice(console, self, self.model)
         return text.getvalue().rstrip()
 

@@ -221,7 +221,8 @@ class Pipeline:
                 raise TooManyDeadLetters(
                     f"{ratio:.0%} of the last {self._block['messages']} messages were no valid events, more than the "
                     f"ceiling of {ceiling.ratio:.0%} (most in partition {batch.partition}: {reasons}); look at them "
-                    "with `monitor dead-letters list`, mend the producer, and start the service again"
+                    "with `monitor dead-letters list`, correct the producer, and start the service again; with "
+                    "dead_letters.max_ratio: 1 it steps over them"
                 )
             self._block.clear()
 

@@ -88,7 +88,9 @@ def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
         status, detail = served.says("consumption has stopped for good")
         assert status == 503
         assert "were no valid events, more than the ceiling of 30%" in detail
-        assert "look at them with `monitor dead-letters list`, mend the producer, and start the service again" in detail
+        assert (
+            "look at them with `monitor dead-letters list`, correct the producer, and start the service again" in detail
+        )
         # All that is known is served on.
         assert served.get("/healthz")[0] == 200
         assert served.reports() == log.reports

@@ -1,6 +1,7 @@
 """Is it the prior or the model?"""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -333,7 +334,7 @@ def test_no_retraining_is_needed_only_where_the_data_exclude_it() -> None:
         assert NO_RETRAINING not in shift.sentence
         interval = slope_interval(shift)
         assert interval is not None
-        assert f"a slope between {interval[0]:.2f} and {interval[1]:.2f} cannot be excluded" in shift.sentence
+        assert f"a slope between {interval[0]:.2f} and {interval[1]:.2f}" in shift.sentence
     many = found(1, 200_000, offset=0.5)
     assert many.verdict is Verdict.PRIOR_SHIFT
     assert NO_RETRAINING in many.sentence
@@ -453,3 +454,24 @@ def test_up_to_the_tolerance_nothing_is_a_fault() -> None:
     # Of few events, what is too small by the best estimate may be larger.
     few = GridTable.from_events(*simulated(4, 600, slope=0.5)).to_scores()
     assert "a larger error cannot be excluded" in diagnose(few, draws=99, tolerance=0.7).sentence
+
+
+def test_predictions_that_point_the_wrong_way_are_said_to_be_inverted() -> None:
+    for slope in (-1.0, -0.3):
+        inverted = found(3, 5000, slope=slope)
+        assert inverted.slope_upper is not None
+        assert inverted.slope_upper < 0.0
+        assert "point the wrong way" in inverted.sentence
+        assert "Check whether the outcomes or the predictions are inverted" in inverted.sentence
+
+
+def test_a_slope_that_excludes_1_is_not_said_to_be_only_possible() -> None:
+    """Between the levels of 5% and 1% of the slope's own test, in a prior shift."""
+    sentences = [found(seed, 3000, offset=-0.9, slope=1.12).sentence for seed in range(12)]
+    weak = [sentence for sentence in sentences if "weak evidence of a slope between" in sentence]
+    assert weak
+    for sentence in sentences:
+        limits = re.search(r"a slope between ([\d.]+) and ([\d.]+)", sentence)
+        if limits is not None:
+            holds_1 = float(limits[1]) <= 1.0 <= float(limits[2])
+            assert holds_1 == ("cannot be excluded" in sentence), sentence

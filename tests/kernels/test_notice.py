@@ -11,7 +11,7 @@ import pytest
 
 from monitor.kernels.notice import CompilationNotice
 
-LINE = "compiling numerical kernels, once per installation: this may take a minute"
+LINE = "compiling numerical kernels before their first use in this installation: this may take a minute"
 
 
 class Clock:

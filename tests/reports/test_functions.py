@@ -324,8 +324,16 @@ def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
     label[7] = "?"
     table = pd.DataFrame({"score": z, "label": label, "device": device, "region": region})
     table.loc[11, "score"] = np.nan
-    named = {"prediction": "score", "outcome": "label", "positive": "bad", "logits": True, "draws": 0}
-    report = monitor.evaluate(table, find_segments=True, skip_bad_rows=True, **named)
+    report = monitor.evaluate(
+        table,
+        prediction="score",
+        outcome="label",
+        positive="bad",
+        logits=True,
+        find_segments=True,
+        skip_bad_rows=True,
+        draws=0,
+    )
     assert isinstance(report, DataReport)
     assert report.search is not None
     assert [each.report.segment for each in report.search.segments] == ["device=tv, region=us"]
@@ -334,3 +342,15 @@ def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
     assert any("score" in note or "row" in note for note in (*report.notes, *report.cautions))
     with pytest.raises(InputError, match="find_segments is for tables, and p is an array"):
         monitor.evaluate([0.1, 0.9], [0, 1], find_segments=True)
+
+
+def test_the_name_of_the_data_is_not_taken_for_columns() -> None:
+    with pytest.raises(InputError, match="segment is what the report calls its data, got"):
+        monitor.evaluate({"p": [0.1, 0.9], "y": [0, 1], "region": ["a", "b"]}, segment=cast("Any", ["region"]))
+
+
+def test_without_draws_segments_are_not_said_to_be_small() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.random(3000)
+    table = {"p": p, "y": rng.random(3000) < p, "region": rng.choice(["a", "b"], 3000)}
+    assert "Segments are not judged: without draws" in repr(monitor.evaluate(table, segments=["region"], draws=0))
