@@ -132,8 +132,11 @@ def test_a_short_secret_does_not_mangle_the_line(stream: io.StringIO) -> None:
 
 
 def test_places_in_memory_are_not_written(written: Written) -> None:
+    logging.getLogger("asyncio").error("Unhandled exception in task %s:", object())
     logging.getLogger("kafka.net.selector").error("Unhandled exception in task %s:", object())
-    assert [line["event"] for line in written()] == ["Unhandled exception in task <object object>:"]
+    first, second = written()
+    assert first["event"] == "Unhandled exception in task <object object>:"
+    assert second["detail"] == "kafka.net.selector: Unhandled exception in task <object object>:"
 
 
 def test_a_logger_that_was_used_before_writes_where_it_is_told_to(stream: io.StringIO) -> None:
