@@ -56,7 +56,8 @@ def logit_displacement(table: ScoreTable) -> NDArray[np.float64]:
     result = np.zeros(table.rows)
     low, high = table.lower[wide], table.upper[wide]
     at = logit(table.score[wide])
-    farthest = np.minimum(1.0, np.maximum(at - logit(low), logit(high) - at))
+    with np.errstate(invalid="ignore"):  # a score of 0 or 1 is an end of its row: it is far from the other end alone
+        farthest = np.minimum(1.0, np.fmax(at - logit(low), logit(high) - at))
     flattest = np.minimum(low * (1.0 - low), high * (1.0 - high))
     moved = residual_displacement(table)[wide] + table.counts[wide] * ROUNDING
     with np.errstate(divide="ignore", over="ignore"):  # infinitely steep, or all but that: the other bound is smaller

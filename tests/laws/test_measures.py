@@ -227,6 +227,22 @@ def test_a_table_of_wide_cells_is_within_its_error_bound(
     assert of_raw == value or abs(of_raw - value) <= measure.error_bound(table, value) + 1e-12
 
 
+@pytest.mark.parametrize("end", [0.0, 1.0])
+def test_a_cell_of_nothing_but_0_or_1_has_a_bound(end: float) -> None:
+    table = ScoreTable(
+        score=np.sort([end, 0.45]),
+        positives=np.zeros(2),
+        negatives=np.ones(2),
+        positive_sum=np.zeros(2),
+        negative_sum=np.sort([end, 0.45]),
+        lower=np.sort([max(0.0, end - 0.1), 0.4]),
+        upper=np.sort([min(1.0, end + 0.1), 0.5]),
+    )
+    measure = MEASURES["kce_logit"]
+    assert measure.error_bound is not None
+    assert np.isfinite(measure.error_bound(table, measure.value(table)))
+
+
 @every_norm
 @given(data=events(), factor=st.floats(-3.0, 3.0))
 def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Floats, Floats], factor: float) -> None:
