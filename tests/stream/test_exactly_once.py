@@ -218,6 +218,8 @@ def test_a_second_consumer_joins_and_leaves(kafka_broker: KafkaBroker, log: Mixe
     with SqlStore.open(url) as store:
         instance = pipeline(kafka_broker.bootstrap, "two", store, topics(SUFFIX), checkpoint_seconds=0.2)
         with running(instance):
+            # Partitions are claimed one by one, so that this one holds half of them before the other has joined, too.
+            eventually(lambda: len(instance.status.partitions) == log.partitions, shown=lambda: instance.status)
             eventually(lambda: instance.status.counters)
             other = start_worker(kafka_broker, "two", url)
             eventually(
