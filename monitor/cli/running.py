@@ -11,15 +11,20 @@ from typing import NoReturn
 import typer
 
 from monitor.app.service import Service
+from monitor.cli.main import INTERRUPTED
 
 
 @contextmanager
 def ended_by_signals(service: Service) -> Iterator[None]:
     """Let SIGTERM and the first Ctrl-C end the service in order; a second Ctrl-C ends the process at once."""
+    interrupts = 0
 
     def end(number: int, _frame: object) -> None:
+        nonlocal interrupts
         if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            interrupts += 1
+            if interrupts > 1:
+                os._exit(INTERRUPTED)  # An exception would reach the interpreter's own exit: see `leave`.
         service.end()
 
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -55,10 +60,10 @@ def run_service(service: Service, meanwhile: Callable[[Service], None] | None = 
 
 
 def leave(status: int) -> NoReturn:
-    """End the process with this status, also while a thread of the service is still at work."""
+    """End the process with this status, also while a thread of the service still runs."""
     if any(thread.name in {"pipeline", "evaluation"} for thread in threading.enumerate()):
-        # It compiles or measures, and owns nothing that has to be put away. The interpreter's own end would cut it off
-        # inside LLVM, which aborts the process.
+        # It compiles or measures, and owns nothing that has to be saved. The interpreter's own exit would interrupt it
+        # inside LLVM or SQLite, which aborts the process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
