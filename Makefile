@@ -44,7 +44,7 @@ audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is insta
 # takes longest comes first, so that both end together. Each process starts a broker and a database of its own. What is
 # named in ALONE is then tested with nothing beside it, and with as many threads as there are. A new folder or file is
 # among the others until it is named here.
-ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/api/test_server.py
+ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/http/test_server.py
 LONGEST := $(addprefix tests/,cli recalibration sources app deploy stream store api)
 OTHERS := $(filter-out $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 

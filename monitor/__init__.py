@@ -3,14 +3,14 @@
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
-from monitor import version
+from monitor.version import VERSION
 
 if TYPE_CHECKING:
-    from monitor.evaluation.local import evaluate_local
-    from monitor.reports.functions import apply, compare, evaluate, recalibrate, refit
+    from monitor.functions import apply, compare, evaluate, recalibrate, refit
+    from monitor.reports.evaluation.local import evaluate_local
     from monitor.scores import ScoreTable
 
-__version__ = version.VERSION
+__version__ = VERSION
 
 __all__ = [
     "ScoreTable",
@@ -25,12 +25,12 @@ __all__ = [
 
 _ROOMS: Final = {
     "ScoreTable": "monitor.scores",
-    "apply": "monitor.reports.functions",
-    "compare": "monitor.reports.functions",
-    "evaluate": "monitor.reports.functions",
-    "evaluate_local": "monitor.evaluation.local",
-    "recalibrate": "monitor.reports.functions",
-    "refit": "monitor.reports.functions",
+    "apply": "monitor.functions",
+    "compare": "monitor.functions",
+    "evaluate": "monitor.functions",
+    "evaluate_local": "monitor.reports.evaluation.local",
+    "recalibrate": "monitor.functions",
+    "refit": "monitor.functions",
 }
 
 

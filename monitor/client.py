@@ -16,9 +16,9 @@ import httpx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.asking import ApiKey, ask, connect, key_of_environment
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
+from monitor.http_client import ApiKey, ask, connect, key_of_environment
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import from_bytes
 from monitor.maps.in_use import apply_in_use

@@ -4,13 +4,14 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from monitor.evaluation.maturing import COHORTS, AgeCohort
-from monitor.evaluation.reliability import ReliabilityBin
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Severity, Snapshot, Verdict
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.reports.evaluation.reliability import ReliabilityBin
+from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Severity, Verdict
 from monitor.stream.status import PipelineStatus
+from monitor.windows.maturity import COHORTS, AgeCohort
+from monitor.windows.snapshot import Snapshot
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from monitor.api.server import ApiServer
-from monitor.asking import API_KEY, ask, connect
 from monitor.client import RecalibrationClient
 from monitor.clock import ManualClock
 from monitor.errors import (
@@ -26,12 +24,14 @@ from monitor.errors import (
     UnknownRecalibration,
     UnknownSeries,
 )
+from monitor.http.server import ApiServer
+from monitor.http_client import API_KEY, ask, connect
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import to_bytes
 from monitor.store.recalibrations import Champion
-from tests.api.keys import Keys
-from tests.api.refits import Refits
-from tests.api.service import Service
+from tests.http.keys import Keys
+from tests.http.refits import Refits
+from tests.http.service import Service
 from tests.maps_of_refits import fitted, of_classes
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.child import free_ports

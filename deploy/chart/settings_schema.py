@@ -5,7 +5,7 @@ Helm checks it before anything is installed. It says what JSON schema can say; t
 
 from typing import Any, Final
 
-from monitor.settings.model import Settings
+from monitor.app.settings.model import Settings
 
 _KEPT: Final = (
     "type",

@@ -24,9 +24,9 @@ from deploy.dashboards.panels import (
 from deploy.dashboards.promql import largest, share, smallest, summed, weighted
 from deploy.dashboards.reliability import reliability_diagram, reliability_volume
 from deploy.dashboards.verdicts import VERDICTS
-from monitor.evaluation.maturing import COHORTS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.windows.maturity import COHORTS
 
 _MODEL: Final = 'namespace=~"$namespace",model="$model"'
 _VERSION: Final = f'{_MODEL},version="$version"'

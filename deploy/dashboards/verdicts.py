@@ -3,7 +3,7 @@
 from typing import Final
 
 from deploy.dashboards.panels import GREEN, ORANGE, RED
-from monitor.evaluation.report import Verdict
+from monitor.reports.evaluation.report import Verdict
 
 _COLOURS: Final = {
     Verdict.CALIBRATED: GREEN,

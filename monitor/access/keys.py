@@ -15,7 +15,7 @@ from monitor.access.last_read import Ages, LastRead
 from monitor.access.model import Principal
 from monitor.clock import Clock
 from monitor.errors import InputError, StoreError, StoreUnavailable, Unauthenticated
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 
 PREFIX: Final = "cmk_"
 """Begins every API key, so that it is told from a token, and found by scanners of secrets."""

@@ -9,7 +9,7 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.errors import MonitorError
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 
 Value = TypeVar("Value")
 

@@ -18,7 +18,7 @@ from monitor.access.last_read import Ages, LastRead
 from monitor.access.oidc import ALGORITHMS, check_url
 from monitor.clock import Clock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 

@@ -8,9 +8,9 @@ from monitor.access.keys_file import KeysFile
 from monitor.access.model import Principal, parse_grants
 from monitor.access.provider import Provider, ProviderKeys
 from monitor.access.tokens import TokenAuthenticator, TokenRules
+from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import StoreError, Unauthenticated
-from monitor.settings import Settings
 from monitor.store.address import expand_home
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore

@@ -7,9 +7,9 @@ from typing import Final
 import structlog
 
 from monitor.app.log_bounds import LogBounds
+from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceError, StoreError
-from monitor.settings import Settings
 from monitor.sources.base import TopicPartition
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Unread

@@ -11,11 +11,11 @@ import yaml
 from monitor.app.parts import make_topics
 from monitor.app.replay import route
 from monitor.app.service import Service
+from monitor.app.settings import Settings
+from monitor.app.settings.values import format_duration
 from monitor.clock import Clock
 from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
 from monitor.errors import SettingsError
-from monitor.settings import Settings
-from monitor.settings.values import format_duration
 from monitor.sources.base import Message, Topics, Writer
 
 _RETENTION_BYTES: Final = 64 * 1024 * 1024

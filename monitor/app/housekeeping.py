@@ -5,11 +5,11 @@ from typing import Final
 
 import structlog
 
+from monitor.app.settings import Settings
+from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
 from monitor.errors import StoreError
-from monitor.outages import Outage
-from monitor.settings import Settings
-from monitor.settings.values import to_ms
+from monitor.outage_log import Outage
 from monitor.store.database import Database
 from monitor.store.housekeeping import Housekeeping
 

@@ -10,9 +10,9 @@ from kafka.admin import OffsetSpec
 
 from monitor.app.outside import log_directory, make_connection, make_embedded_log
 from monitor.app.parts import make_topics
+from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
-from monitor.settings import Settings
 from monitor.sources.base import TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts

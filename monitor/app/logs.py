@@ -19,10 +19,10 @@ import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
+from monitor.app.settings import Settings
+from monitor.app.settings.fields import leaves
 from monitor.clock import SystemClock
 from monitor.redaction import Redactor
-from monitor.settings import Settings
-from monitor.settings.fields import leaves
 from monitor.sources.kafka_log import KafkaOutageFilter
 
 _QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from monitor.app.parts import make_decoder, make_measures, make_minimum, make_partition_settings, make_windows
+from monitor.app.settings import Settings
 from monitor.clock import Clock, ManualClock
-from monitor.evaluation.evaluator import Evaluator
-from monitor.evaluation.report import Snapshot
-from monitor.settings import Settings
 from monitor.sources.files import EventFile
 from monitor.stream.offline import OfflineStream
+from monitor.windows.evaluator import Evaluator
+from monitor.windows.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

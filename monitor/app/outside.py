@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from monitor.app.parts import make_decoder, make_partition_settings, make_topics
+from monitor.app.settings import Settings
+from monitor.app.settings.model import KafkaSettings
+from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
 from monitor.events.model import DeadLetter
-from monitor.settings import Settings
-from monitor.settings.model import KafkaSettings
-from monitor.settings.values import to_ms
 from monitor.sources.base import LogStart, Message, Source, Writer
 from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog

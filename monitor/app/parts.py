@@ -3,21 +3,21 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from monitor.app.settings import Settings
+from monitor.app.settings.models import ModelsSettings
+from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
-from monitor.evaluation.assess import Minimum
-from monitor.evaluation.evaluator import Evaluator
-from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
-from monitor.settings import Settings
-from monitor.settings.models import ModelsSettings
-from monitor.settings.values import to_ms
+from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.base import Topics
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.sample_settings import SampleSettings
+from monitor.windows.evaluator import Evaluator
+from monitor.windows.windows import PaneReader, Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
 _SPANS: Final = 16

@@ -11,12 +11,12 @@ import structlog
 
 from monitor.app.parts import make_measures
 from monitor.app.refit_task import read_result, write_task
+from monitor.app.settings import Settings
+from monitor.app.settings.models import ModelsSettings
+from monitor.app.settings.refits import RefitSettings
+from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
 from monitor.errors import UnknownSeries
-from monitor.evaluation.either import evaluate
-from monitor.evaluation.lookup import find_series
-from monitor.evaluation.report import ReportKey, Snapshot, Verdict
-from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
@@ -28,12 +28,13 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.serving import Serving
-from monitor.settings import Settings
-from monitor.settings.models import ModelsSettings
-from monitor.settings.refits import RefitSettings
-from monitor.settings.values import to_ms
+from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
+from monitor.windows.lookup import find_series
+from monitor.windows.snapshot import Snapshot
+from monitor.windows.windows import PaneReader, Window
 
 _COOL_DOWN: Final = 4
 """By verdict, a model is refitted at most so often while its longest window passes."""

@@ -25,8 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import BrokenHandover
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.fitting_task import RefitOutcome, RefitTask
-from monitor.samples import LabelledEvents
 
 TASK: Final = "task.json"
 EVENTS: Final = "events.arrow"

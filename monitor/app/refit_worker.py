@@ -15,9 +15,9 @@ from pathlib import Path
 
 from monitor.app.refit_task import read_task, write_result
 from monitor.errors import CorruptMap, InputError, NotEnoughData
-from monitor.evaluation.either import evaluate
 from monitor.recalibration.fitting import refit
 from monitor.recalibration.fitting_task import RefitOutcome
+from monitor.reports.evaluation.either import evaluate
 
 
 def main(arguments: Sequence[str]) -> int:

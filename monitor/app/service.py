@@ -20,33 +20,33 @@ from typing import Final
 
 import structlog
 
-from monitor.api.connections import Connections
-from monitor.api.create import create_api
-from monitor.api.parts import Limits, Parts
-from monitor.api.refusals import Refusals
-from monitor.api.server import ApiServer
-from monitor.api.tls import Certificate
-from monitor.api.traffic import Traffic
 from monitor.app.access import make_authenticator, warn_of_no_access
 from monitor.app.backlog import Backlog
 from monitor.app.housekeeping import Sweeper
 from monitor.app.outside import Log, make_log, make_pipeline, open_store
 from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
 from monitor.app.recalibration import Recalibration, make_known
+from monitor.app.settings import Settings
+from monitor.app.settings.values import hide_password
 from monitor.app.tuning import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
-from monitor.evaluation.either import evaluate
-from monitor.exposition.exposition import Exposition
-from monitor.exposition.http import HttpFamilies
-from monitor.exposition.levels import Level, LevelSwitch
-from monitor.exposition.pipeline import BacklogFamilies, PipelineFamilies
-from monitor.exposition.refits import RefitFamilies
-from monitor.exposition.windows import WindowFamilies
-from monitor.outages import Outage
-from monitor.settings import Settings
-from monitor.settings.values import hide_password
+from monitor.http.connections import Connections
+from monitor.http.create import create_api
+from monitor.http.parts import Limits, Parts
+from monitor.http.refusals import Refusals
+from monitor.http.server import ApiServer
+from monitor.http.tls import Certificate
+from monitor.http.traffic import Traffic
+from monitor.metrics.exposition import Exposition
+from monitor.metrics.http import HttpFamilies
+from monitor.metrics.levels import Level, LevelSwitch
+from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
+from monitor.metrics.refits import RefitFamilies
+from monitor.metrics.windows import WindowFamilies
+from monitor.outage_log import Outage
+from monitor.reports.evaluation.either import evaluate
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION

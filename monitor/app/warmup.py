@@ -10,22 +10,22 @@ from typing import Final
 import numpy as np
 
 from monitor.clock import ManualClock
-from monitor.evaluation.assess import Minimum
-from monitor.evaluation.either import evaluate
-from monitor.evaluation.evaluator import Evaluator
-from monitor.evaluation.windows import Window
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
-from monitor.kernels.kafka_batch import SPANS, locate_records
 from monitor.maps import apply_map, choose_method, fit_map
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
+from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.either import evaluate
+from monitor.sources.kafka_batch_loops import SPANS, locate_records
 from monitor.sources.log_format import LogRecord
 from monitor.sources.partitioner import partitions_of
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.reader import PaneView
 from monitor.stream.sample_settings import SampleSettings
+from monitor.windows.evaluator import Evaluator
+from monitor.windows.windows import Window
 
 _EVENTS: Final = 1500
 _BATCH: Final = 1000

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
+from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
 from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 

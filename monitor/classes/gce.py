@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
+from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
 from monitor.measures.bins import whole_bins
 from monitor.measures.checks import require_choice
 from monitor.scores import ClassTable, ScoreTable

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from monitor.classes.base import require_rows
+from monitor.classes.bin_loops import categorical_draws
 from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
+from monitor.classes.pair_loops import term_rows
 from monitor.classes.skce import Estimator, PairSums, skce, skce_blocks
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.class_bins import categorical_draws
-from monitor.kernels.class_pairs import term_rows
 from monitor.scores import ClassTable
 
 LARGEST_TERM: Final = 2.0

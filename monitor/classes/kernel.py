@@ -6,8 +6,8 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.classes.pair_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, pair_distances
 from monitor.errors import InputError
-from monitor.kernels.class_pairs import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, pair_distances
 from monitor.measures.checks import require_choice, require_positive
 from monitor.scores import ClassTable
 
@@ -63,7 +63,7 @@ class VectorKernel:
 
     @property
     def kind(self) -> int:
-        """What the kernels of ``monitor.kernels.class_pairs`` call it."""
+        """What the kernels of ``monitor.classes.pair_loops`` call it."""
         return _KINDS[self.name]
 
 

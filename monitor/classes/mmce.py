@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.kernels.class_bins import hits_of_draws, weighted_residuals
-from monitor.kernels.laplace import laplace_potential, laplace_quadratic_forms
+from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
 from monitor.measures import kce
+from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_forms
 from monitor.scores import ClassTable
 
 DEFAULT_WIDTH: Final = 0.4

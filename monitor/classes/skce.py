@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from monitor.classes.base import ClassMeasure, Findings, require_rows
 from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
+from monitor.classes.pair_loops import block_means, pair_sums
 from monitor.classes.quadratic_form import tail, upper_point
 from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.kernels.class_pairs import block_means, pair_sums
 from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 

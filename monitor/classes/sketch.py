@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri
 
 from monitor.classes.quadratic_form import tail, upper_point
+from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
-from monitor.kernels.fourier_sketch import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.scores import ClassTable
 
 SKETCH_VERSION: Final = 1
@@ -69,7 +69,7 @@ class SketchPlan:
 
     @property
     def tables(self) -> NDArray[np.float64]:
-        """Frequencies as :func:`~monitor.kernels.fourier_sketch.add_to_sketch` takes them. Not to be written to."""
+        """Frequencies as :func:`~monitor.classes.sketch_loops.add_to_sketch` takes them. Not to be written to."""
         return _tables(self)
 
 
@@ -99,7 +99,7 @@ class SkceSketch:
     plan
         What the sums are of.
     sums
-        int64, shape (plan.size,), see :func:`~monitor.kernels.fourier_sketch.add_to_sketch`.
+        int64, shape (plan.size,), see :func:`~monitor.classes.sketch_loops.add_to_sketch`.
 
     Notes
     -----

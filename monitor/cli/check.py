@@ -12,9 +12,9 @@ from rich.text import Text
 from monitor.app.checks import Finding, Surroundings, Verdict, run_checks
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
+from monitor.app.settings import load_settings
 from monitor.cli.options import USUAL_FILE, ConfigOption
 from monitor.errors import SettingsError
-from monitor.settings import load_settings
 
 app = typer.Typer(add_completion=False)
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from monitor.app.settings.document import default_file, effective, reference
 from monitor.cli.options import ConfigOption, read_settings
-from monitor.settings.document import default_file, effective, reference
 
 app = typer.Typer(add_completion=False)
 

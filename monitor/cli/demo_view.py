@@ -12,12 +12,13 @@ from rich.text import Text
 from monitor.app.service import Service
 from monitor.cli.service import USUAL_URL
 from monitor.demo import MODELS, Simulator
-from monitor.evaluation.report import Report, Snapshot
 from monitor.events.model import ALL
+from monitor.reports.evaluation.report import Report
 from monitor.reports.tables import reports_table, time_text, value_text
 from monitor.reports.verdict import of_report
 from monitor.stream import fates
 from monitor.stream.status import PipelineStatus
+from monitor.windows.snapshot import Snapshot
 
 _ORDER: Final = [model.name for model in MODELS]
 _LINE_WINDOW: Final = "1h"

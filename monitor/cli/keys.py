@@ -18,6 +18,7 @@ from monitor.access.model import Role, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.outside import open_store
+from monitor.app.settings import Settings
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.targets import check_target
@@ -27,7 +28,6 @@ from monitor.errors import InputError, SettingsError, Unauthenticated
 from monitor.events.times import format_time
 from monitor.reports.plain import plain
 from monitor.reports.tables import time_text
-from monitor.settings import Settings
 from monitor.store.api_keys import ApiKeys
 
 app = typer.Typer(

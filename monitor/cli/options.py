@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from monitor.app.settings import Settings, load_settings
 from monitor.errors import InputError
-from monitor.settings import Settings, load_settings
 
 USUAL_FILE: Final = Path("monitor.yaml")
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import typer
 
-from monitor.asking import ask
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
+from monitor.http_client import ask
 from monitor.reports.plain import plain
 
 app = typer.Typer(add_completion=False)

@@ -13,14 +13,14 @@ import httpx
 import typer
 from rich.console import Console
 
-from monitor.asking import ask
 from monitor.cli.options import method_options
 from monitor.cli.service import USUAL_URL, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
+from monitor.http_client import ask
+from monitor.recalibration.refit_text import print_refit
 from monitor.reports.plain import plain
 from monitor.reports.progress import job_progress
-from monitor.reports.refit_text import print_refit
 from monitor.reports.text import report_console
 
 REJECTED: Final = 3

@@ -8,8 +8,8 @@ from typing import Annotated, Final
 import httpx
 import typer
 
-from monitor.asking import API_KEY, connect, key_of_environment
 from monitor.errors import Forbidden, InputError, Unauthenticated
+from monitor.http_client import API_KEY, connect, key_of_environment
 
 _SECONDS: Final = 30.0
 

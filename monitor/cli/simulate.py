@@ -10,11 +10,11 @@ import typer
 
 from monitor.app.demo import source_simulator
 from monitor.app.outside import make_writer
+from monitor.app.settings import Settings
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
 from monitor.demo import MODELS, Simulator
 from monitor.events.times import format_time
-from monitor.settings import Settings
 
 app = typer.Typer(add_completion=False)
 

@@ -35,10 +35,10 @@ from monitor.events.names import Name, Names
 from monitor.events.probabilities import Predictions, read_labels, read_predictions
 from monitor.events.reading import read_events
 from monitor.events.rejection import Rejected
+from monitor.events.rfc3339_loops import GOOD
 from monitor.events.strata import REFUSED, Strata
 from monitor.events.times import DAY_MS, EARLIEST_MS, parse_times
 from monitor.events.wire import ABSENT, Event
-from monitor.kernels.rfc3339 import GOOD
 
 Features = NDArray[np.float32]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.events.model import ClassVectors
-from monitor.kernels.probabilities import normalise
 from monitor.scores.class_table import SUM_TOLERANCE
+from monitor.scores.probability_loops import normalise
 
 _OF_TWO: Final = 2
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.events import rfc3339_loops as rfc3339
 from monitor.events.model import Reason
 from monitor.events.rejection import Rejected, shown
-from monitor.kernels import rfc3339
 
 EARLIEST_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z: earlier times are mistakes, of the unit most often."""

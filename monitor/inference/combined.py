@@ -12,8 +12,8 @@ from monitor.inference.contradictions import contradictions, with_contradictions
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.kce_test import kce_p_value, pearson_p_value
 from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
-from monitor.kernels.laplace import laplace_cubic_form, laplace_quadratic_form
-from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means
+from monitor.measures.laplace_loops import laplace_cubic_form, laplace_quadratic_form
+from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means
 from monitor.scores import ScoreTable
 from monitor.scores.merging import merge_rows
 

@@ -10,7 +10,7 @@ from scipy.special import logit
 from scipy.stats import pearson3
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.laplace import laplace_cubic_form, laplace_potential, laplace_quadratic_form
+from monitor.measures.laplace_loops import laplace_cubic_form, laplace_potential, laplace_quadratic_form
 from monitor.scores import ScoreTable
 
 # As in monitor.measures.kce, which stands on the same floor, so that neither may import from the other.

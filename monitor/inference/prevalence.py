@@ -12,8 +12,8 @@ from monitor.inference.combined import cauchy_combination, gamma_p_value
 from monitor.inference.contradictions import Contradictions, contradictions, with_contradictions
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.resampling import resampled
-from monitor.kernels.flat_norm import lipschitz_supremum
-from monitor.kernels.laplace import laplace_potential, laplace_quadratic_form
+from monitor.measures.flat_norm_loops import lipschitz_supremum
+from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form
 from monitor.scores import ScoreTable
 
 GROUPS: Final = 8

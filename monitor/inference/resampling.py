@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.named import NamedMeasure
-from monitor.kernels.draws import add_poisson_deviations, binomial_draws
+from monitor.measures.draw_loops import add_poisson_deviations, binomial_draws
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 from monitor.scores.merging import merge_rows

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.neighbours import city_block
+from monitor.local.neighbour_loops import city_block
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.str_]

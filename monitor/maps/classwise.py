@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
-from monitor.kernels.probabilities import normalise_rows
 from monitor.maps import beta, histogram, isotonic, platt
 from monitor.maps.base import MapParts, Method, OptionValue, RecalibrationMap
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.nested import join_parts, part_maps
-from monitor.samples import LabelledEvents
+from monitor.scores.probability_loops import normalise_rows
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.errors import NotEnoughData
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 
 def require_outcomes(events: LabelledEvents, least: int, each: int = 1) -> None:

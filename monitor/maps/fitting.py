@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError
 from monitor.local.features import feature_table
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check

@@ -11,9 +11,8 @@ from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, reading, temperature, vector_scaling
 from monitor.maps.base import MapParts, Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.groups import chosen_key, places_among, rows_by_group
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.maps.nested import join_parts, part_maps
-from monitor.samples import LabelledEvents
-from monitor.samples.labelled import NO_SEGMENT
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import InputError
 from monitor.maps.base import OptionValue
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 
 def chosen_key(method: str, events: LabelledEvents, asked: OptionValue) -> str:

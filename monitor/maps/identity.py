@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
 from monitor.maps.base import MapParts, Method, OptionValue
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ from monitor.errors import CorruptMap
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import on_positive
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore_bins import (
     BINS,
     PRIOR,
@@ -40,7 +41,6 @@ from monitor.maps.lore_space import (
     space_from_parts,
 )
 from monitor.maps.reading import column, number, setting, whole
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

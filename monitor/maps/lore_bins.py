@@ -10,8 +10,8 @@ from monitor.errors import CorruptMap, NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND
 from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS
 from monitor.maps.base import MapParts, Option
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.reading import column, whole
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

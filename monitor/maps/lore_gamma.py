@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.neighbours import laplace_sums
+from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.lore_bins import Bins, shrunk, with_prior
 
 Floats = NDArray[np.float64]
@@ -49,8 +49,8 @@ class StoredPoints(NamedTuple):
 def neighbour_sums(points: Singles, stored: StoredPoints, own: Ints, rates: Floats, b: int) -> Floats:
     """Sums around points (q, d) over the stored ones of bin b, float64, shape (q, g, 3).
 
-    As :func:`~monitor.kernels.neighbours.laplace_sums`, with many points shared among threads: where outcomes are rare
-    one bin holds nearly all events.
+    As :func:`~monitor.local.neighbour_loops.laplace_sums`, with many points shared among threads: where outcomes are
+    rare one bin holds nearly all events.
     """
     start, stop = int(stored.first[b]), int(stored.first[b + 1])
     threads = min(_MOST_THREADS, os.cpu_count() or 1, 1 + points.shape[0] * (stop - start) // _PAIRS_A_THREAD)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.groups import chosen_key, places_among
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.maps.lore_bins import (
     BINS,
     PRIOR,
@@ -25,8 +26,6 @@ from monitor.maps.lore_bins import (
     with_prior,
 )
 from monitor.maps.reading import matrix, number, setting, whole, words
-from monitor.samples import LabelledEvents
-from monitor.samples.labelled import NO_SEGMENT
 
 Floats = NDArray[np.float64]
 

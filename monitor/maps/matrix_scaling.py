@@ -11,9 +11,9 @@ from monitor.inference.newton import Curved, minimise
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
 from monitor.maps.vector_scaling import BIAS_DEVIATION, BIAS_LIMIT, ENOUGH, default_ridge
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 

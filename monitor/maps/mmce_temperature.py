@@ -12,12 +12,12 @@ from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
 from monitor.inference.logistic import log_sigmoid
-from monitor.kernels.laplace import laplace_quadratic_form
 from monitor.maps.base import Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
 from monitor.maps.temperature import LEAST_EVENTS, Temperature, fit_slope, tempered
-from monitor.samples import LabelledEvents
+from monitor.measures.laplace_loops import laplace_quadratic_form
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from monitor.inference.logistic import fit_logistic
 from monitor.maps import reading
 from monitor.maps.base import MapParts, Method, Option, OptionValue
 from monitor.maps.enough import require_outcomes
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.draws import residuals_of_draws
+from monitor.measures.draw_loops import residuals_of_draws
 from monitor.scores import ScoreTable
 
 

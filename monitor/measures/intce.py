@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.interval_partition import cheapest_partition, cheapest_partition_costs
-from monitor.kernels.shifted_bins import shifted_bins_mean
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.drawn import drawn_residuals
+from monitor.measures.interval_partition_loops import cheapest_partition, cheapest_partition_costs
+from monitor.measures.shifted_bins_loops import shifted_bins_mean
 from monitor.scores import ScoreTable
 
 

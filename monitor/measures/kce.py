@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from monitor.errors import NotEnoughData
-from monitor.kernels.laplace import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
+from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
 from monitor.scores import ScoreTable
 
 Scale = Literal["probability", "logit"]

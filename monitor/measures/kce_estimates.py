@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.kernels.laplace import laplace_potential
 from monitor.measures.checks import require_choice, require_events, require_positive, require_whole
 from monitor.measures.kce import Scale, kernel_location, mean_residuals, squared_residuals
+from monitor.measures.laplace_loops import laplace_potential
 from monitor.scores import ScoreTable
 
 

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from monitor.kernels.laplace import laplace_quadratic_forms
 from monitor.measures.base import Measure
 from monitor.measures.displacement import logit_displacement
 from monitor.measures.kce import displaced_kce_bound, kce, kernel_location, potential_functional
+from monitor.measures.laplace_loops import laplace_quadratic_forms
 from monitor.scores import ScoreTable
 
 

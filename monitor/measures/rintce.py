@@ -5,10 +5,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.shifted_bins import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.scores import ScoreTable
 
 DEFAULT_WIDTH: Final = 1.0 / 16.0

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.flat_norm import lipschitz_suprema, lipschitz_supremum
-from monitor.kernels.lipschitz import lipschitz_maximiser
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
+from monitor.measures.flat_norm_loops import lipschitz_suprema, lipschitz_supremum
+from monitor.measures.lipschitz_loops import lipschitz_maximiser
 from monitor.scores import ScoreTable
 
 

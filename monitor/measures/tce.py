@@ -6,9 +6,9 @@ from typing import Final, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.refutation import log_factorials, refuted_events
 from monitor.measures.base import Measure
 from monitor.measures.bins import DEFAULT_N_BINS
+from monitor.measures.refutation_loops import log_factorials, refuted_events
 from monitor.measures.tce_blocks import Blocks, Counts
 from monitor.measures.tce_options import DEFAULT_ALPHA, DEFAULT_BINS, DEFAULT_TEST, Bins, Options, TceKeywords, Test
 from monitor.measures.tce_verdicts import TESTS

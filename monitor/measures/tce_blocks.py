@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.isotonic import pool_adjacent_violators
+from monitor.measures.isotonic_loops import pool_adjacent_violators
 from monitor.measures.tce_options import Options
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import number_text

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels import student, verdicts
+from monitor.measures import student_loops as student
+from monitor.measures import verdict_loops as verdicts
 from monitor.measures.tce_options import Test
 
 Floats = NDArray[np.float64]

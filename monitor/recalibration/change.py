@@ -12,7 +12,7 @@ from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
 from monitor.inference.logistic import fit_logistic
 from monitor.local.calibration import confidence_and_hit
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import number_text
 

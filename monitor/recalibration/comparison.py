@@ -15,12 +15,12 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.comparison_local import LocalFinding, local_finding
 from monitor.recalibration.comparison_segments import compare_segments
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
 from monitor.recalibration.guard import Guard, judge, weigh
-from monitor.samples import LabelledEvents
 
 Floats = NDArray[np.float64]
 Progress = Callable[[float], None]

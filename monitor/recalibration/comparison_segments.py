@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.local.calibration import confidence_and_hit
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
-from monitor.samples import LabelledEvents
-from monitor.samples.labelled import NO_SEGMENT
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]

@@ -8,9 +8,9 @@ import numpy as np
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import Change, last_change
 from monitor.recalibration.fitting_task import HELD_OUT
-from monitor.samples import LabelledEvents
 from monitor.scores.arguments import number_text
 
 LEAST_EVENTS: Final = 100

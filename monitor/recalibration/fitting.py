@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from monitor.figures.recalibration import recalibration_figures
 from monitor.maps import RecalibrationMap, check_options, choose_method, fit_map
 from monitor.maps.artifact import Artifact, from_bytes, to_bytes
 from monitor.recalibration.comparison import DRAWS, Comparison, Contender, Evaluate, compare, rfc3339
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.fitting_task import RefitTask
+from monitor.reports.figures.recalibration import recalibration_figures
 
 Progress = Callable[[float, str], None]
 """Told the share of the work done, and what is being done, in words."""

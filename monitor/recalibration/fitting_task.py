@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from monitor.inference.prevalence import TOLERANCE
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 HELD_OUT: Final = 0.3
 """Share of the events, the latest ones, that a fit never sees and maps are compared on, unless said otherwise."""

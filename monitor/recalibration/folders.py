@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import structlog
 
-from monitor.private import private_folder
+from monitor.private_directory import private_folder
 
 _PREFIX: Final = "calibration-refits"
 _CLAIM: Final = ".claim"

@@ -11,10 +11,10 @@ from monitor.errors import InputError
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.comparison import Evaluate, plain, report_parts, rfc3339
 from monitor.recalibration.data import LEAST_EVENTS, LEAST_OF_EACH
 from monitor.recalibration.guard import weigh
-from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import Sample
 
 Floats = NDArray[np.float64]

@@ -36,7 +36,7 @@ from monitor.errors import (
 )
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.artifact import from_bytes
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
 from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.worker import WorkerProcess, how_it_ended

@@ -8,13 +8,13 @@ import jinja2
 from markupsafe import Markup
 
 from monitor.classes import CLASS_MEASURES
-from monitor.evaluation.classes import ClassReport
-from monitor.evaluation.compare import Comparison
-from monitor.evaluation.files import FileReport
-from monitor.evaluation.report import MeasureResult, Report
-from monitor.evaluation.segments import SegmentReport
-from monitor.figures import to_png, to_svg
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.files import FileReport
+from monitor.reports.evaluation.report import MeasureResult, Report
+from monitor.reports.evaluation.segments import SegmentReport
+from monitor.reports.figures import to_png, to_svg
 from monitor.reports.findings import Findings
 from monitor.reports.pictures import pictures_of, sheet_of
 from monitor.reports.plain import plain

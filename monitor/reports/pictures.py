@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 
 from monitor.classes import CLASS_MEASURES, gce_family
 from monitor.errors import NotEnoughData
-from monitor.evaluation.compare import Comparison
-from monitor.evaluation.local import LocalReport
-from monitor.evaluation.report import MeasureResult, Report, ScoreResult
-from monitor.evaluation.spans import Spans
-from monitor.figures import (
+from monitor.measures import MEASURES
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.local import LocalReport
+from monitor.reports.evaluation.report import MeasureResult, Report, ScoreResult
+from monitor.reports.evaluation.spans import Spans
+from monitor.reports.figures import (
     DifferenceRow,
     MeasureRow,
     Moment,
@@ -28,9 +29,8 @@ from monitor.figures import (
     report_figures,
     report_sheet,
 )
-from monitor.figures.cells import judged
-from monitor.figures.reliability import draw_diagram
-from monitor.measures import MEASURES
+from monitor.reports.figures.cells import judged
+from monitor.reports.figures.reliability import draw_diagram
 from monitor.reports.findings import Findings, Plane
 from monitor.reports.plain import plain
 from monitor.reports.verdict import of_measure

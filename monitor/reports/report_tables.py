@@ -7,13 +7,13 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from monitor.evaluation.compare import Comparison
-from monitor.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.evaluation.difference import Difference
-from monitor.evaluation.files import SearchReport
-from monitor.evaluation.report import MeasureResult, Verdict
-from monitor.evaluation.segments import SegmentReport
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
+from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.files import SearchReport
+from monitor.reports.evaluation.report import MeasureResult, Verdict
+from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.plain import plain
 from monitor.reports.tables import ROOMY, interval_text, p_text, share_text, value_text
 from monitor.reports.verdict import BEYOND_CHANCE, WITHIN_CHANCE, Word, of_report

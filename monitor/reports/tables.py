@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from monitor.evaluation.report import MeasureResult, Report
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.report import MeasureResult, Report
 from monitor.reports.verdict import of_measure, of_report
 
 SHOWN: Final = ("tce", "kce", "smce", "intce")

@@ -7,12 +7,12 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.classes import CLASS_MEASURES
-from monitor.evaluation.classes import ClassReport
-from monitor.evaluation.compare import Comparison
-from monitor.evaluation.files import FileReport
-from monitor.evaluation.performance import Performance
-from monitor.evaluation.report import Report
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.files import FileReport
+from monitor.reports.evaluation.performance import Performance
+from monitor.reports.evaluation.report import Report
 from monitor.reports.findings import Findings
 from monitor.reports.plain import plain
 from monitor.reports.report_tables import (

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from monitor.evaluation.report import MeasureResult, Report, ScoreResult, Severity
+from monitor.reports.evaluation.report import MeasureResult, Report, ScoreResult, Severity
 
 
 class Word(NamedTuple):

@@ -1,8 +1,8 @@
 """The report of a window of the service as a page."""
 
-from monitor.evaluation.files import FileReport
-from monitor.evaluation.report import Report
 from monitor.events.model import ALL, UNVERSIONED
+from monitor.reports.evaluation.files import FileReport
+from monitor.reports.evaluation.report import Report
 from monitor.reports.findings import Findings
 from monitor.reports.page import page
 from monitor.scores import ScoreTable

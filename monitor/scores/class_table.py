@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
-from monitor.kernels.probabilities import normalise_rows
 from monitor.scores.arguments import number_text, require_same_index, sum_text
+from monitor.scores.probability_loops import normalise_rows
 from monitor.scores.table import ScoreTable
 
 SUM_TOLERANCE: Final = 1e-2

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
-from monitor.kernels.sorted_events import count_packed, pack_events
 from monitor.scores.arguments import number_text, require_same_index
+from monitor.scores.packing_loops import count_packed, pack_events
 
 LARGEST_WEIGHT: Final = 1e100
 """Sums of the squares of more overflow."""

@@ -8,7 +8,7 @@ import structlog
 from kafka import errors as kafka_errors
 
 from monitor.clock import Clock
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 
 _QUIET_SECONDS: Final = 60.0
 """After so long without a warning, the next one begins another outage."""

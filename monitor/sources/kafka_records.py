@@ -17,7 +17,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
-from monitor.kernels.kafka_batch import SPANS, locate_records
+from monitor.sources.kafka_batch_loops import SPANS, locate_records
 
 _NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
 

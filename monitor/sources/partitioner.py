@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.murmur2 import murmur2
+from monitor.sources.murmur2_loops import murmur2
 
 _POSITIVE = np.uint32(0x7FFFFFFF)
 

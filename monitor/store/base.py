@@ -17,9 +17,25 @@ import numpy as np
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
-from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
+from monitor.store.closed_samples import ClosedSample
 from monitor.store.recalibrations import AuditEntry
+
+# Values of ``entry``: what a row of the journal says happened.
+PREDICTED: Final = 0
+"""A prediction was accepted; with an outcome if the event brought one."""
+ANSWERED: Final = 1
+"""A prediction got its first outcome."""
+CORRECTED: Final = 2
+"""A prediction's outcome turned into the other one."""
+CONFIRMED: Final = 3
+"""The same outcome, newer."""
+WAITING: Final = 4
+"""An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
+CLAIMED: Final = 5
+"""A waiting outcome met its prediction. ``prediction`` holds its arrival number."""
+VECTOR: Final = 6
+"""Some of the probabilities of the row before, which is of a model of several classes."""
 
 JOURNAL_ROW: Final = np.dtype(
     [
@@ -33,7 +49,7 @@ JOURNAL_ROW: Final = np.dtype(
         ("outcome", "i1"),
     ]
 )
-"""One row of the journal, packed, little-endian. ``entry`` says what happened (the join defines its values).
+"""One row of the journal, packed, little-endian. ``entry`` says what happened.
 
 Of a prediction over several classes, the row tells of its largest probability, and whether that class came true; rows
 of VECTOR_ROW with the whole of it follow.
@@ -100,7 +116,7 @@ class CandidateBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """As :meth:`monitor.samples.candidates.Candidates.to_bytes` wrote it."""
+    """As :meth:`monitor.stream.sample_candidates.Candidates.to_bytes` wrote it."""
     whole: bool = False
     """Whether it takes the place of all that was saved of the bucket before."""
 

@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.kernels.join_tables import VECTOR
-from monitor.store.base import JOURNAL_ROW, Bucket, JournalBatch
+from monitor.store.base import JOURNAL_ROW, VECTOR, Bucket, JournalBatch
 from monitor.store.database import Database
 from monitor.store.schema import JOURNAL
 

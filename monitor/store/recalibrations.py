@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 
 class JobState(StrEnum):

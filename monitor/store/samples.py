@@ -6,10 +6,10 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.samples.closed import ClosedSample
-from monitor.samples.merged import merge
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.closed_samples import ClosedSample
 from monitor.store.database import Database
+from monitor.store.merged_samples import merge
 from monitor.store.recalibrations import Sample
 from monitor.store.schema import CLOSED_SAMPLES, SAMPLE_CANDIDATES
 

@@ -6,8 +6,8 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from monitor.kernels.hash_index import slots_for, transfer
-from monitor.kernels.join_tables import COUNT, FREE_HEAD, META, USED
+from monitor.stream.hash_loops import slots_for, transfer
+from monitor.stream.join_table_loops import COUNT, FREE_HEAD, META, USED
 
 View = TypeVar("View")
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from monitor.clock import Clock
 from monitor.events.model import DeadLetter
-from monitor.outages import Log
+from monitor.outage_log import Log
 
 _MOST_OFTEN_SECONDS: Final = 60.0
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.events.strata import Strata
-from monitor.kernels.join_tables import NO_OUTCOME, VECTOR
-from monitor.samples.bottom import keep_fewest
-from monitor.samples.candidates import Candidates
-from monitor.samples.closed import SCHEMA, ClosedSample
+from monitor.store.base import VECTOR
+from monitor.store.bottom_samples import keep_fewest
+from monitor.store.closed_samples import SCHEMA, ClosedSample
+from monitor.stream.join_table_loops import NO_OUTCOME
+from monitor.stream.sample_candidates import Candidates
 from monitor.stream.vectors import blocks_in
 
 

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
-from monitor.kernels import join_tables as kernel
-from monitor.kernels.join import apply_events
-from monitor.kernels.join_tables import Accepted, Events, Known, Models, Waiting
-from monitor.kernels.join_upkeep import evict_known, evict_waiting, restore_rows, restore_waiting
-from monitor.kernels.vectors import BLOCK, Vectors, free_vectors
+from monitor.store import base
 from monitor.store.base import JOURNAL_ROW, Counters, ModelState
 from monitor.stream import fates
+from monitor.stream import join_table_loops as kernel
 from monitor.stream.columns import GrowingTable
+from monitor.stream.join_loops import apply_events
+from monitor.stream.join_table_loops import Accepted, Events, Known, Models, Waiting
+from monitor.stream.join_upkeep_loops import evict_known, evict_waiting, restore_rows, restore_waiting
+from monitor.stream.vector_loops import BLOCK, Vectors, free_vectors
 from monitor.stream.vectors import blocks_in, journal_rows
 
 _TYPES: Final = {Kind.PREDICTION: fates.PREDICTION, Kind.OUTCOME: fates.OUTCOME, Kind.LABELLED: fates.LABELLED}
@@ -273,7 +274,7 @@ class Join:
             overlap where the width of its buckets was changed; then a prediction can come after its answers, which are
             to be given in again.
         """
-        predicted = int(np.count_nonzero(rows["entry"] == kernel.PREDICTED))
+        predicted = int(np.count_nonzero(rows["entry"] == base.PREDICTED))
         blocks = blocks_in(rows)
         astray = np.empty(rows.size, np.bool_)
         restore_rows(rows, blocks, self._known.reserve(predicted), self._vectors.reserve(blocks.label.size), astray)
@@ -282,8 +283,8 @@ class Join:
     def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
         """Take up the outcomes that still wait, from all rows of the journal that tell of waiting ones."""
         arrival = rows["prediction"]
-        claimed = arrival[rows["entry"] == kernel.CLAIMED]
-        waits = (rows["entry"] == kernel.WAITING) & ~np.isin(arrival, claimed)
+        claimed = arrival[rows["entry"] == base.CLAIMED]
+        waits = (rows["entry"] == base.WAITING) & ~np.isin(arrival, claimed)
         order = np.argsort(arrival[waits], kind="stable")
         kept = rows[waits][order]
         restore_waiting(kept, model[waits][order], self._waiting.reserve(kept.size))

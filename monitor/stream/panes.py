@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
 from monitor.events.strata import Strata
-from monitor.kernels import panes as kernel
-from monitor.kernels.join_tables import USED, VECTOR
-from monitor.kernels.panes import Cells, FanOut, Grid, Panes
-from monitor.kernels.vectors import ClassFanOut, class_rows
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.store.base import JOURNAL_ROW, ClosedPane, ClosedSketch, PaneKey
+from monitor.store.base import JOURNAL_ROW, VECTOR, ClosedPane, ClosedSketch, PaneKey
+from monitor.stream import pane_loops as kernel
 from monitor.stream.columns import GrowingTable
+from monitor.stream.join_table_loops import USED
+from monitor.stream.pane_loops import Cells, FanOut, Grid, Panes
 from monitor.stream.sketches import SketchTable
+from monitor.stream.vector_loops import ClassFanOut, class_rows
 from monitor.stream.vectors import blocks_in
 
 _CHUNK: Final = 4096

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
-from monitor.kernels.join_tables import CLAIMED, NO_OUTCOME, PREDICTED, VECTOR, WAITING
 from monitor.store.base import (
+    CLAIMED,
     JOURNAL_ROW,
+    PREDICTED,
+    VECTOR,
+    WAITING,
     Bucket,
     Checkpoint,
     ClosedPane,
@@ -24,6 +27,7 @@ from monitor.store.base import (
 )
 from monitor.stream import fates
 from monitor.stream.join import Join, Joined
+from monitor.stream.join_table_loops import NO_OUTCOME
 from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
 from monitor.stream.panes import PaneTable
 from monitor.stream.sample_settings import SampleSettings

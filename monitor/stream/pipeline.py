@@ -18,7 +18,7 @@ from monitor.errors import (
     TooManyDeadLetters,
 )
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
 from monitor.stream.alignment import Alignment

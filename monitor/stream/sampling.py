@@ -1,9 +1,9 @@
 """The sample of a partition: candidates while their outcome can come, closed samples once it can change no more.
 
 Every accepted prediction of a sampled model competes in its *cell*: its version, and its bucket of the journal. A cell
-keeps the candidates that :mod:`monitor.samples.bottom` tells, saved beside the journal and dropped with its bucket.
-What leaves the join at the end of its time with an outcome, and was a candidate, goes into the closed sample of its
-version and *span*, which lives in the store alone.
+keeps the candidates that :mod:`monitor.store.bottom_samples` tells, saved beside the journal and dropped with its
+bucket. What leaves the join at the end of its time with an outcome, and was a candidate, goes into the closed sample of
+its version and *span*, which lives in the store alone.
 """
 
 from collections import Counter, defaultdict
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.kernels.hash_index import slots_for
-from monitor.kernels.join_tables import NO_OUTCOME, PREDICTED
-from monitor.kernels.sampling import FullCells, admit, confidence_strata, index_keys, match_ids
-from monitor.samples.bottom import EDGES, thresholds
-from monitor.samples.candidates import NO_FEATURES, Candidates
-from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.base import PREDICTED, Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.bottom_samples import EDGES, thresholds
 from monitor.stream.departing import Departed, closed_samples, labelled_outcomes
+from monitor.stream.hash_loops import slots_for
 from monitor.stream.join import Joined
+from monitor.stream.join_table_loops import NO_OUTCOME
 from monitor.stream.journal import bucket_width_ms
+from monitor.stream.sample_candidates import NO_FEATURES, Candidates
 from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling_loops import FullCells, admit, confidence_strata, index_keys, match_ids
 from monitor.stream.vectors import blocks_in
 
 MOST_BATCHES: Final = 64

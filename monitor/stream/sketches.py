@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
+from monitor.classes.sketch_loops import add_all_to_sketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.kernels.fourier_sketch import add_all_to_sketch
-from monitor.kernels.join_tables import NO_OUTCOME, VECTOR
-from monitor.kernels.vectors import BLOCK
-from monitor.store.base import ClosedSketch, PaneKey
+from monitor.store.base import VECTOR, ClosedSketch, PaneKey
+from monitor.stream.join_table_loops import NO_OUTCOME
+from monitor.stream.vector_loops import BLOCK
 from monitor.stream.vectors import blocks_in
 
 _NONE: Final = -1

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.kernels.join_tables import NO_OUTCOME, VECTOR, Accepted
-from monitor.kernels.vectors import BLOCK, Blocks, Vectors, count_blocks, write_blocks
-from monitor.store.base import JOURNAL_ROW, VECTOR_ROW
+from monitor.store.base import JOURNAL_ROW, VECTOR, VECTOR_ROW
+from monitor.stream.join_table_loops import NO_OUTCOME, Accepted
+from monitor.stream.vector_loops import BLOCK, Blocks, Vectors, count_blocks, write_blocks
 
 
 def blocks_in(rows: NDArray[np.void]) -> Blocks:

@@ -8,7 +8,7 @@ import structlog
 from monitor.access.last_read import Ages, LastRead
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
-from monitor.outages import Outage
+from monitor.outage_log import Outage
 from tests.patience import PATIENCE_SECONDS, eventually
 
 AGES = Ages(early=5.0, stale=8.0, lost=900.0, again=1.0, wait=PATIENCE_SECONDS)

@@ -13,14 +13,14 @@ import trustme
 
 from monitor.access.provider import Provider
 from monitor.app.access import Credentials, make_tokens
+from monitor.app.settings import Settings
 from monitor.clock import SystemClock
 from monitor.errors import ProviderUnavailable
-from monitor.settings import Settings
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, rsa_pair, running
 from tests.access.tokens import MISSING
-from tests.api.keys import Keys
-from tests.api.refits import Refits, of_this_process
-from tests.api.service import Client, Service, assert_problem
+from tests.http.keys import Keys
+from tests.http.refits import Refits, of_this_process
+from tests.http.service import Client, Service, assert_problem
 from tests.snapshots import report, snapshot
 
 RSA, EC, STRANGER = rsa_pair(), ec_pair(), rsa_pair()

@@ -11,9 +11,9 @@ from monitor.access.base import StoredKey
 from monitor.access.keys import NewKey, make_key
 from monitor.access.model import Grant, Principal, Role
 from monitor.app.access import Credentials, make_authenticator, warn_of_no_access
+from monitor.app.settings import Settings
 from monitor.clock import ManualClock
 from monitor.errors import SettingsError, Unauthenticated
-from monitor.settings import Settings
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
 from tests.access.provider import AUDIENCE, ec_pair, running

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from monitor.app.backlog import Backlog
+from monitor.app.settings import Settings
 from monitor.clock import ManualClock
-from monitor.settings import Settings
 from monitor.sources.base import Message, TopicPartition
 from monitor.sources.embedded import EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog

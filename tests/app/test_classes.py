@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from monitor.app.offline import report_log
+from monitor.app.settings import Settings
 from monitor.classes.skce import skce
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.clock import ManualClock
-from monitor.evaluation.report import ReportKey
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import SeriesKey
 from monitor.measures import ece, kce, smce
+from monitor.reports.evaluation.report import ReportKey
 from monitor.scores import ClassTable
-from monitor.settings import Settings
 
 START_MS = 1_790_000_000_000
 EVENTS = 4000

@@ -19,10 +19,10 @@ import yaml
 from monitor.app.checks import Surroundings, run_checks
 from monitor.app.logs import configure_logs, log_what_nobody_caught, secrets_of
 from monitor.app.service import Service
+from monitor.app.settings import Settings, load_settings
+from monitor.app.settings.document import effective
 from monitor.clock import ManualClock
 from monitor.events.model import Reason
-from monitor.settings import Settings, load_settings
-from monitor.settings.document import effective
 from monitor.stream.dead_letter_log import DeadLetterLog
 from tests.cli.command import inside
 from tests.patience import PATIENCE_SECONDS, eventually, joined

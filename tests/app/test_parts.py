@@ -19,15 +19,15 @@ from monitor.app.parts import (
     make_windows,
     pane_retention_ms,
 )
+from monitor.app.settings import Settings
 from monitor.clock import ManualClock
-from monitor.evaluation.windows import Window
 from monitor.events.encode import encode_outcome
 from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Strata
 from monitor.measures import WINDOW_MEASURES
-from monitor.settings import Settings
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
+from monitor.windows.windows import Window
 
 HOUR_MS = 3_600_000
 

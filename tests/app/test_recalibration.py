@@ -18,18 +18,19 @@ from monitor.app.parts import make_partition_settings, make_sample_settings, mak
 from monitor.app.recalibration import longest_window, make_finding, make_models, make_plan, make_versions
 from monitor.app.replay import route
 from monitor.app.service import Service
+from monitor.app.settings import Settings
 from monitor.clock import SystemClock
 from monitor.errors import UnknownSeries
-from monitor.evaluation.report import Diagnosis, Report, Snapshot, Verdict
-from monitor.evaluation.windows import PaneReader, Window
 from monitor.events.encode import encode_labelled
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.schedule import Finding
 from monitor.recalibration.serving import Serving
-from monitor.settings import Settings
+from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
 from monitor.store.recalibrations import Champion, Job, JobState
 from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.windows.snapshot import Snapshot
+from monitor.windows.windows import PaneReader, Window
 from tests.patience import PATIENCE_SECONDS, eventually
 
 START_MS = 1_790_000_000_000

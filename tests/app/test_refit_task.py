@@ -9,8 +9,8 @@ import pytest
 
 from monitor.app.refit_task import read_result, read_task, write_result, write_task
 from monitor.errors import BrokenHandover
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.fitting_task import RefitOutcome, RefitTask
-from monitor.samples import LabelledEvents
 from tests.recalibration.samples import sample
 
 

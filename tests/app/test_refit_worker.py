@@ -15,8 +15,8 @@ from monitor.app.refit_task import read_result, write_task
 from monitor.errors import BrokenHandover
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.fitting_task import RefitTask
-from monitor.samples import LabelledEvents
 from tests.recalibration.samples import sample
 
 SECONDS = 300

@@ -21,13 +21,13 @@ from monitor.app.outside import make_embedded_log, make_writer, open_store
 from monitor.app.parts import make_topics
 from monitor.app.replay import route
 from monitor.app.service import Service
+from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
 from monitor.errors import IncompatibleStore, SettingsError
-from monitor.evaluation.report import Report
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
-from monitor.settings import Settings
+from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.store.api_keys import ApiKeys

@@ -8,12 +8,12 @@ import sys
 SCRIPT = """
 import importlib, json, pkgutil
 from numba.core.dispatcher import Dispatcher
-import monitor.kernels
+import monitor.compiled
 from monitor.app.warmup import warm_up
 
 warm_up()
-names = [found.name for found in pkgutil.iter_modules(monitor.kernels.__path__)]
-modules = [importlib.import_module(f"monitor.kernels.{name}") for name in names]
+names = [found.name for found in pkgutil.iter_modules(monitor.compiled.__path__)]
+modules = [importlib.import_module(f"monitor.compiled.{name}") for name in names]
 
 def compiled():
     return {
@@ -30,12 +30,12 @@ from monitor.app.parts import make_decoder, make_partition_settings
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
 import numpy as np
-from monitor.evaluation.either import evaluate
+from monitor.reports.evaluation.either import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 from monitor.events.model import RecordBatch
-from monitor.samples.merged import merge
-from monitor.settings import Settings
+from monitor.store.merged_samples import merge
+from monitor.app.settings import Settings
 from monitor.sources.log_format import LogRecord
 from monitor.sources.partitioner import partitions_of
 from monitor.stream.partition import Partition

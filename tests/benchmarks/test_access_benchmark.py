@@ -15,11 +15,11 @@ from fastapi import FastAPI
 from monitor.access.base import StoredKey
 from monitor.access.keys import KeyAuthenticator, make_key
 from monitor.access.model import Grant, Role
-from monitor.api.parts import Limits
 from monitor.clock import SystemClock
+from monitor.http.parts import Limits
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
-from tests.api.service import Service
+from tests.http.service import Service
 from tests.snapshots import report, snapshot
 
 REQUESTS = 2_000

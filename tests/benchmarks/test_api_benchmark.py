@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from monitor.api.server import ApiServer
-from monitor.evaluation.report import ReportKey
 from monitor.events.model import SeriesKey
-from tests.api.service import Service
+from monitor.http.server import ApiServer
+from monitor.reports.evaluation.report import ReportKey
+from tests.http.service import Service
 from tests.snapshots import many_reports, snapshot
 
 LOAD = Path(__file__).with_name("http_load.py")

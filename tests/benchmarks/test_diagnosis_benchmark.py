@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from monitor.evaluation.diagnosis import decompose, diagnose
-from monitor.evaluation.uncertainty import WINDOW_DRAWS, uncertainty
 from monitor.measures import choose_measures
+from monitor.reports.evaluation.diagnosis import decompose, diagnose
+from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS, uncertainty
 from monitor.scores import GridTable
 
 NORMS = choose_measures(["kce", "smce"])

@@ -9,13 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.classes.sketch import SkceSketch
-from monitor.evaluation.evaluator import Evaluator
-from monitor.evaluation.uncertainty import uncertainty
-from monitor.evaluation.windows import Window
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.measures import MEASURES, Measure
+from monitor.reports.evaluation.uncertainty import uncertainty
 from monitor.scores import GridTable, ScoreTable
-from tests.evaluation.memory import PaneCount
+from monitor.windows.evaluator import Evaluator
+from monitor.windows.windows import Window
+from tests.windows.memory import PaneCount
 
 HOUR_MS = 3_600_000
 POLICY = ModelPolicy(horizon_ms=0, lateness_ms=0)

@@ -4,10 +4,10 @@ from time import perf_counter
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from monitor.exposition.catalogue import measure_series
-from monitor.exposition.exposition import Exposition
-from monitor.exposition.pipeline import PipelineFamilies
-from monitor.exposition.windows import WindowFamilies
+from monitor.metrics.catalogue import measure_series
+from monitor.metrics.exposition import Exposition
+from monitor.metrics.pipeline import PipelineFamilies
+from monitor.metrics.windows import WindowFamilies
 from tests.snapshots import Evaluations, Pipeline, many_reports, measure, snapshot
 
 MEASURES = tuple(

@@ -5,10 +5,10 @@ from time import thread_time
 
 import pytest
 
-from monitor.exposition.exposition import Exposition
-from monitor.exposition.levels import Level, LevelSwitch
-from monitor.exposition.windows import WindowFamilies
 from monitor.measures import WINDOW_MEASURES
+from monitor.metrics.exposition import Exposition
+from monitor.metrics.levels import Level, LevelSwitch
+from monitor.metrics.windows import WindowFamilies
 from tests.snapshots import Evaluations, cohorts, report, snapshot
 
 MODELS = 201

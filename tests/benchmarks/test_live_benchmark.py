@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from monitor.evaluation.either import evaluate
-from monitor.evaluation.evaluator import Evaluator
 from monitor.events.model import SeriesKey
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.recalibration import live
 from monitor.recalibration.comparison import rfc3339
 from monitor.recalibration.live import LiveMonitor
-from monitor.samples import LabelledEvents
-from monitor.samples.bottom import EDGES
-from monitor.samples.closed import SCHEMA, ClosedSample
+from monitor.reports.evaluation.either import evaluate
 from monitor.store.base import PaneKey, SampledSpan
+from monitor.store.bottom_samples import EDGES
+from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.store.recalibrations import JobState, Sample
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
+from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.test_evaluation_benchmark import FOUR, STREAMS, WINDOWS, Stream, StreamPanes
 from tests.store.refits import LEASE_MS, queued, stored_map
 from tests.store.samples import HOUR_MS, checkpoint

@@ -16,10 +16,10 @@ from scipy.special import expit
 from monitor.local import PrincipalComponents, local_calibration_error, mlce_curve
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import Lore
 from monitor.maps.lore_gamma import EVENTS_A_BIN, GAMMAS, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
-from monitor.samples import LabelledEvents
 
 pytestmark = pytest.mark.benchmark
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from monitor.evaluation.data import evaluate
 from monitor.inference import coarsen, intervals, null_level
 from monitor.measures import MEASURES, REPORT_MEASURES
+from monitor.reports.evaluation.data import evaluate
 from monitor.scores import GridTable, ScoreTable
 
 pytestmark = pytest.mark.benchmark

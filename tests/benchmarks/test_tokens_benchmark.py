@@ -11,7 +11,7 @@ from monitor.access.tokens import TokenAuthenticator, TokenRules
 from monitor.clock import SystemClock
 from monitor.errors import Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, ec_pair, rsa_pair
-from tests.api.keys import Keys
+from tests.http.keys import Keys
 
 ISSUER = "https://login.example.org"
 ROUNDS = 5

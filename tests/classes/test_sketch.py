@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.classes.sketch import MAX_EVENTS, SkceSketch, SketchPlan
+from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
-from monitor.kernels.fourier_sketch import PAIRS, TOTALS, UNIT, add_to_sketch
 from tests.reference.naive_classes import (
     Floats,
     exponential,

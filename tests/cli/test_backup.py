@@ -13,8 +13,8 @@ import yaml
 from monitor.app.log_bounds import Bounds, Continuation, continuation
 from monitor.app.outside import Log, make_log, make_pipeline, make_writer, open_store
 from monitor.app.parts import make_evaluator
+from monitor.app.settings import load_settings
 from monitor.clock import ManualClock, SystemClock
-from monitor.settings import load_settings
 from monitor.sources.base import Message, TopicPartition
 from monitor.stream.pipeline import Pipeline
 from tests.cli.command import inside, one_error_line

@@ -17,8 +17,8 @@ import yaml
 
 from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
 from monitor.app.outside import make_log, open_store
+from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
-from monitor.settings import Settings, load_settings
 from monitor.sources.base import Message
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside

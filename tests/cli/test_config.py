@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from monitor.settings import Settings
+from monitor.app.settings import Settings
 from tests.cli.command import inside, monitor, one_error_line
 
 SECRETS = """

@@ -13,19 +13,19 @@ import httpx
 import pytest
 from rich.console import Console
 
-from monitor.api.recalibration_examples import EXAMPLES
-from monitor.api.server import ApiServer
-from monitor.asking import ask
 from monitor.cli import recalibrate_model as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
+from monitor.http.recalibration_examples import EXAMPLES
+from monitor.http.server import ApiServer
+from monitor.http_client import ask
+from monitor.recalibration.refit_text import decision
 from monitor.reports.progress import job_progress
-from monitor.reports.refit_text import decision
 from monitor.store.recalibrations import Job, JobState
-from tests.api.keys import Keys
-from tests.api.refits import Refits
-from tests.api.service import Service
 from tests.cli.command import inside, one_error_line
+from tests.http.keys import Keys
+from tests.http.refits import Refits
+from tests.http.service import Service
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.child import free_ports
 

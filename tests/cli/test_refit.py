@@ -14,11 +14,11 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
-from monitor.evaluation.data import evaluate
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.measures import mce, smce
-from monitor.samples import LabelledEvents
+from monitor.reports.evaluation.data import evaluate
 from monitor.scores import ScoreTable
 from tests.cli.command import inside, monitor, one_error_line
 from tests.real.chromium import render, screenshot

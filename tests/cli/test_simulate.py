@@ -10,11 +10,11 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from monitor.app.demo import pace_to_now, source_simulator
+from monitor.app.settings import Settings
 from monitor.cli import simulate as command
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import MODELS, Pace, Simulator
 from monitor.errors import SettingsError
-from monitor.settings import Settings
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 from tests.cli.command import inside, one_error_line, start, written

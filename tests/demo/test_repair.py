@@ -9,9 +9,9 @@ import pytest
 from monitor import evaluate
 from monitor.app.demo import demo_settings
 from monitor.demo import MODELS
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.fitting import RefitResult, refit
 from monitor.recalibration.fitting_task import RefitTask
-from monitor.samples import LabelledEvents
 
 COUNT: Final = 20_000
 """About as many as the demonstration has of what a model became, two minutes after its start."""

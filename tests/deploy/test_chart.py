@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from deploy.chart.__main__ import generated
 from deploy.chart.comments import read_comments
 from deploy.chart.readme import rows
-from monitor.settings import fields, load_settings
-from monitor.settings.values import hide_password
+from monitor.app.settings import fields, load_settings
+from monitor.app.settings.values import hide_password
 from monitor.version import VERSION
 from tests.deploy.chart import (
     CHART,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor.app.settings import load_settings
 from monitor.clock import SystemClock
-from monitor.settings import load_settings
 from monitor.sources.base import Message, TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from tests.deploy.chart import of_values, only, settings_of

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from monitor.settings import load_settings
+from monitor.app.settings import load_settings
 from tests.deploy.chart import CHART, KUBERNETES, ROOT, container, of_values, only, pods, problems
 from tests.deploy.test_chart_pods import restricted
 from tests.patience import PATIENCE_SECONDS

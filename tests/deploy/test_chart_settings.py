@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
+from monitor.app.settings import load_settings
 from monitor.errors import SettingsError
-from monitor.settings import load_settings
 from tests.deploy.chart import CHART, ROOT, container, every, merge, of_values, refusal, settings_of
 from tests.deploy.test_chart_docs import notes
 

@@ -14,9 +14,9 @@ import yaml
 from deploy.dashboards.every import DASHBOARDS
 from monitor.app.demo import demo_settings
 from monitor.app.service import Service
+from monitor.app.settings import Settings
 from monitor.clock import SystemClock
 from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
-from monitor.settings import Settings
 from tests.deploy.boards import AskedQuery, queries, variables
 from tests.deploy.chart import CHART
 from tests.patience import PATIENCE_SECONDS, eventually

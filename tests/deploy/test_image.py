@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from monitor.settings import load_settings
+from monitor.app.settings import load_settings
 from monitor.version import VERSION
 from tests.deploy.image_check import DOCKERFILE, Stage, ignore_patterns, ignored, read_stages
 from tests.patience import PATIENCE_SECONDS
@@ -101,10 +101,10 @@ def test_kernels_are_read_where_they_were_compiled(stages: dict[str, Stage]) -> 
 
 def test_the_build_sees_the_package_and_little_else() -> None:
     patterns = ignore_patterns()
-    kept = ["pyproject.toml", "README.md", "LICENSE", "monitor/api/home.html", "monitor/kernels/join.py"]
+    kept = ["pyproject.toml", "README.md", "LICENSE", "monitor/http/home.html", "monitor/stream/join_loops.py"]
     kept += ["deploy/image/requirements.txt", "deploy/image/monitor.yaml"]
     gone = [".git/config", ".venv/bin/python", "tests/conftest.py", "docs/index.md", "deploy/monitor.yaml", ".env"]
-    gone += ["monitor/kernels/__pycache__/join.cpython-312.pyc", "monitor/kernels/x.pyc", "monitor/x/y.nbi", "a.key"]
+    gone += ["monitor/compiled/__pycache__/join.cpython-312.pyc", "monitor/compiled/x.pyc", "monitor/x/y.nbi", "a.key"]
     assert [path for path in kept if ignored(path, patterns)] == []
     assert [path for path in gone if not ignored(path, patterns)] == []
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from monitor.exposition.catalogue import catalogue
-from monitor.exposition.levels import Level
 from monitor.measures import MEASURES
+from monitor.metrics.catalogue import catalogue
+from monitor.metrics.levels import Level
 from tests.real.promtool import check_rules, run_rule_tests
 
 ROOT: Final = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tests.api.service import Service
+from tests.http.service import Service
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN: Final = "<!-- routes: made by `python -m tests.docs.routes` -->"

@@ -11,15 +11,15 @@ import pytest
 import typer
 import yaml
 
+from monitor.app.settings import Settings, load_settings
+from monitor.app.settings.fields import leaves
 from monitor.classes import CLASS_MEASURES
 from monitor.cli.main import COMMANDS, app
 from monitor.events.model import Kind, Reason
 from monitor.events.schemas import event_schema
-from monitor.exposition.catalogue import catalogue
 from monitor.measures import MEASURES
-from monitor.settings import Settings, load_settings
-from monitor.settings.fields import leaves
-from tests.api.service import Service
+from monitor.metrics.catalogue import catalogue
+from tests.http.service import Service
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from monitor.events import rfc3339_loops as rfc3339
 from monitor.events.model import Reason
 from monitor.events.rejection import Rejected
 from monitor.events.times import check_range, format_time, parse_times, read_time
-from monitor.kernels import rfc3339
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FORM = re.compile(

@@ -13,8 +13,8 @@ from scipy.stats import norm
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import kce_null_moments, kce_p_value, null_level
 from monitor.inference.kce_test import pearson_p_value
-from monitor.kernels.laplace import laplace_quadratic_forms
 from monitor.measures import MEASURES, kce
+from monitor.measures.laplace_loops import laplace_quadratic_forms
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_calibration_tests import third_cumulant_by_loops, variance_by_loops
 

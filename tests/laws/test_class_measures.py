@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import monitor.classes
 from monitor.classes import CLASS_MEASURES, ClassMeasure
+from monitor.classes.bin_loops import categorical_draws
 from monitor.errors import NotEnoughData
-from monitor.kernels.class_bins import categorical_draws
 from monitor.scores import ClassTable
 from tests.reference.naive_classes import simulated
 

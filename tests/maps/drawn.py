@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from monitor.maps.artifact_blocks import check_plain
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.histogram import METHOD as HISTOGRAM
 from monitor.maps.identity import Identity
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 _FRAME: Final = 64 * 2**20
 """Zeros that compress to a few kilobytes."""

@@ -5,8 +5,8 @@ from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.classwise import Classwise, HistogramClasswise
 from monitor.maps.histogram import Histogram
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.nested import join_parts
-from monitor.samples import LabelledEvents
 from tests.maps.drawn import class_events
 
 INNER = ["platt", "beta", "isotonic", "histogram"]

@@ -7,8 +7,8 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.base import MapParts
 from monitor.maps.group_wise import GroupWise, GroupWisePlatt
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import Platt
-from monitor.samples import LabelledEvents
 from tests.maps.drawn import binary_events, class_events
 
 BINARY = ["offset", "temperature", "platt", "beta", "isotonic", "histogram"]

@@ -6,7 +6,7 @@ import pytest
 from monitor.errors import InputError
 from monitor.maps import METHODS, RecalibrationMap, apply_map, fit_map
 from monitor.maps.in_use import apply_in_use
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 P = [0.1, 0.5, 0.9]
 

@@ -9,8 +9,8 @@ from monitor.errors import CorruptMap
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.base import MapParts
 from monitor.maps.isotonic import Isotonic
+from monitor.maps.labelled import LabelledEvents
 from monitor.measures.corp import corp_curve
-from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 from tests.maps.drawn import any_binary, binary_events
 from tests.reference.naive_maps import isotonic_by_max_min

@@ -17,7 +17,7 @@ import monitor.maps
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, Method, RecalibrationMap, apply_map, check_options, choose_method, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes, to_json
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

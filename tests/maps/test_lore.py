@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from monitor.kernels.neighbours import laplace_sums
+from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps import lore_gamma as module
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import METHOD, Lore
 from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
-from monitor.samples import LabelledEvents
 from tests.reference import naive_lore
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.base import MapParts, RecalibrationMap
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 from tests.maps.drawn import any_binary, any_classes, binary_events, class_events, repeated
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from monitor.inference.cox import fit_cox
 from monitor.inference.logistic import fit_logistic
 from monitor.maps import METHODS, apply_map, fit_map
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import Platt
-from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 from tests.maps.drawn import binary_events
 from tests.reference.naive_maps import least, mean_log_loss, platt_map

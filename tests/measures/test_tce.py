@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.kernels.refutation import log_factorials, refuted_events
+from monitor.measures.refutation_loops import log_factorials, refuted_events
 from monitor.measures.tce import MEASURE, tce, tce_bins, tce_draws, tce_error_bound
 from monitor.measures.tce_options import Bins, Options, TceKeywords, Test
 from monitor.measures.tce_t import MEASURE as T_MEASURE

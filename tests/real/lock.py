@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from monitor.private import private_folder
+from monitor.private_directory import private_folder
 
 _UNLOCKED: Final = ".new"
 

@@ -4,8 +4,8 @@ from scipy.special import expit
 
 from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import _bends, _ends, _Search, last_change
-from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 from tests.reference.naive_change import naive_statistics
 

@@ -8,13 +8,13 @@ import pytest
 from monitor import evaluate
 from monitor.local import PrincipalComponents, Standardised, local_calibration_error
 from monitor.maps import METHODS, fit_map
+from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece, mce, smce
 from monitor.recalibration.comparison import Comparison, Contender, compare
 from monitor.recalibration.comparison_segments import MOST_SEGMENTS, compare_segments
 from monitor.recalibration.data import RefitData, refit_data
 from monitor.recalibration.decision import prediction_rejection_ratio, reward
 from monitor.recalibration.guard import weigh
-from monitor.samples import LabelledEvents
 from monitor.scores import ScoreTable
 from tests.recalibration.samples import sample
 

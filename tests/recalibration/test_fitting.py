@@ -10,10 +10,10 @@ from monitor import evaluate
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.fitting import RefitResult, refit
 from monitor.recalibration.fitting_task import RefitTask
-from monitor.samples import LabelledEvents
 from tests.recalibration.samples import sample
 
 

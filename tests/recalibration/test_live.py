@@ -15,9 +15,9 @@ from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.comparison import Evaluated, rfc3339
 from monitor.recalibration.live import LiveMonitor
-from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS

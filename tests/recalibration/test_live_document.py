@@ -13,12 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor import evaluate
-from monitor.evaluation.either import evaluate as report_of
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps import METHODS, apply_map, fit_map
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.guard import weigh
 from monitor.recalibration.live_document import MAPS, Shown, live_document
-from monitor.samples import LabelledEvents
+from monitor.reports.evaluation.either import evaluate as report_of
 from monitor.store.recalibrations import Sample
 from tests.recalibration.samples import START_MS, sample
 

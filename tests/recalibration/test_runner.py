@@ -16,9 +16,9 @@ from monitor.app.refit_task import read_result, write_task
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.runner import Handover, Runner
-from monitor.samples import LabelledEvents
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore

@@ -10,8 +10,8 @@ import numpy as np
 
 from monitor.events.model import ModelPolicy
 from monitor.events.wire import id_digest
-from monitor.samples.closed import ClosedSample
 from monitor.store.base import Bucket
+from monitor.store.closed_samples import ClosedSample
 from tests.reference.naive_join import NaiveEvent, Prediction, normalised
 
 Item = TypeVar("Item")

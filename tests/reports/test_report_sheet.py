@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.csv
 
 from monitor.classes import CLASS_MEASURES
-from monitor.figures.output import PNG_DPI
 from monitor.measures import MEASURES
+from monitor.reports.figures.output import PNG_DPI
 from monitor.reports.findings import Wanted, find
 from monitor.reports.page import _subtitle
 from monitor.reports.pictures import sheet_of
-from tests.figures.tables import check_layout, texts
+from tests.reports.figures.tables import check_layout, texts
 
 
 def test_no_title_stands_for_two_measures() -> None:

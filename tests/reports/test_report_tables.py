@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import expit
 
-from monitor.evaluation.compare import Comparison, compare_tables
-from monitor.evaluation.files import FileReport, report_table
-from monitor.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
-from monitor.evaluation.segments import SegmentReport
+from monitor.reports.evaluation.compare import Comparison, compare_tables
+from monitor.reports.evaluation.files import FileReport, report_table
+from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
+from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.report_tables import (
     comparison_sentence,
     differences_table,

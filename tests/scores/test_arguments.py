@@ -10,12 +10,12 @@ import pytest
 
 import monitor
 from monitor.errors import InputError
-from monitor.evaluation import either
-from monitor.evaluation.classes import evaluate_classes
-from monitor.evaluation.data import evaluate
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.in_use import apply_in_use
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
+from monitor.reports.evaluation import either
+from monitor.reports.evaluation.classes import evaluate_classes
+from monitor.reports.evaluation.data import evaluate
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import number_text, sum_text
 

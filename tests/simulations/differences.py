@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from monitor.evaluation.compare import compare_tables
 from monitor.measures import REPORT_MEASURES
+from monitor.reports.evaluation.compare import compare_tables
 from monitor.scores import ScoreTable
 from monitor.sources.tables import EventTable
 from tests.simulations.scenarios import SCENARIOS, Scenario

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from monitor.samples import LabelledEvents
+from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.str_]

@@ -30,9 +30,9 @@ from threadpoolctl import threadpool_limits
 
 from monitor.local import PrincipalComponents, local_calibration_error
 from monitor.maps import apply_map, choose_method, fit_map, lore, lore_gamma
+from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import Lore
 from monitor.maps.lore_gamma import WHOLE_BIN
-from monitor.samples import LabelledEvents
 from tests.simulations.lore_data import GROUP, affairs, happiness
 from tests.simulations.lore_experiment import CLIP, group_mce
 

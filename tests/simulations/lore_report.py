@@ -12,9 +12,21 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from monitor.figures import save
-from monitor.figures.recalibration_gamma import GammaCurve, gamma_figure
-from monitor.figures.style import BLUE, GREEN, GREY, INK, PINK, YELLOW, dress, frame, legend, name_panel, new_figure
+from monitor.reports.figures import save
+from monitor.reports.figures.recalibration_gamma import GammaCurve, gamma_figure
+from monitor.reports.figures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    PINK,
+    YELLOW,
+    dress,
+    frame,
+    legend,
+    name_panel,
+    new_figure,
+)
 from tests.simulations.lore_data import SETTINGS
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import changes
-from monitor.samples import LabelledEvents
 
 pytestmark = pytest.mark.simulation
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.local import group_calibration_error
-from tests.figures.tables import check_layout
+from tests.reports.figures.tables import check_layout
 from tests.simulations import lore_report
 from tests.simulations.lore_data import GROUP, SETTINGS
 from tests.simulations.lore_experiment import CONTENDERS, GAMMAS, LEAST_OF_GROUP, Job, main, measure, run, summarise

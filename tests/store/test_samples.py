@@ -9,15 +9,15 @@ import sqlalchemy as sa
 
 from monitor.errors import DamagedStore, FencedOut
 from monitor.events.model import SeriesKey
-from monitor.samples.closed import ClosedSample
 from monitor.store import samples
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.closed_samples import ClosedSample
 from monitor.store.recalibrations import Sample, SampleStore
 from monitor.store.samples import MOST_PARTS
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from tests.patience import joined
-from tests.samples.samples import closed, random_rows, row
+from tests.store.drawn_samples import closed, random_rows, row
 from tests.store.samples import HOUR_MS, checkpoint
 from tests.store.test_open import execute
 

@@ -9,13 +9,12 @@ import pytest
 
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
-from monitor.kernels.join_tables import VECTOR
-from monitor.kernels.vectors import BLOCK
 from monitor.scores import GridTable
-from monitor.store.base import JOURNAL_ROW
+from monitor.store.base import JOURNAL_ROW, VECTOR
 from monitor.store.journal import LARGEST_BYTES, pieces
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
+from monitor.stream.vector_loops import BLOCK
 from tests.real.mixed_log import (
     CLASSES,
     MODELS,

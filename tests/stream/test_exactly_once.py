@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from monitor.samples.candidates import Candidates
-from monitor.samples.closed import ClosedSample
 from monitor.scores import GridTable
 from monitor.sources.base import Polled
 from monitor.sources.kafka import KafkaSource
 from monitor.store.base import Bucket, PartitionState
+from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
+from monitor.stream.sample_candidates import Candidates
 from monitor.stream.status import Phase
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.kafka import KafkaBroker

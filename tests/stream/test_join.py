@@ -8,9 +8,9 @@ import pytest
 
 from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps, Strata
-from monitor.kernels.join_tables import NO_OUTCOME
 from monitor.scores import GridTable
 from monitor.stream.join import Join
+from monitor.stream.join_table_loops import NO_OUTCOME
 from monitor.stream.panes import PaneTable
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, Traffic, columns_of, unruly_events

@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
-from monitor.samples.candidates import Candidates
-from monitor.samples.closed import ClosedSample
 from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState
+from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream import sampling
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.partition import Partition, PartitionSettings
+from monitor.stream.sample_candidates import Candidates
 from monitor.stream.sample_settings import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
 from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told

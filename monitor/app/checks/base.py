@@ -7,8 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from monitor.app.settings import Settings
 from monitor.clock import Clock, SystemClock
-from monitor.settings import Settings
 
 
 class Verdict(StrEnum):

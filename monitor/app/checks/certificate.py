@@ -7,8 +7,8 @@ from typing import Final
 
 from cryptography import x509
 
-from monitor.api.tls import Certificate
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.http.tls import Certificate
 
 _SOON: Final = timedelta(days=14)
 """Certificates that renew themselves do so earlier."""

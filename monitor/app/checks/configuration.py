@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, ok, warn
-from monitor.settings import Settings
-from monitor.settings.environment import PREFIX
-from monitor.settings.values import hide_password, to_ms
+from monitor.app.settings import Settings
+from monitor.app.settings.environment import PREFIX
+from monitor.app.settings.values import hide_password, to_ms
 
 
 def check_configuration(around: Surroundings) -> Iterator[Finding]:

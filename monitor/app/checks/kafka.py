@@ -12,10 +12,10 @@ from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
 from monitor.app.outside import make_connection
 from monitor.app.parts import make_topics
+from monitor.app.settings import Settings
+from monitor.app.settings.values import to_ms
 from monitor.durations import format_duration
 from monitor.errors import SourceMisconfigured, SourceUnavailable
-from monitor.settings import Settings
-from monitor.settings.values import to_ms
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
 
 _FOR_EVER: Final = -1

@@ -1,4 +1,4 @@
-"""The numerical kernels: whether they can be compiled, and where they are kept."""
+"""Check that compiled loops can be compiled, and where they are kept."""
 
 import os
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
 
 
 def check_kernels(around: Surroundings) -> Iterator[Finding]:
-    """Compile something small, and look whether what is compiled can be kept for the next start."""
+    """Compile a small function, and check that compiled code can be kept for the next start."""
     del around
     try:
-        from monitor.kernels import hash_index  # noqa: PLC0415 - its import may fail, which is what is checked
+        from monitor.stream import hash_loops  # noqa: PLC0415 - its import may fail, which is what is checked
 
         compiled = numba.njit(cache=False)(_plus_one)(1)
     except Exception as error:  # noqa: BLE001 - whatever stops the compiler would stop the service
@@ -22,19 +22,23 @@ def check_kernels(around: Surroundings) -> Iterator[Finding]:
     if compiled != 2:
         yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
         return
-    folder = _cache_of(hash_index)
+    folder = _cache_of(hash_loops)
     if folder is None:
         yield warn("kernels", "they compile, and are not kept: each start takes half a minute")
         return
-    kept = len(list(folder.glob("*.nbc"))) if folder.is_dir() else 0
-    told = f"they compile; {kept:,} compiled ones are kept in {folder}"
-    parent = next(each for each in (folder, *folder.parents) if each.is_dir())
+    # Each module's are beside it, in __pycache__, or in one folder a module of NUMBA_CACHE_DIR.
+    root = folder.parents[1] if folder.name == "__pycache__" else folder.parent
+    kept = sum(1 for _ in root.rglob("*.nbc"))
+    message = f"they compile; {kept:,} compiled ones are kept in {root}"
+    parent = next(path for path in (folder, *folder.parents) if path.is_dir())
     if not os.access(parent, os.W_OK) and not kept:
-        yield warn("kernels", f"{told}, which cannot be written: each start takes half a minute; set NUMBA_CACHE_DIR")
+        yield warn(
+            "kernels", f"{message}, which cannot be written: each start takes half a minute; set NUMBA_CACHE_DIR"
+        )
     elif not kept:
-        yield ok("kernels", f"{told}: the first start compiles for half a minute")
+        yield ok("kernels", f"{message}: the first start compiles for half a minute")
     else:
-        yield ok("kernels", told)
+        yield ok("kernels", message)
 
 
 def _cache_of(module: object) -> Path | None:

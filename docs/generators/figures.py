@@ -1,0 +1,54 @@
+"""Draw the figures of the documentation: ``python -m docs.generators.figures``."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from matplotlib.figure import Figure
+
+from docs.generators import counter_examples
+from docs.generators.counter_examples import simulated
+from docs.generators.recalibration_example import example
+from monitor.classes import gce_family
+from monitor.reports.figures.gce_comparison import gce_figure
+from monitor.reports.figures.output import save
+from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.tce_diagram import tce_diagram
+from monitor.reports.figures.witness import witness_figure
+from monitor.scores import ScoreTable
+
+
+def exaggerating() -> ScoreTable:
+    """A model whose log odds are half as large again as they should be."""
+    return simulated(5_000, slope=1.5)
+
+
+def rare() -> ScoreTable:
+    """A model of a 1% event, whose log odds are too high by 0.7."""
+    return simulated(20_000, offset=0.7, mean=-5.0)
+
+
+FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
+    {
+        "reliability.png": lambda: reliability_diagram(exaggerating()),
+        "reliability-rare.png": lambda: reliability_diagram(rare()),
+        "witness.png": lambda: witness_figure(exaggerating()),
+        "test-based.png": lambda: tce_diagram(exaggerating()),
+        "discontinuity.svg": counter_examples.discontinuity_figure,
+        "cancellation.svg": counter_examples.cancellation_figure,
+        "prevalence.svg": counter_examples.prevalence_figure,
+        "gce.svg": lambda: gce_figure(gce_family(counter_examples.too_sure_classes())),
+        "sample-size.svg": counter_examples.sample_size_figure,
+        "temperature.svg": counter_examples.temperature_figure,
+        "before-after.svg": lambda: example()["reliability"],
+        "worst-by-gamma.svg": lambda: example()["mlce_by_gamma"],
+        "local-map.svg": lambda: example()["local_map"],
+        "segments.svg": lambda: example()["segments"],
+    }
+)
+"""Each as a function that draws it."""
+
+if __name__ == "__main__":
+    for name, draw in FIGURES.items():
+        save(draw(), Path(__file__).parents[1] / "figures" / name)

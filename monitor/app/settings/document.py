@@ -1,0 +1,187 @@
+"""Writes the settings down: the effective ones, monitor.yaml with every default, and the page of the documentation."""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import yaml
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from monitor.app.settings import fields
+from monitor.app.settings.model import Settings
+from monitor.app.settings.section import Section
+from monitor.app.settings.values import format_duration
+
+_WIDTH: Final = 110
+
+_HEAD: Final = """\
+Settings of the calibration monitor: every key with its default. Keys that are left out keep it.
+Durations are text such as 90s, 15m, 24h or 7d, or a number of seconds.
+Relative paths begin in this file's folder; those of variables, and of defaults, in the working directory.
+An environment variable overrides a key: MONITOR__SOURCE__KAFKA__GROUP_ID sets source.kafka.group_id; with _FILE
+behind its name, the value is read from the file that it names, which is the way to hand over a secret.
+`monitor config` prints the settings in force.
+"""
+
+
+def effective(settings: Settings) -> str:
+    """The settings in force as YAML, secrets hidden."""
+    return _yaml(settings.model_dump(mode="json"))
+
+
+def default_file() -> str:
+    """monitor.yaml: every setting with its meaning and its default. It loads, and says what the defaults say."""
+    lines = [f"# {line}" for line in _HEAD.splitlines()]
+    for name, field in Settings.model_fields.items():
+        lines.append("")
+        lines.extend(_entry((name,), field))
+    return "\n".join(lines) + "\n"
+
+
+def reference() -> str:
+    """docs/settings.md: every setting in tables."""
+    lines = [
+        "# Settings",
+        "",
+        "<!-- Written by `monitor config --reference`; a test compares. Edit monitor/app/settings instead. -->",
+        "",
+        "`monitor serve --config monitor.yaml` reads them; without `--config` it reads `monitor.yaml` in the working",
+        "directory if there is one. `monitor config` prints the settings in force, with secrets hidden, and",
+        "`monitor config --default` a [monitor.yaml](monitor.yaml) with every default, to start from.",
+        "",
+        "A *duration* is text such as `90s`, `15m`, `24h`, `7d` or `1h30m`, or a number of seconds.",
+        "",
+        "An environment variable overrides each key: its path in upper case, with `MONITOR__` in front and `__` for",
+        "each dot. `MONITOR__SOURCE__KAFKA__GROUP_ID=blue` sets `source.kafka.group_id`. Lists are comma-separated;",
+        "whole sections are YAML or JSON: `MONITOR__WINDOWS='[{length: 1h}, {last: 10000}]'`. With `_FILE` behind the",
+        "name, the value is read from a file: `MONITOR__SOURCE__KAFKA__SASL_PLAIN_PASSWORD_FILE=/run/secrets/kafka`.",
+        "",
+        "A *relative path* in the file begins in the folder of that file, wherever a command is run. That of a",
+        "variable, and the default of a key that the file leaves out, begin in the working directory. `monitor config`",
+        "prints them absolute.",
+        "",
+        "An unknown key or variable, or a wrong value, is refused with one line that names the place, the key, the",
+        "value and what is allowed.",
+    ]
+    for path, section in _sections(Settings, ()):
+        lines.extend(["", f"## {path}" if path else "## Top level", ""])
+        if section is not Settings:
+            lines.extend([_prose(inspect.getdoc(section) or ""), ""])
+        lines.extend(["| key | default | allowed | meaning |", "|---|---|---|---|"])
+        for name, field in section.model_fields.items():
+            inner = fields.section_in(field.annotation)
+            if inner is not None and not fields.is_keyed(field.annotation) and not fields.is_listed(field.annotation):
+                continue
+            default = _inline(_plain(field.get_default(call_default_factory=True)))
+            meaning = _prose(field.description or _description_elsewhere(name)).replace("|", "\\|")
+            lines.append(f"| `{name}` | `{default}` | {_allowed(field)} | {meaning} |")
+    return "\n".join(lines) + "\n"
+
+
+def _sections(section: type[Section], path: tuple[str, ...]) -> Iterator[tuple[str, type[Section]]]:
+    own = any(fields.section_in(field.annotation) is None for field in section.model_fields.values())
+    if own or section is Settings:
+        yield fields.dotted(path), section
+    for name, field in section.model_fields.items():
+        inner = fields.section_in(field.annotation)
+        if inner is not None:
+            suffix = (
+                ".<name>" if fields.is_keyed(field.annotation) else "[]" if fields.is_listed(field.annotation) else ""
+            )
+            yield from _sections(inner, (*path, name + suffix))
+
+
+def _entry(path: tuple[str, ...], field: FieldInfo) -> list[str]:
+    indent = "  " * (len(path) - 1)
+    inner = fields.section_in(field.annotation)
+    if inner is not None and not fields.is_keyed(field.annotation) and not fields.is_listed(field.annotation):
+        lines = [*_comment(inspect.getdoc(inner) or "", indent), f"{indent}{path[-1]}:"]
+        for name, below in inner.model_fields.items():
+            lines.extend(_entry((*path, name), below))
+        return lines
+    lines = _comment(_meaning(field), indent)
+    if inner is not None:
+        lines.extend(_comment("Keys of each:", indent))
+        for name, below in inner.model_fields.items():
+            meaning = below.description or _description_elsewhere(name)
+            lines.extend(_comment(f"  {name}: {_prose(meaning)}", indent))
+    value = field.get_default(call_default_factory=True)
+    plain = _plain(value)
+    if isinstance(plain, list) and plain and isinstance(plain[0], dict):
+        lines.append(f"{indent}{path[-1]}:")
+        lines.extend(f"{indent}  - {_inline(item)}" for item in plain)
+    else:
+        lines.append(f"{indent}{path[-1]}: {_inline(plain)}")
+    return lines
+
+
+def _meaning(field: FieldInfo) -> str:
+    allowed = _allowed(field)
+    told = allowed and not allowed.startswith(("text", "true", "list", "sections", "values"))
+    return f"{_prose(field.description or '')}{f' [{allowed}]' if told else ''}".replace("`", "")
+
+
+def _allowed(field: FieldInfo) -> str:
+    choices = fields.choices(field.annotation)
+    optional = " or null" if fields.mentions(field.annotation, type(None)) else ""
+    if choices:
+        return f"{', '.join(choices)}{optional}"
+    if fields.section_in(field.annotation) is not None:
+        return "list of sections" if fields.is_listed(field.annotation) else "sections by name"
+    bounds = [f"{words} {_inline(_plain(bound))}" for words, bound in fields.bounds(field).items()]
+    return " ".join(filter(None, [_kind(field), ", ".join(bounds)])) + optional
+
+
+def _kind(field: FieldInfo) -> str:
+    if fields.is_keyed(field.annotation):
+        return "values by name"
+    kinds = {
+        timedelta: "duration",
+        bool: "true or false",
+        int: "whole number",
+        float: "number",
+        SecretStr: "text, secret",
+    }
+    if fields.mentions(field.annotation, tuple) or "tuple" in str(field.annotation):
+        return "list of text"
+    return next((words for kind, words in kinds.items() if fields.mentions(field.annotation, kind)), "text")
+
+
+def _description_elsewhere(name: str) -> str:
+    return next((leaf.field.description or "" for leaf in fields.leaves() if leaf.path[-1] == name), "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Section):
+        return value.model_dump(mode="json", exclude_unset=True)
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _inline(value: Any) -> str:
+    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _yaml(tree: Any) -> str:
+    text: str = yaml.safe_dump(tree, sort_keys=False, width=_WIDTH, allow_unicode=True)
+    return text
+
+
+def _prose(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    lines: list[str] = []
+    for paragraph in [text if text.startswith("  ") else _prose(text)]:
+        hanging = "    " if paragraph.startswith("  ") else ""
+        wrapped = textwrap.wrap(paragraph, _WIDTH - len(indent), subsequent_indent=hanging)
+        lines.extend(f"{indent}# {line}".rstrip() for line in wrapped)
+    return lines

@@ -1,0 +1,197 @@
+"""Reads the settings: monitor.yaml, then the environment on top of it.
+
+Relative paths in the file begin in the file's folder; those of the environment and the defaults in the working
+directory. The settings hold absolute ones.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from monitor.app.settings import fields, suggestions
+from monitor.app.settings.environment import read_environment
+from monitor.app.settings.model import Settings
+from monitor.app.settings.values import format_duration, hide_password
+from monitor.errors import SettingsError
+
+_BOUNDS: Final = {
+    "greater_than_equal": "at least",
+    "greater_than": "more than",
+    "less_than_equal": "at most",
+    "less_than": "less than",
+}
+_WORDS: Final = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "string_type": "must be text",
+    "string_too_short": "must not be empty",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a section of `key: value` lines",
+    "model_type": "must be a section of `key: value` lines",
+    "model_attributes_type": "must be a section of `key: value` lines",
+}
+
+
+def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings:
+    """The settings of a file, overridden by the environment.
+
+    Parameters
+    ----------
+    file
+        monitor.yaml, or None for the defaults.
+    environ
+        The environment variables.
+
+    Raises
+    ------
+    SettingsError
+        Something is wrong: one line for each thing, with the place, the key, the value and what is allowed.
+    """
+    tree: dict[str, Any] = {}
+    places: dict[fields.Path, str] = {}
+    if file is not None:
+        tree = _read_yaml(file, places)
+        _resolve_paths(tree, file.parent.resolve(), defaults=False)
+    for variable, path, value in read_environment(environ):
+        _put(tree, path, value)
+        places[path] = variable
+    _resolve_paths(tree, FilePath.cwd(), defaults=True)
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        lines = [_line(detail, places) for detail in error.errors(include_url=False)]
+        raise SettingsError("\n".join(lines)) from error
+
+
+def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read {file}: {error.strerror}; `monitor config --default > {file}` writes one with all defaults"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"cannot read {file}: it is not UTF-8 (byte {error.start})") from error
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            return {}
+        _note_places(node, (), str(file), places)
+        tree = loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        raise SettingsError(f"{where}: not valid YAML: {error.problem or error.context}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{file}: not valid settings: it is nested too deeply, or holds itself") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise SettingsError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise SettingsError(f"{file}: must be sections of `key: value` lines, got {type(tree).__name__}")
+    return tree
+
+
+def _note_places(node: yaml.Node, path: fields.Path, file: str, places: dict[fields.Path, str]) -> None:
+    places[path] = f"{file}:{node.start_mark.line + 1}"
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            name = str(key.value)
+            where = f"{file}:{key.start_mark.line + 1}"
+            if name in seen and name != "<<":
+                # YAML's own rule, which the library does not hold: the last would silently win.
+                raise SettingsError(f"{where}: {fields.dotted((*path, name))} is given twice")
+            seen.add(name)
+            _note_places(value, (*path, name), file, places)
+            places[(*path, name)] = where
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            _note_places(value, (*path, index), file, places)
+
+
+def _put(tree: dict[str, Any], path: fields.Path, value: Any) -> None:
+    for part in path[:-1]:
+        inner = tree.get(str(part))
+        if inner is None:
+            inner = tree[str(part)] = {}
+        if not isinstance(inner, dict):
+            # The file has a value where a section belongs; it is that which has to be mended.
+            return
+        tree = inner
+    tree[str(path[-1])] = value
+
+
+def _resolve_paths(tree: dict[str, Any], folder: FilePath, *, defaults: bool) -> None:
+    """Make relative paths begin in a folder; with ``defaults``, also those that are not set.
+
+    What is not text stays as it is, for the validation to refuse.
+    """
+    for leaf in fields.leaves():
+        anchor = fields.anchor_of(leaf.field)
+        if anchor is None:
+            continue
+        section: Any = tree
+        for part in leaf.path[:-1]:
+            section = section.setdefault(part, {}) if isinstance(section, dict) else None
+        if isinstance(section, dict):
+            value = section.get(leaf.path[-1], leaf.field.default if defaults else None)
+            if isinstance(value, str) and value:
+                section[leaf.path[-1]] = anchor.resolve(value, folder)
+
+
+def _line(detail: ErrorDetails, places: Mapping[fields.Path, str]) -> str:
+    path = tuple(part for part in detail["loc"] if part != "[key]")
+    place = next((places[path[:end]] for end in range(len(path), -1, -1) if path[:end] in places), "settings")
+    return f"{place}: {_problem(detail, path)}"
+
+
+def _problem(detail: ErrorDetails, path: fields.Path) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return suggestions.unknown(path)
+    if kind == "missing":
+        return f"{fields.dotted(path)} must be given"
+    if kind == "value_error" and fields.section_at(path) is not None:
+        # A rule between several keys: it names them itself, below its section.
+        message = str(context["error"])
+        where = fields.dotted(path)
+        return f"{where} {message}" if message.startswith("must") else f"{where}.{message}".lstrip(".")
+    return f"{fields.dotted(path)} {_rule(detail, path)}, got {_shown(path, detail['input'])}"
+
+
+def _rule(detail: ErrorDetails, path: fields.Path) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "string_pattern_mismatch":
+        longest = re.search(r"\{1,(\d+)\}", context["pattern"])
+        limit = longest.group(1) if longest else "any number of"
+        return f"must be 1 to {limit} letters, digits, '.', '_' or '-'"
+    if kind == "literal_error":
+        return f"must be {context['expected'].replace(chr(39), '')}"
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind in _BOUNDS:
+        # From the field itself: pydantic shows a duration as Python writes it.
+        field = fields.field_at(path)
+        bound = fields.bounds(field)[_BOUNDS[kind]] if field else ""
+        return f"must be {_BOUNDS[kind]} {format_duration(bound) if isinstance(bound, timedelta) else bound}"
+    return re.sub(r"^.*? should ", "must ", detail["msg"])
+
+
+def _shown(path: fields.Path, value: object) -> str:
+    if not fields.hides(path):
+        return repr(value)
+    return repr(hide_password(value)) if isinstance(value, str) and "://" in value else "a value that is not shown"

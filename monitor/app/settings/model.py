@@ -1,0 +1,318 @@
+"""Every setting with its default, its unit and what it means. monitor.yaml and docs/settings.md are made from this."""
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, StringConstraints, model_validator
+
+from monitor.app.settings.access import AccessSettings
+from monitor.app.settings.api import ApiSettings
+from monitor.app.settings.exposition import ExpositionSettings
+from monitor.app.settings.models import ModelsSettings
+from monitor.app.settings.refits import RecalibrationSettings
+from monitor.app.settings.section import Positive, Section, Text
+from monitor.app.settings.values import (
+    Duration,
+    FilePath,
+    MeasureNames,
+    Names,
+    StoreAddress,
+    format_duration,
+    is_loopback,
+)
+
+Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
+
+_SECOND = timedelta(seconds=1)
+
+
+class TopicSettings(Section):
+    """Topics that are read, on a broker and in the embedded log alike. All must have the same number of partitions.
+
+    Key predictions and outcomes by the prediction's id, so that both stand in the partition of the same number.
+    """
+
+    predictions: Topic | None = None
+    """Topic of predictions; events there need no type."""
+    outcomes: Topic | None = None
+    """Topic of outcomes; events there need no type."""
+    labelled: Topic | None = None
+    """Topic of predictions that carry their outcome; events there need no type."""
+    events: Topic | None = None
+    """Topic of events of any type. Where no topic is named at all, this one is calibration-events."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "TopicSettings":
+        named = [topic for topic in self.named.values() if topic]
+        if len(set(named)) < len(named):
+            raise ValueError(f"must name a different topic for each type of event, or one topic as events: {named}")
+        return self
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        """The topics in force: key -> topic, or None."""
+        topics = {"predictions": self.predictions, "outcomes": self.outcomes, "labelled": self.labelled}
+        events = self.events if self.events or any(topics.values()) else "calibration-events"
+        return {**topics, "events": events}
+
+
+class EmbeddedSettings(Section):
+    """The embedded log: topics as append-only files, with Kafka's partitions and offsets. It needs no service."""
+
+    directory: FilePath = "monitor-data/log"
+    """Where the log is kept. Made when it is not there."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] = 4
+    """Partitions of each topic, for a log that is new; one that exists keeps its own."""
+    retention_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Size of a topic partition, in bytes, beyond which its oldest records go; null keeps all of them."""
+    retention: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    """Age beyond which records go, a file of them at a time; null keeps all of them."""
+
+
+class KafkaSettings(Section):
+    """A Kafka cluster. The names and values are those of kafka-python, which are those of Kafka."""
+
+    bootstrap_servers: Names = ("localhost:9092",)
+    """Brokers to ask first, as host:port; several are separated by commas."""
+    group_id: Text = "calibration-monitor"
+    """Consumer group. Replicas of the service share it, and the partitions."""
+    group_instance_id: Text | None = None
+    """Name of this replica in the group, for static membership: a restart within the session moves no partition."""
+    client_id: Text = "calibration-monitor"
+    """What the broker's logs and quotas call this client."""
+    session_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=45)
+    """How long the group waits for a replica that has fallen silent before its partitions move."""
+    max_poll_interval: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=5)
+    """How long a replica may take to work off what it read before its partitions move."""
+    connect_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=10)
+    """How long to look for a broker before saying that there is none, and trying again."""
+    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    """How long to wait for a broker's answer."""
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    """How to speak to the brokers."""
+    ssl_cafile: FilePath | None = None
+    """File with the certificates to trust, PEM; null trusts those of the system."""
+    ssl_certfile: FilePath | None = None
+    """File with this client's certificate, PEM."""
+    ssl_keyfile: FilePath | None = None
+    """File with this client's key, PEM."""
+    ssl_password: SecretStr | None = None
+    """Password of the key file."""
+    ssl_check_hostname: bool = True
+    """Whether a broker's certificate must name its host."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI"] | None = None
+    """How to log in; needs a SASL_ security_protocol."""
+    sasl_plain_username: Text | None = None
+    """User for PLAIN and SCRAM."""
+    sasl_plain_password: SecretStr | None = None
+    """Password for PLAIN and SCRAM."""
+    sasl_kerberos_service_name: Text = "kafka"
+    """Service name for GSSAPI."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "KafkaSettings":
+        if not self.bootstrap_servers:
+            raise ValueError("bootstrap_servers must name at least one broker as host:port")
+        sasl = self.security_protocol.startswith("SASL_")
+        if sasl and self.sasl_mechanism is None:
+            raise ValueError(f"sasl_mechanism must be set when security_protocol is {self.security_protocol}")
+        if self.sasl_mechanism is not None and not sasl:
+            raise ValueError(
+                f"security_protocol must be SASL_SSL or SASL_PLAINTEXT when sasl_mechanism is set, "
+                f"got {self.security_protocol}"
+            )
+        credentials = self.sasl_plain_username is not None and self.sasl_plain_password is not None
+        if self.sasl_mechanism not in {None, "GSSAPI"} and not credentials:
+            raise ValueError(
+                f"sasl_plain_username and sasl_plain_password must be set when sasl_mechanism is {self.sasl_mechanism}"
+            )
+        return self
+
+
+class SourceSettings(Section):
+    """Where events come from."""
+
+    kind: Literal["embedded", "kafka"] = "embedded"
+    """The embedded log, which needs no service, or a Kafka cluster."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Where reading begins in a topic of which nothing is stored yet."""
+    when_purged: Literal["stop", "earliest"] = "stop"
+    """What to do when the log no longer holds the offset at which the stored state ends: stop with an error, or go on
+    from the earliest record that is left, knowing that events are missing."""
+    topics: TopicSettings = TopicSettings()
+    embedded: EmbeddedSettings = EmbeddedSettings()
+    kafka: KafkaSettings = KafkaSettings()
+
+
+class StoreSettings(Section):
+    """Where the state is kept: pending predictions, panes, offsets and dead letters."""
+
+    url: Annotated[StoreAddress, Field(repr=False)] = "sqlite:///monitor-data/state.db"
+    """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
+
+
+class CapSettings(Section):
+    """How much may appear by itself in a partition, so that a bad producer cannot fill memory or Prometheus."""
+
+    models: Positive = 200
+    """Models; events of further ones are refused and counted."""
+    versions: Positive = 20
+    """Versions of a model; further ones are counted as the version `other`."""
+    segment_values: Positive = 50
+    """Values of a segment key of a model; further ones are counted as `other`."""
+    strata: Positive = 20_000
+    """Combinations of version and segment values of a model; the segments of further ones are counted as `other`."""
+
+
+class WindowSettings(Section):
+    """A sliding window, keyed by the time of the prediction."""
+
+    name: Name | None = None
+    """Its name in reports and in the label `window`; made of its length where it is left out."""
+    length: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    """Its length. For a window of the last predictions: how far back it may reach (7d where it is left out)."""
+    last: Positive | None = None
+    """Makes it a window of the newest predictions with an outcome, at least this many of them."""
+    mature: bool = True
+    """Whether it ends one horizon before the newest event, so that each prediction in it had its time to be answered.
+    One that does not is biased towards outcomes that come early; a name of its own must have the word immature in it,
+    by which alerts and readers know."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "WindowSettings":
+        if self.length is None and self.last is None:
+            raise ValueError(
+                "must have a length, such as {length: 24h}, or a number of predictions, such as {last: 10000}"
+            )
+        if self.name and not self.mature and "immature" not in self.name:
+            raise ValueError(
+                f"name must have the word immature in it where mature is false, such as {self.name}-immature: "
+                "alerts pass over windows that are called so"
+            )
+        return self
+
+    @property
+    def reach(self) -> timedelta:
+        """How far back it goes at the most."""
+        return self.length or timedelta(days=7)
+
+    @property
+    def title(self) -> str:
+        """Its name, made up where none is given."""
+        if self.name:
+            return self.name
+        text = f"last-{self.last}" if self.last else format_duration(self.reach)
+        return text if self.mature else f"{text}-immature"
+
+
+class EvaluationSettings(Section):
+    """How often the windows are measured, and when there is too little to measure."""
+
+    interval: Annotated[Duration, Field(ge=timedelta(milliseconds=100))] = timedelta(seconds=5)
+    """Time between two evaluations. One that takes longer than this delays the next, and nothing else."""
+    minimum_events: Positive = 100
+    """Predictions with an outcome below which a window is `insufficient`."""
+    minimum_positives: Annotated[int, Field(ge=0)] = 5
+    """Outcomes of 1 below which a window is `insufficient`."""
+    minimum_negatives: Annotated[int, Field(ge=0)] = 5
+    """Outcomes of 0 below which a window is `insufficient`."""
+    draws: Annotated[int, Field(ge=0, le=100_000)] = 199
+    """Resamples for confidence intervals, for the level of a perfectly calibrated model and for the verdict; 0 leaves
+    all three out."""
+    measures: MeasureNames | None = None
+    """Measures of every window, such as [tce, smce, log_loss]; null: those that are quick enough for thousands of
+    windows. `GET /v1/measures` lists all there are, and which these are."""
+    look_back: Duration = timedelta(hours=1)
+    """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
+    max_series: Positive = 1000
+    """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
+
+
+class DeadLetterSettings(Section):
+    """What happens to messages that are no valid events, beyond being counted."""
+
+    max_ratio: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+    """Share of dead letters in a block of messages above which consumption stops, before a bad deploy drains the topic;
+    1 never stops."""
+    block: Positive = 1000
+    """Messages in such a block, at least."""
+    keep: Annotated[int, Field(ge=0)] = 100_000
+    """Dead letters that are kept in the store, newest first."""
+    retention: Annotated[Duration, Field(ge=_SECOND)] | None = timedelta(days=30)
+    """Age beyond which they go; null keeps them until there are too many."""
+    topic: Topic | None = None
+    """Topic to which they are written as well, with reason, topic, partition and offset as headers; null: none."""
+
+
+class PipelineSettings(Section):
+    """How the log is read, joined and made durable."""
+
+    checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=2)
+    """Time between two checkpoints: what a crash makes the service read again."""
+    max_poll_records: Positive = 20_000
+    """Messages taken from the log at once."""
+    max_pending: Positive = 5_000_000
+    """Predictions that the join of one partition holds, at some 70 bytes each; beyond it the oldest are evicted and
+    counted. One over K classes counts as 1 + K / 4."""
+    max_message_bytes: Positive = 1024 * 1024
+    """Size of the largest message that is decoded; larger ones are dead letters."""
+    max_ahead: Annotated[Duration, Field(ge=_SECOND)] = timedelta(days=1)
+    """How far an event's time may lie ahead of when its message was written; later ones are dead letters."""
+    topic_alignment: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=1)
+    """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
+    is read, outcomes so do not run ahead of their predictions."""
+
+
+class LogSettings(Section):
+    """What the service writes to standard error about itself."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least that is written."""
+    format: Literal["auto", "console", "json"] = "auto"
+    """For people, or one JSON object a line; auto is console on a terminal and json elsewhere."""
+    instance: Text | None = None
+    """Name of this replica, in the JSON lines; null: that of the machine, which in Kubernetes is the pod's."""
+
+
+class Settings(Section):
+    """All settings."""
+
+    source: SourceSettings = SourceSettings()
+    store: StoreSettings = StoreSettings()
+    models: ModelsSettings = ModelsSettings()
+    caps: CapSettings = CapSettings()
+    windows: tuple[WindowSettings, ...] = (
+        WindowSettings(length=timedelta(hours=1)),
+        WindowSettings(length=timedelta(hours=24)),
+        WindowSettings(length=timedelta(days=7)),
+        WindowSettings(last=10_000),
+    )
+    """The windows that every series is measured in."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    recalibration: RecalibrationSettings = RecalibrationSettings()
+    api: ApiSettings = ApiSettings()
+    exposition: ExpositionSettings = ExpositionSettings()
+    access: AccessSettings = AccessSettings()
+    pipeline: PipelineSettings = PipelineSettings()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _windows_are_told_apart(self) -> "Settings":
+        titles = [window.title for window in self.windows]
+        twice = sorted({title for title in titles if titles.count(title) > 1})
+        if twice:
+            raise ValueError(f"windows must have different names, got {twice[0]} twice")
+        if not titles:
+            raise ValueError("windows must have at least one window, such as [{length: 24h}]")
+        return self
+
+    @model_validator(mode="after")
+    def _open_only_to_this_machine(self) -> "Settings":
+        if self.access.mode == "off" and not is_loopback(self.api.host):
+            raise ValueError(
+                f"access.mode must be required where api.host is {self.api.host}: off is for a loopback address, "
+                "such as 127.0.0.1; make a key with `monitor keys create`"
+            )
+        return self

@@ -1,0 +1,121 @@
+"""Kinds of value that YAML has no word for: durations, lists in one line of text, paths, addresses with a password."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import quote, unquote_plus
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+
+from monitor.access.oidc import is_loopback
+from monitor.app.settings.section import Text
+from monitor.durations import format_duration, parse_duration, to_ms
+from monitor.errors import InputError
+from monitor.events.fields import MAX_CLASSES, wrong_name
+from monitor.measures import choose_measures
+
+__all__ = [
+    "Address",
+    "Anchor",
+    "Classes",
+    "Duration",
+    "FilePath",
+    "MeasureNames",
+    "Names",
+    "StoreAddress",
+    "format_duration",
+    "hide_password",
+    "is_loopback",
+    "parse_duration",
+    "to_ms",
+]
+
+_PASSWORD: Final = re.compile(r"(?<=://)([^:/@]*):(.*)@")
+_SQLITE_FILE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:|file:)([^?]+)")
+# Files that libpq reads; `system` stands for the authorities that the machine trusts.
+_FILE_OPTION: Final = re.compile(r"([?&](?:sslcert|sslkey|sslrootcert|sslcrl|sslcrldir|passfile)=)(?!system\b)([^&]+)")
+_PASSWORD_OPTION: Final = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+
+
+def hide_password(address: str) -> str:
+    """An address without its password: ``postgresql://monitor:***@db/calibration``."""
+    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address))
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(choose_measures(names))
+    except InputError as error:
+        raise ValueError(f"must name measures ({error})") from None
+
+
+Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
+"""A length of time, at a resolution of milliseconds."""
+
+
+def _name_classes(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        # Not more names than are refused anyway.
+        value = range(min(value, MAX_CLASSES + 1))
+    return list(map(str, _split(value))) if isinstance(value, range | str | list | tuple) else value
+
+
+def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not 2 <= len(names) <= MAX_CLASSES:
+        raise ValueError(f"must be 2 to {MAX_CLASSES} classes, as their names or their number")
+    for name in names:
+        wrong = wrong_name(name) if name else "must not be empty"
+        if wrong:
+            raise ValueError(f"the name of a class {wrong}: {name!r}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"must be different classes, got {twice[0]!r} twice")
+    return names
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""A list of names, or one line of text with commas between them."""
+
+Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
+"""Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
+
+MeasureNames = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_measures)]
+"""Names of measures, as `Names`; in the order of a report, whatever the order they are given in."""
+
+Address = Annotated[str, PlainSerializer(hide_password)]
+"""A URL that may hold a password, which is hidden wherever it is shown."""
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """Marks a setting that names a file or a folder, and says how a relative one is made absolute."""
+
+    resolve: Callable[[str, Path], str]
+    """The value and the folder in which it begins, to the absolute value."""
+
+
+def _resolve_path(text: str, folder: Path) -> str:
+    """Make a path absolute; a ``~`` is left for what opens it, which knows the homes."""
+    return text if text.startswith("~") else str(folder / text)
+
+
+def _resolve_url(url: str, folder: Path) -> str:
+    """Make the files that a store's URL names absolute: that of SQLite, and PostgreSQL's certificates."""
+    file = _SQLITE_FILE.match(url)
+    if file is not None:
+        return f"{file[1]}{_resolve_path(file[2], folder)}{url[file.end() :]}"
+    return _FILE_OPTION.sub(lambda option: option[1] + quote(_resolve_path(unquote_plus(option[2]), folder)), url)
+
+
+FilePath = Annotated[Text, Anchor(_resolve_path)]
+"""A file or a folder. Where it is relative, it begins at the settings file, or at the working directory."""
+
+StoreAddress = Annotated[Address, Anchor(_resolve_url)]
+"""An `Address` of a store, which may name files."""

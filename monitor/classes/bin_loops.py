@@ -1,0 +1,110 @@
+"""Outcomes of many classes: drawn from their predictions, and counted in bins."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.compiled import njit
+
+
+@njit()
+def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64], draws: int) -> NDArray[np.int32]:
+    """Draws of one class for each prediction.
+
+    Parameters
+    ----------
+    rng
+        Where the randomness comes from: one uniform number a draw and prediction.
+    cumulative
+        float64, shape (n, K): running sums of the probabilities.
+    draws
+        Number of draws.
+
+    Returns
+    -------
+    int32, shape (draws, n)
+        A class of probability 0 is never drawn.
+    """
+    n, classes = cumulative.shape
+    result = np.empty((draws, n), np.int32)
+    for draw in range(draws):
+        for i in range(n):
+            # The last sum may miss 1 by rounding; scaled by it, no number lies beyond the last class.
+            wanted = rng.random() * cumulative[i, classes - 1]
+            low, high = 0, classes - 1
+            while low < high:
+                middle = (low + high) // 2
+                if cumulative[i, middle] > wanted:
+                    high = middle
+                else:
+                    low = middle + 1
+            result[draw, i] = low
+    return result
+
+
+@njit()
+def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+    """How often the outcome's own entry lies in each bin.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+    outcomes
+        int32, shape (draws, n).
+    size
+        Number of bins.
+
+    Returns
+    -------
+    float64, shape (draws, size)
+    """
+    draws, n = outcomes.shape
+    result = np.zeros((draws, size))
+    for draw in range(draws):
+        for i in range(n):
+            found = bins[i, outcomes[draw, i]]
+            if found >= 0:
+                result[draw, found] += 1.0
+    return result
+
+
+@njit()
+def weighted_residuals(
+    bins: NDArray[np.int32],
+    prediction: NDArray[np.float64],
+    outcome: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    size: int,
+) -> NDArray[np.float64]:
+    """Sums over each bin of weighted residuals e_y - p.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+    prediction
+        float64, shape (n, K).
+    outcome
+        int64, shape (n,).
+    weight
+        float64, shape (draws, n): of each event.
+    size
+        Number of bins.
+
+    Returns
+    -------
+    float64, shape (draws, size)
+    """
+    draws = weight.shape[0]
+    n, classes = bins.shape
+    result = np.zeros((draws, size))
+    for draw in range(draws):
+        for i in range(n):
+            factor = weight[draw, i]
+            if factor == 0.0:
+                continue
+            for k in range(classes):
+                found = bins[i, k]
+                if found >= 0:
+                    result[draw, found] += factor * ((1.0 if k == outcome[i] else 0.0) - prediction[i, k])
+    return result

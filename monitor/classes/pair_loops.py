@@ -1,0 +1,130 @@
+"""Sums over all pairs of probability vectors under a kernel times the identity."""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.compiled import njit
+
+EXPONENTIAL: Final = 0
+GAUSSIAN: Final = 1
+TV_EXPONENTIAL: Final = 2
+
+REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
+"""Lets the sums over classes run several at a time. Infinities and nan keep their meaning."""
+
+
+@njit(fastmath=REASSOCIATED)
+def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthscale: float) -> float:
+    """Kernel of two probability vectors: see :class:`~monitor.classes.kernel.VectorKernel`."""
+    total = 0.0
+    if kind == TV_EXPONENTIAL:
+        for k in range(p.shape[0]):
+            total += abs(p[k] - q[k])
+        return math.exp(-0.5 * total / lengthscale)
+    for k in range(p.shape[0]):
+        difference = p[k] - q[k]
+        total += difference * difference
+    if kind == GAUSSIAN:
+        return math.exp(-0.5 * total / (lengthscale * lengthscale))
+    return math.exp(-math.sqrt(total) / lengthscale)
+
+
+@njit(fastmath=REASSOCIATED)
+def _products(p: NDArray[np.float64], q: NDArray[np.float64]) -> tuple[float, float]:
+    """Sum of p q, and the trace of the product of the two vectors' covariances."""
+    both = squared = 0.0
+    for k in range(p.shape[0]):
+        product = p[k] * q[k]
+        both += product
+        squared += product * (p[k] + q[k])
+    # tr(S_p S_q) = sum pq - sum p^2 q - sum p q^2 + (sum pq)^2
+    return both, both - squared + both * both
+
+
+@njit()
+def pair_sums(
+    prediction: NDArray[np.float64], outcome: NDArray[np.int64], kind: int, lengthscale: float
+) -> tuple[float, float, float]:
+    r"""Sums over all i < j of what the estimators of the SKCE and their variances are made of.
+
+    Parameters
+    ----------
+    prediction
+        float64, shape (n, K).
+    outcome
+        int64, shape (n,).
+    kind, lengthscale
+        The kernel k.
+
+    Returns
+    -------
+    terms, squared_terms, null_squares
+        Of h_ij = k(p_i, p_j) <e_{y_i} - p_i, e_{y_j} - p_j>, of h_ij^2, and of what h_ij^2 is expected to be if each
+        outcome is drawn from its prediction, k(p_i, p_j)^2 tr(S_i S_j).
+    """
+    terms = squares = null = 0.0
+    for i in range(outcome.shape[0]):
+        p, y = prediction[i], outcome[i]
+        # A sum a row, so that rounding grows with n and not with n^2.
+        row_terms = row_squares = row_null = 0.0
+        for j in range(i):
+            q, z = prediction[j], outcome[j]
+            near = _kernel(p, q, kind, lengthscale)
+            both, trace = _products(p, q)
+            term = near * (both - p[z] - q[y] + (1.0 if y == z else 0.0))
+            row_terms += term
+            row_squares += term * term
+            row_null += near * near * trace
+        terms += row_terms
+        squares += row_squares
+        null += row_null
+    return terms, squares, null
+
+
+@njit()
+def block_means(
+    prediction: NDArray[np.float64], outcome: NDArray[np.int64], size: int, kind: int, lengthscale: float
+) -> NDArray[np.float64]:
+    """Mean of h over the pairs of each whole block of ``size`` consecutive events; float64, shape (n // size,)."""
+    blocks = outcome.shape[0] // size
+    result = np.empty(blocks)
+    for block in range(blocks):
+        part = slice(block * size, (block + 1) * size)
+        result[block] = pair_sums(prediction[part], outcome[part], kind, lengthscale)[0] / (0.5 * size * (size - 1))
+    return result
+
+
+@njit()
+def term_rows(
+    prediction: NDArray[np.float64], outcome: NDArray[np.int64], first: int, end: int, kind: int, lengthscale: float
+) -> NDArray[np.float64]:
+    """Terms h_ij of the events i in [first, end) with all events j; float64, shape (end - first, n)."""
+    n = outcome.shape[0]
+    result = np.empty((end - first, n))
+    for i in range(first, end):
+        p, y = prediction[i], outcome[i]
+        for j in range(n):
+            q, z = prediction[j], outcome[j]
+            both, _ = _products(p, q)
+            result[i - first, j] = _kernel(p, q, kind, lengthscale) * (both - p[z] - q[y] + (1.0 if y == z else 0.0))
+    return result
+
+
+@njit()
+def pair_distances(prediction: NDArray[np.float64], total_variation: bool) -> NDArray[np.float64]:
+    """Distance of every pair i < j, Euclidean or total variation; float64, shape (n (n - 1) / 2,)."""
+    n, classes = prediction.shape
+    result = np.empty(n * (n - 1) // 2)
+    at = 0
+    for i in range(n):
+        for j in range(i):
+            total = 0.0
+            for k in range(classes):
+                difference = prediction[i, k] - prediction[j, k]
+                total += abs(difference) if total_variation else difference * difference
+            result[at] = 0.5 * total if total_variation else math.sqrt(total)
+            at += 1
+    return result

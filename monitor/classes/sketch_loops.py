@@ -1,0 +1,91 @@
+"""Sums of Fourier features of probability vectors: what the SKCE of many classes needs of events."""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.compiled import njit
+
+UNIT: Final = 2.0**32
+"""Sums are whole numbers of 2^-32, so that they add in any order and a retraction leaves nothing behind."""
+
+PAIRS: Final = 32
+"""Frequencies of the squared kernel, from which the null variance follows."""
+
+TOTALS: Final = 3
+"""Behind the sums: events, squared residuals, and what those are expected to be, the variances of the outcomes."""
+
+
+@njit()
+def add_to_sketch(
+    prediction: NDArray[np.float64], outcome: int, sign: int, tables: NDArray[np.float64], sums: NDArray[np.int64]
+) -> None:
+    r"""Add one event, or take it back, in place.
+
+    With r = e_y - p and S = diag(p) - p p', the covariance of the outcome, the sums are over events of
+
+    - cos(w p) r and sin(w p) r for each frequency w of the kernel,
+    - cos(v p) S b and sin(v p) S b for each frequency v of the squared kernel, b a vector of its own,
+    - 1, \|r\|^2 and tr S.
+
+    Every term is rounded to a whole number of units by itself, so what was added is taken back to the last unit.
+
+    Parameters
+    ----------
+    prediction
+        float64, shape (K,), of sum 1.
+    outcome
+        The class that came true, in [0, K).
+    sign
+        1 to add the event, -1 to take it back.
+    tables
+        float64, shape (M + 2 PAIRS, K): the M frequencies w, then the v, then the b.
+    sums
+        int64, shape (2 (M + PAIRS) K + TOTALS,).
+    """
+    classes = prediction.shape[0]
+    frequencies = tables.shape[0] - 2 * PAIRS
+    residual = np.empty(classes)
+    squared = 0.0
+    variance = 1.0
+    for k in range(classes):
+        residual[k] = (1.0 if k == outcome else 0.0) - prediction[k]
+        squared += residual[k] * residual[k]
+        variance -= prediction[k] * prediction[k]
+    at = 0
+    for row in range(frequencies + PAIRS):
+        phase = 0.0
+        for k in range(classes):
+            phase += tables[row, k] * prediction[k]
+        cosine, sine = math.cos(phase) * UNIT, math.sin(phase) * UNIT
+        if row < frequencies:
+            for k in range(classes):
+                sums[at + k] += sign * math.floor(cosine * residual[k] + 0.5)
+                sums[at + classes + k] += sign * math.floor(sine * residual[k] + 0.5)
+        else:
+            mean = 0.0
+            for k in range(classes):
+                mean += tables[row + PAIRS, k] * prediction[k]
+            for k in range(classes):
+                spread = prediction[k] * (tables[row + PAIRS, k] - mean)
+                sums[at + k] += sign * math.floor(cosine * spread + 0.5)
+                sums[at + classes + k] += sign * math.floor(sine * spread + 0.5)
+        at += 2 * classes
+    sums[at] += sign
+    sums[at + 1] += sign * math.floor(squared * UNIT + 0.5)
+    sums[at + 2] += sign * math.floor(variance * UNIT + 0.5)
+
+
+@njit()
+def add_all_to_sketch(
+    prediction: NDArray[np.float64],
+    outcome: NDArray[np.int64],
+    sign: int,
+    tables: NDArray[np.float64],
+    sums: NDArray[np.int64],
+) -> None:
+    """:func:`add_to_sketch` of many events: prediction float64 (n, K), outcome int64 (n,)."""
+    for event in range(outcome.shape[0]):
+        add_to_sketch(prediction[event], outcome[event], sign, tables, sums)

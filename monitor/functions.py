@@ -1,0 +1,631 @@
+"""The functions of the package: report on data in memory, compare, recalibrate, and apply a map."""
+
+from __future__ import annotations  # so that signatures are shown as they are written
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, MonitorError
+from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference.prevalence import TOLERANCE
+from monitor.local.features import feature_table
+from monitor.maps import RecalibrationMap
+from monitor.maps.artifact import Artifact
+from monitor.recalibration.comparison import DRAWS
+from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
+from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
+from monitor.reports.evaluation.assess import GIVEN, Minimum
+from monitor.reports.evaluation.classes import check_vectors
+from monitor.reports.evaluation.data import UNNAMED, check_events
+from monitor.reports.evaluation.either import holds_vectors, predictions_of
+from monitor.reports.evaluation.inputs import Measures, Times, column, measures_by_name, require_resampling, times_ms
+from monitor.reports.findings import Findings, Wanted, measure, read
+from monitor.reports.progress import patient_progress
+from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
+from monitor.scores.arguments import require_same_index
+from monitor.scores.table import check
+from monitor.sources.columns import UNLABELLED, Segments
+from monitor.sources.memory import MemoryTable, is_table
+from monitor.sources.tables import EventTable, SegmentColumn, read_table
+
+Floats = NDArray[np.float64]
+Names = str | Sequence[str]
+Shown = bool | Callable[[float], None]
+"""Whether to show progress, or what to call with the share of the present stage that is done."""
+
+_OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+_PLURAL: Final = frozenset({"segment", "feature", "method", "option"})
+"""Options of the command line that may be given several times; in Python each is one list."""
+
+
+def evaluate(
+    p: Any,
+    y: ArrayLike | None = None,
+    *,
+    prediction: Names | None = None,
+    outcome: str | None = None,
+    time: str | Times | None = None,
+    weight: str | ArrayLike | None = None,
+    segments: Any = None,
+    find_segments: bool = False,
+    features: Any = None,
+    positive: str | None = None,
+    logits: bool = False,
+    skip_bad_rows: bool = False,
+    measures: Measures | None = None,
+    minimum: Minimum | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Shown = True,
+    model: str | None = None,
+    version: str = UNVERSIONED,
+    segment: str = ALL,
+    time_ms: Times | None = None,
+) -> DataReport | DataClassReport:
+    """Report on the calibration of predictions: ``evaluate(p, y)``, or ``evaluate(table)`` with named columns.
+
+    Parameters
+    ----------
+    p
+        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K). Or a table that holds predictions and
+        outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name.
+    y
+        Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known. None where ``p``
+        is a table.
+    prediction, outcome
+        Columns of the table; guessed from the usual names if left out. Of many classes ``prediction`` names the column
+        of each, or one column of vectors.
+    time
+        Times of the predictions: a column of the table (guessed if left out), or datetimes or milliseconds since the
+        epoch, shape (n,).
+    weight
+        How much each event counts: a column of the table, or numbers of at least 0, shape (n,).
+    segments
+        Groups to report on, worst first: names of columns of the table; or values by name, shape (n,) each.
+    find_segments
+        Whether to search the groups of one and two columns of the table for those that the model is wrong about.
+    features
+        What says which events are alike, for local calibration: names of columns of the table; or numbers by name,
+        shape (n,) each, or of shape (n, D).
+    positive, logits, skip_bad_rows
+        Of a table: the outcome that is 1, such as ``"bad"``; whether ``prediction`` holds log odds; whether rows that
+        cannot be read are left out and counted.
+    measures
+        Names of the measures, of many classes those of the top label; those of a report on a file if left out.
+    minimum
+        How much must be known before anything is said; two outcomes if left out.
+    draws
+        Resamples for intervals and levels, at least 19; 0 leaves both out. 999 if left out, of many classes 199.
+    seed
+        For the resamples; the data themselves if left out. 0 gives the numbers of ``monitor report``.
+    tolerance
+        Error of the logits up to which the verdict calls nothing a fault: 0.05 changes odds by 5%.
+    progress
+        Whether to show progress of long work, in a terminal or a notebook. Or a function, which is called with the
+        share of the present stage that is done.
+    model, version, segment
+        What the report says it is about; the model is called like the column of predictions if left out.
+    time_ms
+        The same as ``time``, of arrays.
+
+    Returns
+    -------
+    DataReport or DataClassReport
+        The latter of probability vectors. It prints its verdict and main numbers; ``plot()`` draws the reliability
+        diagram, ``to_html()`` makes the page that ``monitor report --html`` writes, ``to_dict()`` is its JSON.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, a column is not there, or shapes do not fit. The message names the first such one.
+
+    Examples
+    --------
+    >>> report = evaluate([0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19], [1, 0, 1, 1, 0, 1, 0, 0])
+    >>> round(report.measures["smce"].value, 5)
+    0.10575
+    >>> report = evaluate({"score": [0.9, 0.4, 0.2, 0.6], "label": [1, 0, 0, 1], "region": ["eu", "us", "us", "eu"]},
+    ...                   prediction="score", outcome="label", segments=["region"])
+    >>> [each.report.segment for each in report.segments]
+    ['region=eu', 'region=us']
+    """
+    if not isinstance(segment, str):
+        raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
+    wanted = Wanted(
+        prediction=_listed(prediction),
+        outcome=outcome,
+        weight=weight if isinstance(weight, str) else None,
+        time=time if isinstance(time, str) else None,
+        measure=() if measures is None else measures_by_name(measures),
+        draws=draws,
+        version=version,
+        minimum=minimum or GIVEN,
+        seed=seed,
+        tolerance=tolerance,
+        find_segments=find_segments,
+        positive=positive,
+        logits=logits,
+        skip_bad_rows=skip_bad_rows,
+    )
+    with _python_words(), _shown(progress) as report_progress:
+        if is_table(p):
+            _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
+            wanted = wanted._replace(segment=_listed(segments), feature=_listed(features))
+            table = read(wanted, MemoryTable(p), wanted.prediction)
+        else:
+            _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
+            _require_no_table_options(
+                find_segments=find_segments, positive=positive, logits=logits, skip_bad_rows=skip_bad_rows
+            )
+            table, names = _arrays(
+                p, y, time=time_ms if time is None else time, weight=weight, segments=segments, features=features
+            )
+            wanted = wanted._replace(segment=tuple(table.segments), feature=names)
+        wanted = wanted._replace(models=(model or _model_of(table),))
+        found = _in_python(_about(measure(wanted, table, None, report_progress), segment))
+    measured = Measured(wanted, table, found)
+    if found.many is not None:
+        return DataClassReport.of(found.many, measured)
+    if found.binary is None:
+        raise AssertionError("a table holds predictions of two classes or of many")
+    return DataReport.of(found.binary.whole, measured)
+
+
+def compare(
+    first: Any,
+    second: Any,
+    *,
+    prediction: str | None = None,
+    outcome: str | None = None,
+    time: str | None = None,
+    weight: str | None = None,
+    id: str | None = None,  # noqa: A002 - as the command line has it
+    compare_prediction: str | None = None,
+    measures: Measures | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Shown = True,
+    models: tuple[str, str] | None = None,
+) -> DataComparison:
+    """Compare the calibration of two models, or of two periods, as ``monitor report --compare`` does.
+
+    Rows are paired where both are of the same events: by their ids, or where they have the same outcomes row by row.
+
+    Parameters
+    ----------
+    first, second
+        Each a table, as :func:`evaluate` takes it, or a pair of predictions P(y = 1) and outcomes. The same table
+        twice, where two of its columns are compared.
+    prediction, outcome, time, weight, id
+        Columns of tables, as of :func:`evaluate`; ``id`` tells which rows of both are the same.
+    compare_prediction
+        Column with the predictions of ``second``, if it is called otherwise there.
+    measures, draws, seed, tolerance, progress
+        As of :func:`evaluate`.
+    models
+        What the two are called.
+
+    Returns
+    -------
+    DataComparison
+        It prints which is better calibrated; ``plot()`` draws the measures of both.
+
+    Raises
+    ------
+    InputError
+        As of :func:`evaluate`; or the predictions are of many classes, or ids contradict each other.
+
+    Examples
+    --------
+    >>> table = {"y": [0, 0, 1, 1] * 50, "old": [0.4, 0.6] * 100, "new": [0.1, 0.2, 0.8, 0.9] * 50}
+    >>> found = compare(table, table, prediction="old", compare_prediction="new", measures=["smce"], seed=0)
+    >>> found.first.model, found.second.model, found.pairing
+    ('old', 'new', 'rows')
+    """
+    both = prediction is not None and compare_prediction is not None and prediction != compare_prediction
+    wanted = Wanted(
+        prediction=_listed(prediction),
+        outcome=outcome,
+        time=time,
+        weight=weight,
+        id=id,
+        measure=() if measures is None else measures_by_name(measures),
+        draws=draws,
+        models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
+        seed=seed,
+        tolerance=tolerance,
+    )
+    with _python_words(), _shown(progress) as report_progress:
+        one = _read_either(wanted, first, wanted.prediction)
+        two = _read_either(wanted, second, _listed(compare_prediction) or wanted.prediction)
+        found = _in_python(measure(wanted, one, two, report_progress))
+    if found.comparison is None:
+        raise AssertionError("two tables are compared")
+    return DataComparison.of(found.comparison, Measured(wanted, two, found))
+
+
+def recalibrate(
+    p: Any,
+    y: ArrayLike | None = None,
+    *,
+    prediction: Names | None = None,
+    outcome: str | None = None,
+    time: str | Times | None = None,
+    weight: str | ArrayLike | None = None,
+    segments: Any = None,
+    features: Any = None,
+    methods: Names = (),
+    options: Mapping[str, Any] | None = None,
+    held_out: float = HELD_OUT,
+    since_change: bool = False,
+    draws: int = DRAWS,
+    seed: int = 0,
+    progress: Shown = True,
+    model: str | None = None,
+) -> Recalibration:
+    """Fit recalibration maps on the earlier rows, and compare them with no map on the later ones.
+
+    Parameters
+    ----------
+    p, y, prediction, outcome, time, weight, segments, features
+        As of :func:`evaluate`. Rows without times are taken to be in their order.
+    methods
+        Names of the methods; the usual ones for such rows if left out.
+    options
+        Of the methods that have them, such as ``{"gamma": 0.4}``.
+    held_out
+        Share of the latest rows, which no fit sees; above 0 and below 1.
+    since_change
+        Whether to leave out what was before the last change of calibration.
+    draws
+        Resamples for intervals and levels, at least 19; 0 leaves both out.
+    seed
+        Of what is drawn.
+    progress
+        As of :func:`evaluate`.
+    model
+        What the predictions are of; the name of their column if left out.
+
+    Returns
+    -------
+    Recalibration
+        It prints what to do and a table of the methods. ``map`` is the best map, or None where no method is better than
+        no map; ``save(path)`` writes it; ``plot()`` draws the later rows before and after.
+
+    Raises
+    ------
+    InputError
+        As of :func:`evaluate`; or there is no such method or option.
+    NotEnoughData
+        There are too few rows, or too few of an outcome.
+    """
+    if not 0.0 < held_out < 1.0:
+        raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
+    require_resampling(draws, seed)
+    with _python_words(), _shown(progress) as report_progress:
+        if is_table(p):
+            _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
+            names = _listed(features)
+            table = read_table(
+                MemoryTable(p),
+                prediction=_listed(prediction),
+                outcome=outcome,
+                time=time if isinstance(time, str) else None,
+                segments=_listed(segments),
+                weight=weight if isinstance(weight, str) else None,
+                features=names,
+            )
+        else:
+            _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
+            table, names = _arrays(p, y, time=time, weight=weight, segments=segments, features=features)
+        rows = labelled_rows(table)
+        chosen = choose_methods(_listed(methods), options or {}, rows.events)
+        trial = refit_rows(
+            rows,
+            chosen,
+            held_out=held_out,
+            since_change=since_change,
+            draws=draws,
+            seed=seed,
+            progress=report_progress,
+        )
+    trial = replace(
+        trial,
+        notes=tuple(map(_python_text, trial.notes)),
+        cautions=tuple(map(_python_text, trial.cautions)),
+    )
+    return Recalibration.of(
+        trial, model or _model_of(table), {"prediction": list(table.prediction_columns), "features": list(names)}
+    )
+
+
+refit = recalibrate
+
+
+def apply(
+    recalibration: Recalibration | Artifact | RecalibrationMap | str | Path,
+    p: Any,
+    *,
+    prediction: Names | None = None,
+    features: Any = None,
+    segments: Any = None,
+    progress: Shown = True,
+) -> Floats:
+    """Recalibrate predictions by a map.
+
+    Parameters
+    ----------
+    recalibration
+        What :func:`recalibrate` returned, a map, or the file of one.
+    p
+        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K); or a table, as :func:`evaluate` takes
+        it.
+    prediction, features, segments
+        Columns of the table, if they are not called as in the one that the map was fitted on. Or, where ``p`` is no
+        table, the features and groups that the map needs, as of :func:`evaluate`.
+    progress
+        As of :func:`evaluate`.
+
+    Returns
+    -------
+    float64, shape (n,) or (n, K): row i is that of row i of ``p``.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or what the map needs is missing.
+    CorruptMap
+        The file holds no map, or a damaged one.
+    NotEnoughData
+        No method was better than no map.
+
+    Examples
+    --------
+    >>> from monitor.maps.temperature import Temperature
+    >>> apply(Temperature(temperature=2.0, classes=2), [0.5, 0.9]).round(3)
+    array([0.5 , 0.75])
+    """
+    chosen = _artifact(recalibration)
+    with _python_words(), _shown(progress) as report_progress:
+        if is_table(p):
+            _require_names(y=None, prediction=prediction, segments=segments, features=features)
+            named = Columns(_listed(prediction), _listed(features), next(iter(_listed(segments)), None))
+            columns = columns_for(chosen, named)
+            table, segment = read_rows(MemoryTable(p), columns, _ignore), columns.segment
+        else:
+            segment = chosen.map.segment_key
+            table = _unlabelled(p, features, {segment: segments} if _is_column(segments) else segments)
+            if segment is not None and segment not in table.segments:
+                raise InputError(f"the map needs groups; pass segments={{{segment!r}: values}}")
+        if chosen.map.feature_count is not None and table.features is None:
+            raise InputError(f"the map needs {chosen.map.feature_count} features a row; pass features")
+        return recalibrated(chosen, table, segment, report_progress)
+
+
+def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str | Path) -> Artifact:
+    if isinstance(recalibration, str | Path):
+        return read_map(Path(recalibration))
+    if isinstance(recalibration, Recalibration):
+        return recalibration.artifact
+    if isinstance(recalibration, Artifact):
+        return recalibration
+    if isinstance(recalibration, RecalibrationMap):
+        return Artifact(recalibration, {})
+    raise InputError(f"a map must be what recalibrate returned, a map or a file, got {type(recalibration).__name__}")
+
+
+def _read_either(wanted: Wanted, data: Any, prediction: Sequence[str]) -> EventTable:
+    """Read a table, or a pair of predictions and outcomes."""
+    if is_table(data):
+        return read(wanted, MemoryTable(data), prediction)
+    if isinstance(data, tuple) and len(data) == 2:
+        return _arrays(data[0], data[1])[0]
+    raise InputError(
+        f"what is compared must be a table, or a pair (p, y) of predictions and outcomes, got {type(data).__name__}"
+    )
+
+
+def _require_names(*, y: Any, **named: Any) -> None:
+    """Raise InputError unless columns of a table are named."""
+    if y is not None:
+        raise InputError("y must be left out where p is a table; name its column with outcome")
+    several = {"prediction", "segments", "features"}
+    for name, value in named.items():
+        if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
+            columns = "columns" if name in several else "a column"
+            raise InputError(f"{name} must name {columns} of the table, got {type(value).__name__}")
+
+
+def _require_values(**columns: Any) -> None:
+    """Raise InputError if a column is named where there is no table."""
+    for name, value in columns.items():
+        if isinstance(value, str) or (name == "prediction" and value is not None):
+            raise InputError(f"{name} names a column, and p is no table with named columns")
+
+
+def _require_no_table_options(**options: Any) -> None:
+    """Raise InputError if something is asked for that takes a table's columns, where there are arrays."""
+    for name, value in options.items():
+        if value:
+            raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
+
+
+def _arrays(
+    p: Any,
+    y: ArrayLike | None,
+    *,
+    time: Any = None,
+    weight: Any = None,
+    segments: Any = None,
+    features: Any = None,
+) -> tuple[EventTable, tuple[str, ...]]:
+    """Read predictions and outcomes that are arrays, and name the features."""
+    if y is None:
+        raise InputError("y must hold the outcomes, or p be a table with a column of them")
+    require_same_index(p=p, y=y, time=time, weight=weight, segments=segments, features=features)
+    prediction = predictions_of(p)
+    if holds_vectors(prediction):
+        if weight is not None:
+            raise InputError("weight must be left out for probability vectors, whose measures count whole events")
+        vectors, known = check_vectors(prediction, y)
+        times = None if time is None else times_ms(time)
+        table = EventTable(
+            prediction,
+            np.where(known, vectors.outcome, UNLABELLED),
+            classes=tuple(str(label) for label in range(vectors.classes)),
+        )
+    else:
+        events = check_events(p, y, weight=weight, time_ms=time)
+        times = events.time_ms
+        outcome = np.where(np.isnan(events.outcome), UNLABELLED, events.outcome).astype(np.int8)
+        table = EventTable(events.prediction, outcome, weight=events.weight)
+    names, x = _features(features, len(table))
+    return replace(
+        table,
+        time_ms=None if times is None else np.floor(times).astype(np.int64),
+        segments=_segments(segments, len(table)),
+        features=x,
+        values={} if x is None else dict(zip(names, x.T, strict=True)),
+    ), names
+
+
+def _unlabelled(p: Any, features: Any, segments: Any) -> EventTable:
+    """Read predictions without outcomes."""
+    require_same_index(p=p, features=features, segments=segments)
+    prediction = predictions_of(p)
+    check(prediction.ravel(), (prediction >= 0.0).ravel() & (prediction <= 1.0).ravel(), "p must be in [0, 1]")
+    n = prediction.shape[0]
+    return EventTable(
+        prediction,
+        np.full(n, UNLABELLED, np.int8),
+        segments=_segments(segments, n),
+        features=_features(features, n)[1],
+    )
+
+
+def _segments(segments: Any, n: int) -> Mapping[str, SegmentColumn]:
+    """Read segments that are values by name."""
+    if segments is None:
+        return {}
+    if not is_table(segments):
+        raise InputError("segments must hold values by name where p is no table, such as {'region': values}")
+    found = {}
+    table = MemoryTable(segments)
+    for name in table.names():
+        builder = Segments()
+        for (array,) in table.pieces([name]):
+            builder.add(array)
+        codes, values = builder.finish()
+        if codes.size != n:
+            raise InputError(f"segment {name!r} must be as long as p, got {codes.size} and {n}")
+        found[name] = SegmentColumn(codes, values)
+    return found
+
+
+def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
+    """Read features that are numbers by name, or an array of shape (n, D)."""
+    if features is None:
+        return (), None
+    if _are_names(features):
+        raise InputError("features names columns, and p is no table: pass numbers by name, such as {'age': values}")
+    names: tuple[str, ...]
+    if is_table(features):
+        table = MemoryTable(features)
+        names = tuple(table.names())
+        x = np.column_stack([_feature(table, name) for name in names])
+    else:
+        x = feature_table(features)
+        names = tuple(f"feature {number}" for number in range(x.shape[1]))
+    if x.shape[0] != n:
+        raise InputError(f"features must be as long as p, got {x.shape[0]} and {n}")
+    return names, x
+
+
+def _model_of(table: EventTable) -> str:
+    columns = table.prediction_columns
+    return columns[0] if len(columns) == 1 else UNNAMED
+
+
+def _feature(table: MemoryTable, name: str) -> Floats:
+    pieces = [column(f"feature {name!r}", array.to_numpy(zero_copy_only=False)) for (array,) in table.pieces([name])]
+    return np.concatenate(pieces) if pieces else np.zeros(0)
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, Sequence) and bool(value) and all(isinstance(each, str) for each in value)
+    )
+
+
+def _is_column(values: Any) -> bool:
+    return values is not None and not is_table(values)
+
+
+def _listed(names: Names | None) -> tuple[str, ...]:
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+def _about(found: Findings, segment: str) -> Findings:
+    """Let the report be one on a segment of that name."""
+    if segment == ALL:
+        return found
+    if found.binary is not None:
+        whole = replace(found.binary.whole, segment=segment)
+        return replace(found, binary=replace(found.binary, whole=whole))
+    if found.many is None:
+        return found
+    each_class = tuple(replace(each, segment=f"{segment}, {each.segment}") for each in found.many.each_class)
+    many = replace(found.many, top_label=replace(found.many.top_label, segment=segment), each_class=each_class)
+    return replace(found, many=many)
+
+
+def _in_python(found: Findings) -> Findings:
+    """Let notes name arguments, not options of the command line."""
+    return replace(
+        found, notes=tuple(map(_python_text, found.notes)), cautions=tuple(map(_python_text, found.cautions))
+    )
+
+
+@contextmanager
+def _python_words() -> Iterator[None]:
+    """Let messages name arguments, not options of the command line."""
+    try:
+        yield
+    except MonitorError as error:
+        text = _python_text(str(error))
+        if text == str(error):
+            raise
+        raise type(error)(text) from error
+
+
+def _python_text(text: str) -> str:
+    def argument(option: re.Match[str]) -> str:
+        name = option[1].replace("-", "_")
+        return f"{name}s" if name in _PLURAL else name
+
+    return _OPTION.sub(argument, text)
+
+
+@contextmanager
+def _shown(progress: Shown) -> Iterator[Callable[[str, float], None]]:
+    if progress is True:
+        with patient_progress() as report:
+            yield report
+    elif progress is False:
+        yield _ignore
+    else:
+        yield lambda _, share: progress(share)
+
+
+def _ignore(*_: object) -> None:
+    """Show nothing."""

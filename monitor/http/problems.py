@@ -1,0 +1,287 @@
+"""Every error as RFC 9457 problem details, and the only place where errors become HTTP status codes."""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from monitor import errors
+from monitor.access.model import Principal, Role
+from monitor.http.html import page_headers, read_page, root_of, wants_page
+from monitor.http.request_ids import current_request
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+_TYPES: Final = "urn:calibration-monitor:problem:"
+
+_RETRY_SECONDS: Final = 5
+
+SESSION_COOKIE: Final = "calibration_session"
+"""Of browsers: holds the key that they logged in with."""
+
+_STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
+    (errors.Unauthenticated, 401, "unauthenticated"),
+    (errors.Forbidden, 403, "forbidden"),
+    (errors.UnknownSeries, 404, "unknown-series"),
+    (errors.UnknownRecalibration, 404, "unknown-recalibration"),
+    (errors.Conflict, 409, "conflict"),
+    (errors.NoLongerKept, 410, "no-longer-kept"),
+    (errors.InputError, 422, "invalid-input"),
+    (errors.NotEnoughData, 422, "not-enough-data"),
+    (errors.EvaluationFailed, 503, "evaluation-failed"),
+    (errors.SourceUnavailable, 503, "source-unavailable"),
+    (errors.StoreUnavailable, 503, "store-unavailable"),
+    (errors.ProviderUnavailable, 503, "provider-unavailable"),
+)
+"""Errors whose message is for the caller. Any other one is ours to mend."""
+
+_PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
+
+_log = structlog.get_logger(__name__)
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
+    """A request that cannot be answered as asked.
+
+    Parameters
+    ----------
+    status
+        The HTTP status code.
+    kind
+        What programs tell it by: the last part of its ``type``.
+    detail
+        One line that names key and value and says what to do.
+    headers
+        Headers of the answer.
+    members
+        Further members of the problem, such as ``errors``.
+    """
+
+    def __init__(
+        self, status: int, kind: str, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.members = members
+
+    def response(self, path: str) -> Response:
+        """The problem as the answer to a request for ``path``."""
+        body = {
+            "type": _TYPES + self.kind,
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": path,
+            **self.members,
+        }
+        request = current_request()
+        if request is not None:
+            body["request_id"] = request.request_id
+        return Response(_encode(body), self.status, self.all_headers(), MEDIA_TYPE)
+
+    @property
+    def title(self) -> str:
+        """The status in words."""
+        return HTTPStatus(self.status).phrase
+
+    def all_headers(self) -> dict[str, str]:
+        """Headers of the answer, whatever its form."""
+        headers = {"cache-control": "no-store", "vary": "Accept"} | self.headers
+        if self.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            headers.setdefault("retry-after", str(_RETRY_SECONDS))
+        return headers
+
+
+def _encode(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate that the caller sent and that the detail repeats
+        return msgspec.json.encode(_printable(body))
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {_printable(key): _printable(each) for key, each in value.items()}
+    if isinstance(value, Sequence):
+        return [_printable(each) for each in value]
+    return value
+
+
+def expired_cookie() -> str:
+    """The header that makes a browser forget its session."""
+    return f"{SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Let every error of the app leave it as problem details."""
+
+    async def problem(request: Request, error: Exception) -> Response:
+        found = _problem_of(error, request)
+        return _page_of(found, request) if wants_page(request) else found.response(request.url.path)
+
+    for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(each for each, _, _ in _STATUS)):
+        app.add_exception_handler(kind, problem)
+    app.add_middleware(LastResort)
+
+
+def _page_of(problem: Problem, request: Request) -> Response:
+    """The problem as a page for a browser. Where a log-in is needed, it has the form, and then loads again."""
+    texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
+    page = _PAGE_TEXTS.sub(lambda found: escape(texts[found[1]]), _page())
+    body = page.encode("utf-8", "backslashreplace")  # a detail may repeat a lone surrogate that the caller sent
+    return Response(body, problem.status, page_headers(page) | problem.all_headers(), "text/html")
+
+
+@cache
+def _page() -> str:
+    return read_page("problem.html")
+
+
+def _problem_of(error: Exception, request: Request) -> Problem:
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _of_http(error, request)
+    if isinstance(error, RequestValidationError):
+        return _of_parameters(error)
+    if isinstance(error, ClientDisconnect):
+        return Problem(400, "incomplete-body", "the connection was closed before the body was complete")
+    for kind, status, name in _STATUS:
+        if isinstance(error, kind):
+            return Problem(status, name, _words_of(error, request), headers=_headers_of(error, request))
+    raise TypeError(f"no problem is known for {type(error).__name__}") from error
+
+
+def unknown_model(model: str) -> str:
+    """What somebody hears of a model who may not read all: the same, whether there is one or not."""
+    return f"no model {model!r} among those that you may read; GET /v1/models lists them"
+
+
+def _words_of(error: errors.MonitorError, request: Request) -> str:
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if isinstance(error, errors.UnknownModel) and principal is not None and not principal.may(Role.READ):
+        # It would name the others.
+        return unknown_model(request.path_params["model"])
+    return str(error)
+
+
+def _headers_of(error: errors.MonitorError, request: Request) -> dict[str, str]:
+    if not isinstance(error, errors.Unauthenticated):
+        return {}
+    headers = {"www-authenticate": 'Bearer realm="calibration-monitor"'}
+    if getattr(request.state, "forget_session", False):
+        # A page that asks every few seconds would otherwise try the same dead session again and again.
+        headers["set-cookie"] = expired_cookie()
+    return headers
+
+
+def _of_http(error: HTTPException, request: Request) -> Problem:
+    headers = error.headers or {}
+    what = f"{request.method} {request.url.path}"
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem(404, "no-such-route", f"there is no {what}; /docs lists what there is")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # The router names the methods of one route alone, where the path may have several.
+        methods = _methods_of(request)
+        return Problem(
+            405,
+            "method-not-allowed",
+            f"there is no {what}; this path answers {', '.join(methods)}",
+            headers={"allow": ", ".join(methods)},
+        )
+    return Problem(error.status_code, "http", str(error.detail), headers=headers)
+
+
+def _methods_of(request: Request) -> list[str]:
+    return [
+        method
+        for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+        # HEAD is answered wherever GET is.
+        if any(
+            route.matches({**request.scope, "method": "GET" if method == "HEAD" else method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
+
+
+def _of_parameters(error: RequestValidationError) -> Problem:
+    found = [
+        {
+            "parameter": ".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]),
+            "detail": _says(each),
+            "value": _shown(each.get("input")),
+        }
+        for each in error.errors()
+    ]
+    detail = "; ".join(f"{each['parameter']}: {each['detail']}, got {each['value']}" for each in found)
+    return Problem(422, "invalid-parameter", detail, errors=found)
+
+
+def _says(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "there is no such parameter here; /docs lists those there are"
+    message: str = error["msg"]
+    return message[:1].lower() + message[1:]
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+class LastResort:
+    """Answers 500 where nothing else answered, and writes the reason to the log, never to the caller."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except Exception as error:
+            if scope["type"] != "http":
+                raise
+            incident = uuid.uuid4().hex[:12]
+            _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
+            if not started:
+                failure, request = _failure(error, incident), Request(scope)
+                answer = _page_of(failure, request) if wants_page(request) else failure.response(scope["path"])
+                await answer(scope, receive, send)
+
+
+def _failure(error: Exception, incident: str) -> Problem:
+    where = f"the service's log says why, under incident {incident}"
+    if isinstance(error, errors.CorruptMap):
+        return Problem(
+            500,
+            "corrupt-map",
+            f"the stored map cannot be read: roll back to the one before, and fit another then; {where}",
+            incident=incident,
+        )
+    return Problem(500, "internal", f"the service failed to answer; {where}", incident=incident)

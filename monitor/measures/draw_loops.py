@@ -1,0 +1,200 @@
+"""Many draws from a binomial or a Poisson law for each row of a table.
+
+A row's law is tabled once, each term from the one before, and then inverted: a uniform number finds its outcome through
+a guide table in a step or two. For the 199 draws of a dashboard that is some five times as fast as to draw them one by
+one. The law is exact to the last bits of a float: what a table leaves out has a probability below 1e-17.
+"""
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.compiled import njit
+
+_WIDEST: Final = 4000.0
+"""Mean up to which tabling a row pays; numpy draws the others. Binomial laws are turned to p <= 1/2 first."""
+
+_REACH: Final = 9.5
+"""How far below the mean a table begins, in roots of the mean: by Chernoff's bound, exp(-45) lies below."""
+
+_NEGLIGIBLE: Final = 1e-18
+"""Weight, relative to the largest, at which a table ends; the terms fall off by then."""
+
+_LENGTH: Final = 2048
+"""Outcomes that a table has room for: at most some 9.5 and 9.2 roots of the mean to its sides."""
+
+_GUIDES: Final = 256
+"""Equal shares of the uniform numbers, each with the first outcome that one of them can mean."""
+
+
+@njit()
+def _table(
+    mean: float, trials: int, odds: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]
+) -> tuple[int, float]:
+    """Cumulative weights of the outcomes of a law and the guides into them; returns the first outcome and all weight.
+
+    A law without a number of ``trials`` (-1) is a Poisson law.
+    """
+    first = max(0, int(mean - _REACH * math.sqrt(mean)) - 1)
+    weight = largest = total = cumulative[0] = 1.0
+    size = 1
+    outcome = first
+    while size < _LENGTH and outcome != trials and weight > _NEGLIGIBLE * largest:
+        outcome += 1
+        weight *= (trials - outcome + 1) * odds / outcome if trials >= 0 else mean / outcome
+        largest = max(largest, weight)
+        total += weight
+        cumulative[size] = total
+        size += 1
+    at = 0
+    for share in range(_GUIDES):
+        while at < size - 1 and cumulative[at] * _GUIDES <= share * total:
+            at += 1
+        guide[share] = at
+    # Rounding must not lead beyond the last outcome.
+    cumulative[size - 1] = math.inf
+    return first, total
+
+
+@njit()
+def _invert(uniform: float, total: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
+    """The place in the table that a number of [0, 1) falls on."""
+    at = guide[int(uniform * _GUIDES)]
+    wanted = uniform * total
+    while cumulative[at] <= wanted:
+        at += 1
+    return int(at)
+
+
+def binomial_draws(
+    rng: np.random.Generator, trials: NDArray[np.int64], p: NDArray[np.float64], draws: int
+) -> NDArray[np.float64]:
+    """Draws of Binomial(trials, p), row by row.
+
+    Parameters
+    ----------
+    rng
+        Where the randomness comes from. Used row by row.
+    trials
+        int64, shape (m,), every value >= 0.
+    p
+        float64, shape (m,), every value in [0, 1].
+    draws
+        Number of draws.
+
+    Returns
+    -------
+    float64, shape (draws, m)
+        Whole numbers.
+    """
+    result = np.empty((draws, trials.size))
+    start = 0
+    for row in np.flatnonzero(trials * np.minimum(p, 1.0 - p) > _WIDEST).tolist():
+        _tabled_binomial_draws(rng, trials, p, start, row, result)
+        turned = p[row] > 0.5
+        hits = rng.binomial(trials[row], 1.0 - p[row] if turned else p[row], draws)
+        result[:, row] = trials[row] - hits if turned else hits
+        start = row + 1
+    _tabled_binomial_draws(rng, trials, p, start, trials.size, result)
+    return result
+
+
+@njit()
+def _tabled_binomial_draws(
+    rng: np.random.Generator,
+    trials: NDArray[np.int64],
+    p: NDArray[np.float64],
+    start: int,
+    stop: int,
+    result: NDArray[np.float64],
+) -> None:
+    """Draw the rows from ``start`` to before ``stop``."""
+    draws = result.shape[0]
+    cumulative = np.empty(_LENGTH)
+    guide = np.empty(_GUIDES, np.int64)
+    for row in range(start, stop):
+        n, share = trials[row], p[row]
+        if n == 1:  # as in most rows of raw predictions
+            for draw in range(draws):
+                result[draw, row] = 1.0 if rng.random() < share else 0.0
+            continue
+        turned = share > 0.5
+        if turned:
+            share = 1.0 - share
+        first, total = _table(n * share, n, share / (1.0 - share), cumulative, guide)
+        for draw in range(draws):
+            hits = first + _invert(rng.random(), total, cumulative, guide)
+            result[draw, row] = n - hits if turned else hits
+
+
+def add_poisson_deviations(
+    rng: np.random.Generator, mean: NDArray[np.float64], scale: NDArray[np.float64], result: NDArray[np.float64]
+) -> None:
+    """Add ``scale`` * (draw of Poisson(mean) - mean) to each row of ``result``, in place.
+
+    Parameters
+    ----------
+    rng
+        Where the randomness comes from. Used row by row.
+    mean, scale
+        float64, shape (m,); every mean >= 0. Where it is 0 no number is drawn.
+    result
+        float64, shape (draws, m).
+    """
+    start = 0
+    for row in np.flatnonzero(mean > _WIDEST).tolist():
+        _add_tabled_deviations(rng, mean, scale, start, row, result)
+        result[:, row] += scale[row] * (rng.poisson(mean[row], len(result)) - mean[row])
+        start = row + 1
+    _add_tabled_deviations(rng, mean, scale, start, mean.size, result)
+
+
+@njit()
+def _add_tabled_deviations(
+    rng: np.random.Generator,
+    mean: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    start: int,
+    stop: int,
+    result: NDArray[np.float64],
+) -> None:
+    """Add the deviations of the rows from ``start`` to before ``stop``."""
+    draws = result.shape[0]
+    cumulative = np.empty(_LENGTH)
+    guide = np.empty(_GUIDES, np.int64)
+    for row in range(start, stop):
+        expected, factor = mean[row], scale[row]
+        if expected <= 0.0:
+            continue
+        first, total = _table(expected, int(np.int64(-1)), 0.0, cumulative, guide)
+        for draw in range(draws):
+            hits = first + _invert(rng.random(), total, cumulative, guide)
+            result[draw, row] += factor * (hits - expected)
+
+
+@njit()
+def residuals_of_draws(
+    score: NDArray[np.float64], counts: NDArray[np.float64], positives: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sum of outcome - score a row and draw, rounded as a table rounds it: positives less the sums of both classes.
+
+    Parameters
+    ----------
+    score, counts
+        float64, shape (m,).
+    positives
+        float64, shape (draws, m).
+
+    Returns
+    -------
+    float64, shape (draws, m)
+    """
+    draws, rows = positives.shape
+    result = np.empty((draws, rows))
+    for draw in range(draws):
+        for row in range(rows):
+            hits, p = positives[draw, row], score[row]
+            result[draw, row] = hits - (hits * p + (counts[row] - hits) * p)
+    return result

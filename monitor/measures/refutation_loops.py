@@ -1,0 +1,363 @@
+"""How many events the exact binomial test refutes, for many draws of their outcomes with no Python in between.
+
+The verdicts are those of :mod:`monitor.measures.verdict_loops`, and rest on the same three properties of the test
+alone; what differs is the order of work, made for the few hypotheses that one bin of one draw has. On either side of
+the rate the hypotheses k/n < p_1 < p_2 < ... are settled from single ones: two accepted hypotheses settle all between
+them where
+
+    P_far(X <= k) + P_near(X >= x_far) > alpha,
+
+two rejected ones where P_near(X <= k) + P_far(X >= x_near) < alpha, and what is not settled is halved. The logarithms
+of the factorials are shared by all draws, tails come from a continued fraction, and most need few of its terms, because
+their sum is far from alpha.
+
+The few draws in which rounding could decide are told apart, and left to scipy.
+"""
+
+import math
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from monitor.compiled import njit
+from monitor.measures.binomial_loops import LOG_DOUBT, LOG_TOLERANCE, log_pmf
+from monitor.measures.isotonic_loops import pool_adjacent_violators
+
+_TABLE_SIZE: Final = 1 << 15
+"""Trials for which sums of tabled logarithms stay well within LOG_DOUBT; beyond, Loader's form takes over."""
+
+_MARGIN: Final = 1e-9
+"""Relative distance from alpha within which rounding might decide; the tails below are good to some 1e-10."""
+
+_ROUGH_MARGIN: Final = 1e-4
+"""Relative distance from alpha beyond which few terms of the continued fraction decide..."""
+
+_ROUGH: Final = 1e-6
+"""...because the last one changed the tail by at most this share, and all others change it by some ten times that."""
+
+_FINE: Final = 1e-15
+
+_DEPTH: Final = 64
+"""Halvings of a range of rows that are open at a time; more than an int64 has bits."""
+
+
+@cache
+def log_factorials() -> NDArray[np.float64]:
+    """Logarithms of 0!, 1!, ..., float64, shape (32768,)."""
+    result = np.asarray(gammaln(np.arange(1.0, _TABLE_SIZE + 1.0)), np.float64)
+    result.flags.writeable = False
+    return result
+
+
+@njit()
+def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: NDArray[np.float64]) -> float:
+    """Log of the probability of x successes in n trials, 0 < p < 1."""
+    if n < log_factorial.shape[0]:
+        return float(log_factorial[n] - log_factorial[x] - log_factorial[n - x] + x * log_p + (n - x) * log_q)
+    return float(log_pmf(x, n, p))
+
+
+@njit()
+def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: float) -> float:
+    """P(X >= x) for x above the mean n p, from the log of P(X = x).
+
+    The continued fraction of the incomplete beta function (DiDonato and Morris, "Algorithm 708", 1992, equation 9), of
+    a = x and b = n - x + 1, evaluated until a term changes it by a share of ``tolerance`` at most; nan, which decides
+    nothing, where it takes more terms than are reasonable.
+    """
+    if x > n:
+        return 0.0
+    if x == n:  # also where p is so close to 1 that the mean rounds to n
+        return math.exp(log_mass)
+    a, b = float(x), float(n - x + 1)
+    base = (x - n * p) + q
+    # Numerators and denominators of two successive convergents, scaled so that the last denominator is 1.
+    numerator_before, denominator_before = 0.0, 1.0
+    beta = a / (a + 1.0) * base
+    numerator, denominator_before = 1.0 / beta, denominator_before / beta
+    share = 1.0 / (a + 1.0)
+    for term in range(1, 10_000):
+        m = float(term)
+        ahead = 1.0 / (a + 2.0 * m + 1.0)
+        step = m * (b - m) * p * share
+        alpha = (a + m - 1.0) * (a + b + m - 1.0) * p * share * step
+        beta = m + step + (a + m) * ahead * (base + m * (1.0 + q))
+        share = ahead
+        numerator_next = beta * numerator + alpha * numerator_before
+        denominator = beta + alpha * denominator_before
+        inverse = 1.0 / denominator
+        following = numerator_next * inverse
+        change = abs(following - numerator)
+        numerator_before, denominator_before = numerator * inverse, inverse
+        numerator = following
+        if change <= tolerance * following:
+            return float(math.exp(log_mass) * q * a * numerator)
+    return math.nan
+
+
+@njit()
+def _from(
+    x: int,
+    n: int,
+    p: float,
+    q: float,
+    log_p: float,
+    log_q: float,
+    tolerance: float,
+    log_factorial: NDArray[np.float64],
+) -> float:
+    """P(X >= x), 0 < x; 0 for x > n."""
+    if x > n:
+        return 0.0
+    if x > n * p:
+        return upper_tail(x, n, p, q, _log_mass(x, n, p, log_p, log_q, log_factorial), tolerance)
+    below = _log_mass(x - 1, n, p, log_p, log_q, log_factorial)
+    return 1.0 - upper_tail(n - x + 1, n, q, p, below, tolerance)
+
+
+@njit()
+def _first_at_most(
+    level: float,
+    n: int,
+    p: float,
+    log_p: float,
+    log_q: float,
+    start: int,
+    guess: int,
+    log_factorial: NDArray[np.float64],
+) -> int:
+    """The first x in [start, n] whose log probability is at most ``level``, n + 1 if there is none.
+
+    From ``start``, at or above the mode, the probabilities fall. The search widens about the guess.
+    """
+    x = min(max(guess, start), n)
+    step = 1
+    if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
+        high = x
+        low = start - 1
+        while high > start:
+            x = max(high - step, start)
+            if _log_mass(x, n, p, log_p, log_q, log_factorial) > level:
+                low = x
+                break
+            high = x
+            step *= 2
+    else:
+        low = x
+        high = n + 1
+        while low < n:
+            x = min(low + step, n)
+            if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
+                high = x
+                break
+            low = x
+            step *= 2
+    while high - low > 1:
+        x = (low + high) // 2
+        if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
+            high = x
+        else:
+            low = x
+    return high
+
+
+@njit()
+def _seen_from(score: float, direction: int) -> tuple[float, float, float, float]:
+    """p, 1 - p, and their logarithms; 1 - p for p below the rate (``direction`` -1), where the classes swap roles."""
+    if direction > 0:
+        return score, 1.0 - score, math.log(score), math.log1p(-score)
+    return 1.0 - score, score, math.log1p(-score), math.log(score)
+
+
+@njit()
+def _refuted_on_one_side(
+    k: int,
+    n: int,
+    score: NDArray[np.float64],
+    first: int,
+    direction: int,
+    rows: int,
+    before: NDArray[np.int64],
+    alpha: float,
+    log_factorial: NDArray[np.float64],
+) -> tuple[int, bool]:
+    """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
+
+    Hypothesis t, counted from the rate outwards, stands in row ``first + direction * t``. ``before``, shape (m + 1,),
+    is the number of events in the rows before each.
+    """
+    # Those far away fall to the bound of `monitor.measures.binomial_loops._surely_rejected`.
+    rate = k / n
+    own = (k * math.log(rate) if k > 0 else 0.0) + (n - k) * math.log1p(-rate)
+    spread = k * (n - k) / n
+    likeliest = 1.0 if spread == 0.0 else min(1.0, 1.0 / math.sqrt(2.0 * math.pi * spread))
+    least_distance = LOG_TOLERANCE - math.log(alpha * (1.0 - _MARGIN) / (1.0 + likeliest * math.sqrt(2.0 * n)))
+    low, high = 0, rows
+    while low < high:
+        middle = (low + high) // 2
+        certain = score[first + direction * middle] == (1.0 if direction > 0 else 0.0)
+        if not certain:
+            p, q, log_p, log_q = _seen_from(score[first + direction * middle], direction)
+        if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
+            high = middle
+        else:
+            low = middle + 1
+    refuted = 0
+    if low < rows:
+        one, other = first + direction * low, first + direction * (rows - 1)
+        refuted = before[max(one, other) + 1] - before[min(one, other)]
+    if low == 0:
+        return refuted, True
+
+    # The left end of the range at hand, and a stack of right ends; of each hypothesis its near tail, the two candidates
+    # for the outcome at which its far tail begins (see `far_tail`), and its verdict.
+    # The rate itself, which is accepted.
+    left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
+    at = np.empty(_DEPTH, np.int64)
+    near = np.empty(_DEPTH)
+    wide = np.empty(_DEPTH, np.int64)
+    narrow = np.empty(_DEPTH, np.int64)
+    is_rejected = np.empty(_DEPTH, np.bool_)
+    top = -1
+    following = low - 1
+    while True:
+        # Evaluate one hypothesis.
+        top += 1
+        at[top] = following
+        row = first + direction * following
+        p, q, log_p, log_q = _seen_from(score[row], direction)
+        mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
+        mean = n * p
+        start = math.ceil(mean)
+        level = mass + LOG_TOLERANCE
+        x = _first_at_most(level + LOG_DOUBT, n, p, log_p, log_q, start, math.ceil(2.0 * mean - k), log_factorial)
+        wide[top] = narrow[top] = x
+        if x <= n and _log_mass(x, n, p, log_p, log_q, log_factorial) > level - LOG_DOUBT:
+            narrow[top] = _first_at_most(level - LOG_DOUBT, n, p, log_p, log_q, start, x + 1, log_factorial)
+        tolerance, margin = _ROUGH, _ROUGH_MARGIN
+        while True:
+            near[top] = upper_tail(n - k, n, q, p, mass, tolerance)
+            at_most = at_least = near[top] + _from(wide[top], n, p, q, log_p, log_q, tolerance, log_factorial)
+            if narrow[top] != wide[top]:
+                at_least = near[top] + _from(narrow[top], n, p, q, log_p, log_q, tolerance, log_factorial)
+            if at_least > alpha * (1.0 + margin):
+                is_rejected[top] = False
+                break
+            if at_most < alpha * (1.0 - margin):
+                is_rejected[top] = True
+                refuted += before[row + 1] - before[row]
+                break
+            if tolerance == _FINE:
+                return 0, False
+            tolerance, margin = _FINE, _MARGIN
+
+        # Settle ranges from the left until one has to be halved.
+        while top >= 0:
+            right = at[top]
+            settled = right - left <= 1
+            if not settled and left_rejected == is_rejected[top]:
+                if left_rejected:
+                    row = first + direction * right
+                    p, q, log_p, log_q = _seen_from(score[row], direction)
+                    far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
+                    settled = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
+                    if settled:
+                        one, other = first + direction * (left + 1), first + direction * (right - 1)
+                        refuted += before[max(one, other) + 1] - before[min(one, other)]
+                else:
+                    settled = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
+                    if not settled and left >= 0:
+                        row = first + direction * left
+                        p, q, log_p, log_q = _seen_from(score[row], direction)
+                        far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
+                        settled = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
+            if not settled:
+                break
+            left, left_near, left_wide, left_rejected = right, near[top], wide[top], is_rejected[top]
+            top -= 1
+        if top < 0:
+            return refuted, True
+        following = (left + at[top]) // 2
+
+
+@njit()
+def refuted_events(
+    score: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    positives: NDArray[np.float64],
+    min_size: int,
+    max_size: int,
+    alpha: float,
+    log_factorial: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Events whose prediction the test refutes in the blocks of PAVA-BC, for many drawn outcomes of the same events.
+
+    Parameters
+    ----------
+    score
+        float64, shape (m,), strictly ascending, in [0, 1].
+    counts
+        int64, shape (m,), every value > 0: events a row.
+    positives
+        float64, shape (draws, m), whole numbers: positives a row, in each draw.
+    min_size, max_size
+        The events that a block should hold.
+    alpha
+        Level of the test, in (0, 1).
+    log_factorial
+        :func:`log_factorials`.
+
+    Returns
+    -------
+    refuted
+        int64, shape (draws,).
+    sure
+        bool, shape (draws,): False where a verdict is so close that rounding could decide it; ``refuted`` then means
+        nothing.
+    """
+    draws, m = positives.shape
+    refuted = np.zeros(draws, np.int64)
+    sure = np.ones(draws, np.bool_)
+    before = np.zeros(m + 1, np.int64)
+    for row in range(m):
+        before[row + 1] = before[row] + counts[row]
+    drawn = np.empty(m, np.int64)
+    for draw in range(draws):
+        for row in range(m):
+            drawn[row] = np.int64(positives[draw, row])
+        starts = pool_adjacent_violators(drawn, counts, min_size, max_size)
+        for block in range(starts.shape[0]):
+            start = starts[block]
+            end = starts[block + 1] if block + 1 < starts.shape[0] else m
+            k = int(np.int64(0))  # no literal: numba would compile what is called with it once more
+            for row in range(start, end):
+                k += drawn[row]
+            n = before[end] - before[start]
+            # scipy, too, compares k with the rounded product p * n; where they are equal it accepts.
+            low, high = start, end
+            while low < high:
+                middle = (low + high) // 2
+                if score[middle] * n < k:
+                    low = middle + 1
+                else:
+                    high = middle
+            below = low
+            above = low
+            while above < end and score[above] * n <= k:
+                above += 1
+            if above < end:
+                events, certain = _refuted_on_one_side(
+                    k, n, score, above, int(np.int64(1)), end - above, before, alpha, log_factorial
+                )
+                refuted[draw] += events
+                sure[draw] &= certain
+            if below > start:
+                events, certain = _refuted_on_one_side(
+                    n - k, n, score, below - 1, int(np.int64(-1)), below - start, before, alpha, log_factorial
+                )
+                refuted[draw] += events
+                sure[draw] &= certain
+    return refuted, sure

@@ -1,0 +1,178 @@
+"""Two models, or two periods of one: which is better calibrated, and by how much for certain."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from monitor.errors import InputError
+from monitor.inference.named import largest_value
+from monitor.inference.prevalence import TOLERANCE
+from monitor.measures import REPORT_MEASURES
+from monitor.measures.base import Measure
+from monitor.reports.evaluation import difference
+from monitor.reports.evaluation.difference import Difference, Events
+from monitor.reports.evaluation.files import Progress, report_table
+from monitor.reports.evaluation.inputs import relative_weights
+from monitor.reports.evaluation.pairing import Pairing, align
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.uncertainty import DRAWS
+from monitor.sources.tables import EventTable
+
+_CLEARLY: Final = 2.576
+"""Standard errors that chance goes beyond in 1% of cases."""
+
+_MATTERS: Final = 1.25
+"""How much larger the variance of one model's outcomes is where their measures cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two reports side by side.
+
+    Attributes
+    ----------
+    first, second
+        The reports; where rows are paired by ids, of the rows that both files have.
+    pairing
+        ``ids`` or ``rows`` where both are of the same events, told by their ids or by equal outcomes row by row;
+        ``none`` where they are of different ones.
+    note
+        How that was told, for people.
+    differences
+        By the measure's name, of those that both reports have.
+    cautions
+        What to mind when reading them.
+    """
+
+    first: Report
+    second: Report
+    pairing: Pairing
+    note: str
+    differences: Mapping[str, Difference]
+    cautions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            "pairing": self.pairing,
+            "note": self.note,
+            "differences": {name: each.to_dict() for name, each in self.differences.items()},
+            "cautions": list(self.cautions),
+        }
+
+
+def compare_tables(
+    first: EventTable,
+    second: EventTable,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
+) -> Comparison:
+    """Compare the calibration of two tables of predictions.
+
+    Rows are paired where both tables are of the same events, see :func:`.pairing.align`; then both
+    are drawn together, so that what chance does to both alike cancels. Intervals of semi-norms of the residuals (kCE,
+    smCE, ECE, ...) are those of :func:`.difference.of_norm`; of mean losses of the same events
+    (Brier score, log loss), those of the central limit theorem; of any other measure, MCE among them, they follow from
+    the intervals of both: :func:`.difference.from_intervals`. None holds what no two values can
+    differ by.
+
+    Parameters
+    ----------
+    first, second
+        The tables, of P(y = 1).
+    names
+        What the reports say they are about.
+    measures
+        Those wanted, by name.
+    draws
+        Resamples, at least 19; 0 leaves intervals and levels out.
+    seed
+        For the resamples; the data themselves if left out.
+    progress
+        Told what is being done.
+    tolerance
+        See :func:`~monitor.reports.evaluation.data.evaluate`.
+
+    Raises
+    ------
+    InputError
+        The tables are of many classes; or only one has ids, or they contradict each other.
+    """
+    if first.classes or second.classes:
+        raise InputError("files of many classes are not compared; name one column of P(y = 1) with --prediction")
+    aligned = align(first, second)
+    a, b = (
+        report_table(
+            replace(table, segments={}),
+            model=name,
+            measures=measures,
+            draws=draws,
+            seed=seed,
+            progress=progress,
+            tolerance=tolerance,
+        ).whole
+        for table, name in zip((aligned.first, aligned.second), names, strict=True)
+    )
+    paired = aligned.pairing != "none"
+    shared = {name: measures[name] for name in a.measures if name in b.measures}
+    found = {name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared}
+    if not shared:
+        return Comparison(a, b, aligned.pairing, aligned.note, found)
+    one, two = _events(aligned.first), _events(aligned.second)
+    if draws:
+        drawn = difference.norms_of_draws(
+            one,
+            two,
+            shared,
+            (difference.paired_errors if paired else difference.independent_errors)(one, two, draws, seed),
+            lambda done: progress("comparing", done / draws) if progress is not None else None,
+        )
+        for name, (together, alone) in drawn.items():
+            found[name] = difference.of_norm(found[name], together, alone)
+        for name, measure in shared.items():
+            if paired and measure.losses is not None:
+                found[name] = difference.of_losses(found[name], one, two, measure.losses)
+            found[name] = found[name].within(largest_value(measure, one.table), largest_value(measure, two.table))
+    apart = None if paired else _prevalences_apart(one, two, names)
+    return Comparison(a, b, aligned.pairing, aligned.note, found, () if apart is None else (apart,))
+
+
+def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) -> str | None:
+    """What to mind where two prevalences are clearly not the same, or None.
+
+    Errors shrink with p (1 - p), the variance of an outcome: a difference is told where chance hardly makes it (p <=
+    .01), and one of these variances is a quarter larger than the other.
+    """
+    rates, errors, variances = [], [], []
+    for each in (first, second):
+        rate, worth = each.table.prevalence, float(each.weight.sum()) ** 2 / float(each.weight @ each.weight)
+        rates.append(rate)
+        variances.append(rate * (1.0 - rate))
+        # As of two more events of either kind: none at all would have no error.
+        errors.append((rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3)
+    if abs(rates[0] - rates[1]) <= _CLEARLY * math.sqrt(sum(errors)) or max(variances) < _MATTERS * min(variances):
+        return None
+    said = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
+    return (
+        f"prevalences differ ({said}), and the same fault of the logits gives smaller values where outcomes are rarer: "
+        "a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
+    )
+
+
+def _events(table: EventTable) -> Events:
+    """Those that count: with an outcome, and with a weight above 0."""
+    known = table.outcome >= 0
+    weight = None
+    if table.weight is not None:
+        relative = relative_weights(table.weight)
+        known &= relative > 0.0
+        weight = relative[known]
+    return Events(table.prediction[known], table.outcome[known].astype(float), weight)

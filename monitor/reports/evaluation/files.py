@@ -1,0 +1,223 @@
+"""Reports of a file: the whole of it, and each segment's."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.events.model import ALL, UNVERSIONED
+from monitor.inference.prevalence import TOLERANCE
+from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
+from monitor.measures.base import Measure
+from monitor.reports.evaluation.assess import GIVEN, Minimum
+from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.segment_columns import segment_columns
+from monitor.reports.evaluation.segment_search import find_segments
+from monitor.reports.evaluation.segments import (
+    FALSE_DISCOVERY_RATE,
+    SegmentReport,
+    by_harm,
+    p_value,
+    rank_segments,
+    segments_of,
+)
+from monitor.reports.evaluation.uncertainty import DRAWS
+from monitor.sources.formats import open_bytes
+from monitor.sources.tables import EventTable, SegmentColumn
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done, and the share of it that is."""
+
+_LINES_LOOKED_AT: Final = 100
+_EVENT_TYPES: Final = frozenset({"prediction", "outcome", "labelled"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """What a file says.
+
+    Attributes
+    ----------
+    whole
+        The report of all rows.
+    segments
+        One report a segment, worst first.
+    search
+        What a search for segments came to, if there was one.
+    notes
+        What was assumed about the file, a line each, for people.
+    cautions
+        What to mind when reading the report, a line each.
+    """
+
+    whole: Report
+    segments: tuple[SegmentReport, ...] = ()
+    search: "SearchReport | None" = None
+    notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """What a search for segments came to.
+
+    Attributes
+    ----------
+    columns
+        Those that were searched, alone and in pairs.
+    groups
+        How many groups were tested.
+    segments
+        Those that are miscalibrated, and otherwise than the whole, worst first.
+    closest
+        Name and q-value of the group that came closest, where no more could be named.
+    """
+
+    columns: tuple[str, ...]
+    groups: int
+    segments: tuple[SegmentReport, ...]
+    closest: tuple[str, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {
+            "columns": list(self.columns),
+            "groups": self.groups,
+            "segments": [each.to_dict() for each in self.segments],
+            "closest": None if self.closest is None else {"segment": self.closest[0], "q_value": self.closest[1]},
+        }
+
+
+def model_of(path: str | Path) -> str:
+    """What the report of a file is about, if nobody says: its name without its ending."""
+    name = Path(path).name
+    return name.split(".")[0] or name
+
+
+def report_table(
+    table: EventTable,
+    *,
+    model: str,
+    version: str = UNVERSIONED,
+    segments: Sequence[str] | None = None,
+    searched: Mapping[str, SegmentColumn] | None = None,
+    measures: Mapping[str, Measure] | None = None,
+    minimum: Minimum = GIVEN,
+    segment_minimum: Minimum | None = None,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    tolerance: float = TOLERANCE,
+) -> FileReport:
+    """Report on a table that was read: on all rows, and on each value of its segment columns.
+
+    Segments come worst first, see :func:`~monitor.reports.evaluation.segments.rank_segments`.
+
+    Parameters
+    ----------
+    segments
+        Columns, or several that are crossed as ``a*b``; all segment columns of the table if left out. Numbers are put
+        into ranges, see :func:`~monitor.reports.evaluation.segment_columns.segment_columns`.
+    searched
+        Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
+    measures
+        Those wanted, by name. If left out, those of a report for the whole, and those of a window for each segment.
+    minimum, segment_minimum
+        How much must be known before anything is said of the whole, and of a segment. The size of a file is its
+        giver's to judge; of the many groups in it nobody judges each, so they need as much as a window does.
+    version, draws, seed, tolerance
+        See :func:`~monitor.reports.evaluation.data.evaluate`.
+    progress
+        Told what is being done.
+    """
+    outcome = known_outcomes(table)
+
+    def report(rows: NDArray[np.intp] | slice, segment: str, least: Minimum, wanted: Mapping[str, Measure]) -> Report:
+        what = "measuring" if segment == ALL else f"measuring {segment}"
+        return evaluate(
+            table.prediction[rows],
+            outcome[rows],
+            weight=None if table.weight is None else table.weight[rows],
+            time_ms=None if table.time_ms is None else table.time_ms[rows],
+            measures=wanted,
+            minimum=least,
+            draws=draws,
+            seed=seed,
+            progress=None if progress is None else lambda share: progress(what, share),
+            tolerance=tolerance,
+            model=model,
+            version=version,
+            segment=segment,
+        )
+
+    whole = report(slice(None), ALL, minimum, REPORT_MEASURES if measures is None else measures)
+    least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    columns = segment_columns(table.segments, segments)
+    ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(columns))
+    search = None
+    if searched is not None:
+        found = find_segments(
+            table.prediction,
+            outcome,
+            searched,
+            weight=table.weight,
+            progress=None if progress is None else lambda share: progress("searching segments", share),
+        )
+        reports = (
+            SegmentReport(report(each.rows, each.name, GIVEN, wanted), each.p_value, each.q_value)
+            for each in found.found
+        )
+        # A group that is right where the whole is not differs from the whole, and nothing is wrong with it.
+        wrong = by_harm(each for each in reports if (p_value(each.report) or 0.0) <= FALSE_DISCOVERY_RATE)
+        closest = None if found.closest is None else (found.closest.name, found.closest.q_value)
+        search = SearchReport(found.columns, found.groups, wrong, closest)
+    return FileReport(whole, ranked, search, table.notes, table.cautions)
+
+
+def known_outcomes(table: EventTable) -> NDArray[np.float64]:
+    """0 and 1, and nan where the outcome is not known; shape (n,)."""
+    return np.where(table.outcome < 0, np.nan, table.outcome)
+
+
+def looks_like_event_log(path: str | Path) -> bool:
+    """Whether a file of JSON lines holds events of the service rather than the rows of a table.
+
+    Events name their model and their id; their type too, unless they stand in a topic of one kind, where a prediction
+    has no outcome beside it. An object with both prediction and outcome and no type is a row of a table. Most of the
+    first lines decide, because a log may hold lines that are no events. Any other kind of file is no log.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    """
+    file = Path(path)
+    if not file.name.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
+        return False
+    verdicts = [_is_event(each) for each in islice(_objects(file), _LINES_LOOKED_AT)]
+    return 2 * sum(verdicts) > len(verdicts)
+
+
+def _is_event(each: dict[str, Any]) -> bool:
+    if "specversion" in each:  # a CloudEvent in structured mode
+        return True
+    if not {"model", "id"} <= each.keys():
+        return False
+    return each["type"] in _EVENT_TYPES if "type" in each else ("p" in each) != ("y" in each)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    with open_bytes(path) as file:
+        for line in file:
+            try:
+                yield decode(line)
+            except msgspec.DecodeError:
+                # A log may hold what is no event; a table may not, and its reader says in which line.
+                continue

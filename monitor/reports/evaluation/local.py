@@ -1,0 +1,307 @@
+"""Local calibration of data that is handed over: how right a model is among events that are alike."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.errors import InputError, NotEnoughData
+from monitor.inference import NullLevel
+from monitor.local import local_calibration_error
+from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
+from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
+from monitor.measures import ece
+from monitor.measures.checks import require_whole
+from monitor.reports.evaluation.features import FeatureColumns
+from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_same_index
+from monitor.sources.tables import SegmentColumn
+
+Floats = NDArray[np.float64]
+
+DRAWS: Final = 199
+"""For the level under calibration, unless said otherwise: together they take half as long as the measures."""
+
+_EVIDENT: Final = 0.05
+"""A p-value up to this is called more than chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalMeasure:
+    """A local measure beside what a calibrated model would show; ratios in [0, 1].
+
+    Attributes
+    ----------
+    value
+        The measure.
+    null_mean, null_q95, p_value, excess
+        Mean and 95% point of the measure if the model were perfectly calibrated, the share of such models that are at
+        least as far off, and value - null_mean. None where levels were left out.
+    """
+
+    value: float
+    null_mean: float | None = None
+    null_q95: float | None = None
+    p_value: float | None = None
+    excess: float | None = None
+
+    @classmethod
+    def of(cls, value: float, level: NullLevel | None) -> "LocalMeasure":
+        """A value with its level, if there is one."""
+        if level is None:
+            return cls(value)
+        return cls(value, level.mean, level.q95, level.p_value, value - level.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPlace:
+    """The neighbourhood with the largest error.
+
+    Attributes
+    ----------
+    row
+        The event in its middle, by its row in the data.
+    features
+        That event's features, by name: numbers, None where one is missing, or text.
+    prediction, outcome
+        Mean prediction and share of positives in the neighbourhood; of many classes, of the largest probability and of
+        the hits.
+    n_eff
+        How many events of equal weight the neighbourhood is worth.
+    place
+        The neighbourhood in words, by the features that matter: ``age 62 to 70, region=eu``. None where it has none.
+    """
+
+    row: int
+    features: Mapping[str, float | str | None]
+    prediction: float
+    outcome: float
+    n_eff: float
+    place: "Place | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Events that some conditions hold for; they are all counted, and not only the nearest ones.
+
+    Attributes
+    ----------
+    conditions
+        ``age 62 to 70``, ``region=eu or us``.
+    n
+        How many events there are.
+    prediction, outcome
+        Mean prediction and share of positives among them.
+    """
+
+    conditions: tuple[str, ...]
+    n: int
+    prediction: float
+    outcome: float
+
+    @property
+    def sentence(self) -> str:
+        """Where it is and how far off, for people."""
+        return (
+            f"That is about where {', '.join(self.conditions)}: of {self.n:,} such events, {self.prediction:.3f} was "
+            f"predicted and {self.outcome:.3f} came true"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReport:
+    """What is known of the local calibration of some data.
+
+    Attributes
+    ----------
+    n
+        Predictions whose outcome is known.
+    features
+        Names of the features.
+    dimensions
+        Number of coordinates in which events are alike or not.
+    components
+        Whether those are principal components; the standardised features themselves if not.
+    gamma, bins, least_neighbours
+        See :func:`~monitor.local.calibration.local_calibration_error`.
+    points
+        At how many events the error was looked at.
+    valid_share
+        Share of those with enough neighbours, which the measures are of.
+    measures
+        ``mlce``, the largest local error, and ``mean_lce``, the mean one; empty when ``insufficient``.
+    ece
+        Expected calibration error over the same bins, for which all of a bin are alike.
+    worst
+        Where the local error is largest.
+    insufficient
+        Why there are no measures, in words, or None.
+    """
+
+    n: int
+    features: tuple[str, ...]
+    dimensions: int
+    components: bool
+    gamma: float
+    least_neighbours: float
+    bins: int | None = None
+    points: int = 0
+    valid_share: float = 0.0
+    measures: Mapping[str, LocalMeasure] = field(default_factory=dict)
+    ece: float | None = None
+    worst: WorstPlace | None = None
+    insufficient: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What was found, for people."""
+        if self.worst is None:
+            return f"Local calibration is not known: {self.insufficient}."
+        largest = self.measures["mlce"]
+        gap = self.worst.prediction - self.worst.outcome
+        where = (
+            f"Among events alike, predictions are {abs(gap):.3f} too {'high' if gap > 0.0 else 'low'} at worst "
+            f"({self.worst.prediction:.3f} predicted, {self.worst.outcome:.3f} came true)"
+        )
+        if self.worst.place is not None:
+            where = f"{where}. {self.worst.place.sentence}"
+        if largest.null_q95 is None or largest.p_value is None:
+            return f"{where}."
+        verdict = "more than chance" if largest.p_value <= _EVIDENT else "no more than chance"
+        return (
+            f"{where}. A calibrated model shows up to {largest.null_q95:.3f} in 95% of cases: this is {verdict} "
+            f"(p = {largest.p_value:.3g})."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON shows it."""
+        return asdict(self) | {"features": list(self.features), "sentence": self.sentence}
+
+
+def evaluate_local(
+    p: ArrayLike,
+    y: ArrayLike,
+    features: ArrayLike | Mapping[str, ArrayLike | SegmentColumn],
+    *,
+    dimensions: int = DEFAULT_DIMENSIONS,
+    gamma: float = DEFAULT_GAMMA,
+    bins: int | None = None,
+    least_neighbours: float = LEAST_NEIGHBOURS,
+    max_points: int | None = MAX_POINTS,
+    draws: int = DRAWS,
+    seed: int | None = None,
+) -> LocalReport:
+    """Local calibration of predictions, given their features.
+
+    Parameters
+    ----------
+    p
+        Predictions P(y = 1), shape (n,); or the probabilities of K classes, shape (n, K).
+    y
+        Outcomes, shape (n,): 0 or 1, or the class that came true; nan for a prediction whose outcome is not known.
+    features
+        What says which events are alike: by name, shape (n,) each, numbers (nan where one is missing) or categories; or
+        numbers of shape (n, D).
+    dimensions
+        More coordinates than these are reduced to so many principal components; fewer stay as they are, see
+        :meth:`~monitor.reports.evaluation.features.FeatureColumns.coordinates`.
+    gamma, bins, least_neighbours, max_points, seed
+        See :func:`~monitor.local.calibration.local_calibration_error`.
+    draws
+        Draws for the level under calibration, at least 19; 0 leaves it out.
+
+    Returns
+    -------
+    LocalReport
+        With its ``insufficient`` set where no event has enough neighbours.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range or an option is wrong, or shapes do not fit.
+    """
+    require_same_index(p=p, y=y, features=features)
+    columns = _named(features)
+    names = tuple(columns.columns)
+    require_whole("dimensions", dimensions, 1)
+    outcome = _numbers("y", y)
+    known = ~np.isnan(outcome)
+    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    confidence, hit = confidence_and_hit(p, np.where(known, outcome, 0.0))
+    if columns.size != confidence.size:
+        raise InputError(f"features must be as long as p, got {columns.size} and {confidence.size}")
+    rows = np.flatnonzero(known)
+    report = LocalReport(
+        n=rows.size,
+        features=names,
+        dimensions=min(dimensions, len(names)),
+        components=False,
+        gamma=gamma,
+        least_neighbours=least_neighbours,
+    )
+    if rows.size == 0:
+        return replace(report, insufficient="no prediction has an outcome")
+    confidence, hit, columns = confidence[rows], hit[rows], columns.select(rows)
+    phi, share, reduced = columns.coordinates(dimensions)
+    report = replace(report, dimensions=phi.shape[1], components=reduced)
+    try:
+        found = local_calibration_error(
+            confidence,
+            hit,
+            phi,
+            gamma=share * gamma,
+            bins=bins,
+            least_neighbours=least_neighbours,
+            max_points=max_points,
+            draws=draws,
+            seed=seed,
+        )
+    except NotEnoughData as error:
+        return replace(report, insufficient=str(error))
+    level, worst = found.level, found.worst
+    middle = found.points[worst]
+    return replace(
+        report,
+        bins=found.bins,
+        points=found.points.size,
+        valid_share=found.valid_share,
+        measures={
+            "mlce": LocalMeasure.of(found.mlce, None if level is None else level.mlce),
+            "mean_lce": LocalMeasure.of(found.mean_lce, None if level is None else level.mean_lce),
+        },
+        ece=ece(ScoreTable.from_events(confidence, hit), n_bins=found.bins),
+        worst=WorstPlace(
+            row=int(rows[middle]),
+            features={name: columns.value(name, int(middle)) for name in names},
+            prediction=float(found.prediction[worst]),
+            outcome=float(found.prediction[worst] - found.error[worst]),
+            n_eff=float(found.n_eff[worst]),
+            place=_place(columns, confidence, hit, int(middle), higher=bool(found.error[worst] > 0.0)),
+        ),
+    )
+
+
+def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
+    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=LEAST_NEIGHBOURS)
+    if not conditions:
+        return None
+    inside = np.logical_and.reduce([each.inside for each in conditions])
+    texts = tuple(each.text for each in conditions)
+    return Place(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
+
+
+def _named(features: ArrayLike | Mapping[str, ArrayLike | SegmentColumn]) -> FeatureColumns:
+    """The features by name."""
+    if isinstance(features, Mapping):
+        return FeatureColumns.of(features)
+    table = feature_table(features)
+    return FeatureColumns({f"feature {number}": column for number, column in enumerate(table.T)})
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error

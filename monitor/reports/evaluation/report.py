@@ -1,0 +1,354 @@
+"""The report: one form for a file, a window and a REST answer."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from monitor.events.model import ALL, SeriesKey
+from monitor.measures import MEASURES, Decomposition
+from monitor.measures.base import Unit
+from monitor.reports.evaluation.performance import Performance
+from monitor.reports.evaluation.reliability import ReliabilityBin
+
+_MAIN: Final = ("tce", "kce", "smce", "intce", "ece")
+"""The measures that a report is printed with, where it has them."""
+
+_RARE: Final = 0.05
+_ROUNDING: Final = 1e-9
+"""Of a mean of draws that are all alike, as of predictions of 1/2."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureResult:
+    """One measure of one window.
+
+    Attributes
+    ----------
+    value
+        The measure, in ``unit``.
+    unit
+        ``percent`` (0 to 100), ``ratio`` (0 to 1), ``nats`` or ``sigma``.
+    lower, upper
+        95% confidence interval, or None where the measure has none or it is not computed yet.
+    null_mean, null_q95
+        Mean and 95% point of the measure if the model were perfectly calibrated on the same predictions.
+    p_value
+        Share of perfectly calibrated resamples that are at least as far off.
+    error_bound
+        How far ``value`` can lie from that of the raw predictions; 0 for a file. For a measure whose bins follow the
+        data (TCE) an estimate, which holds nearly always.
+    """
+
+    value: float
+    unit: Unit
+    lower: float | None = None
+    upper: float | None = None
+    null_mean: float | None = None
+    null_q95: float | None = None
+    p_value: float | None = None
+    error_bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreResult(MeasureResult):
+    """A proper score, Brier score or log loss: no error of calibration, but what such a model scores by chance has one.
+
+    A calibrated model that makes these predictions scores about ``null_mean``, so that a value far below it speaks
+    against the model as one far above does: fewer of the unlikely outcomes came true than were predicted.
+    """
+
+    @property
+    def below_chance(self) -> bool:
+        """Whether at most 5% of such models score as low: the counterpart of a value above ``null_q95``.
+
+        That is p > .95, as the data count among the draws. Where the least score has a chance of its own, as that of no
+        positives at all, p is 1 however likely it is: the value must lie as far below the mean as the 95% point above.
+        """
+        if self.p_value is None or self.null_mean is None or self.null_q95 is None:
+            return False
+        beyond = self.null_mean - self.value
+        return self.p_value > 1.0 - _RARE and beyond > _ROUNDING and beyond >= self.null_q95 - self.null_mean
+
+
+class Verdict(StrEnum):
+    """What is wrong with a model, if anything: the one set of words of the command line, REST, pages and Prometheus."""
+
+    CALIBRATED = "calibrated"
+    PRIOR_SHIFT = "prior_shift"
+    SHAPE = "shape_miscalibration"
+    BOTH = "both"
+    INSUFFICIENT = "insufficient_data"
+
+    @property
+    def words(self) -> str:
+        """As people read it: ``prior shift``."""
+        return _WORDS.get(self.value, self.value.replace("_", " "))
+
+
+_WORDS: Final = {"both": "prior and shape"}
+
+
+class Severity(StrEnum):
+    """How large the fault of a verdict is: by how much the logits are off, as a root mean square.
+
+    The sizes are the same for every model, so that a word means the same everywhere; what is too small to be a fault at
+    all is each model's tolerance.
+    """
+
+    NONE = "none"
+    SLIGHT = "slight"
+    MODERATE = "moderate"
+    SEVERE = "severe"
+
+    @classmethod
+    def of(cls, logit_error: float) -> "Severity":
+        """That of a fault of this size."""
+        if logit_error <= _SLIGHT:
+            return cls.SLIGHT
+        return cls.MODERATE if logit_error <= _MODERATE else cls.SEVERE
+
+    @property
+    def rank(self) -> int:
+        """0 to 3, in the order of size."""
+        return list(Severity).index(self)
+
+
+_SLIGHT: Final = 0.2
+"""Logits that are off by up to this change odds by up to 22%."""
+_MODERATE: Final = 0.5
+"""Likewise by up to 65%."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Is it the prior or the model? Logits are z = logit p. What is None could not be had from these data.
+
+    Attributes
+    ----------
+    verdict
+        In a word.
+    sentence
+        In words: what was found, and what to do about it.
+    p_value
+        Combined p-value of the window's tests of calibration, of any kind.
+    offset, offset_error
+        b of sigmoid(z + b), what has to be added to every logit, and its standard error.
+    slope, slope_error
+        a of sigmoid(a z + c), below 1 where the model is too sure, and its standard error.
+    slope_lower, slope_upper
+        95% interval of the slope, by the profile likelihood.
+    error, error_after_offset
+        smCE as it is, and of the predictions after the best offset alone.
+    logit_error_after_offset
+        Root mean square by which logits are off after the best offset: by stretches, less what chance adds, by the
+        slope, or by contradictions of the surest predictions.
+    prior_shift_p_value
+        Of the hypothesis that all there is is a shift of the prior.
+    severity
+        How large the fault is that the verdict names.
+    tolerance
+        Error of the logits up to which nothing is called a fault.
+    detectable_offset, detectable_slope_below, detectable_slope_above
+        The smallest faults that these predictions would have shown with probability .8: an offset of either sign, a
+        slope below 1 and one above.
+    """
+
+    verdict: Verdict
+    sentence: str
+    p_value: float | None = None
+    offset: float | None = None
+    offset_error: float | None = None
+    slope: float | None = None
+    slope_error: float | None = None
+    slope_lower: float | None = None
+    slope_upper: float | None = None
+    error: float | None = None
+    error_after_offset: float | None = None
+    logit_error_after_offset: float | None = None
+    prior_shift_p_value: float | None = None
+    severity: Severity | None = None
+    tolerance: float | None = None
+    detectable_offset: float | None = None
+    detectable_slope_below: float | None = None
+    detectable_slope_above: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Verdict and severity as people read them: ``moderate prior shift``."""
+        if self.severity in {None, Severity.NONE}:
+            return self.verdict.words
+        return f"{self.severity} {self.verdict.words}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """What is known of the calibration of one series in one window.
+
+    Attributes
+    ----------
+    from_ms, to_ms
+        Prediction times covered, [from, to), milliseconds since the epoch; None where the data has no times.
+    n
+        Predictions whose outcome is known (or implied), which the measures are of.
+    predictions
+        All predictions of the window, with or without an outcome.
+    measures
+        By name; empty when ``insufficient``.
+    insufficient
+        Why there are no measures, in words, or None.
+    omitted
+        Measures that were asked for and are not there: name -> why, in words.
+    decomposition
+        Proper scores in parts: ``brier`` and ``log_loss``, where they are finite.
+    diagnosis
+        Whether it is the prior or the model; None where it was not asked for or is not there yet.
+    canonical
+        Measures of whole probability vectors, by name: ``skce`` of a window of a model of several classes whose panes
+        hold sketches. The other measures of the same report are of the top label.
+    performance
+        Accuracy, AUC, average precision and log loss; None where there are no measures, and of the top label of many
+        classes, whose accuracy is another.
+    bins
+        The reliability diagram of a window's labelled predictions. None of a file, and none in JSON: whoever has the
+        raw predictions can have better bins.
+    intervals_outdated_since_ms
+        Since when intervals, levels under calibration, p-values and diagnosis lag behind the values, in milliseconds
+        since the epoch: they are of earlier predictions, or not there yet. None where they are of the same.
+    """
+
+    model: str
+    version: str
+    segment: str
+    window: str
+    from_ms: int | None
+    to_ms: int | None
+    n: int
+    positives: int
+    predictions: int
+    prevalence: float | None
+    mean_prediction: float | None
+    measures: Mapping[str, MeasureResult] = field(default_factory=dict)
+    insufficient: str | None = None
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    decomposition: Mapping[str, Decomposition] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None
+    canonical: Mapping[str, MeasureResult] = field(default_factory=dict)
+    performance: Performance | None = None
+    bins: tuple[ReliabilityBin, ...] = ()
+    intervals_outdated_since_ms: int | None = None
+
+    def __repr__(self) -> str:
+        about = self.model if self.segment == ALL else f"{self.model}, {self.segment}"
+        counts = f"{self.predictions:,} predictions, {self.n:,} with an outcome"
+        rates = f"prevalence {_percent(self.prevalence)}, mean prediction {_percent(self.mean_prediction)}"
+        lines = [f"Calibration of {about}: {counts}, {rates}"]
+        if self.diagnosis is not None:
+            lines.append(_with_capital(self.diagnosis))
+        if self.insufficient is not None:
+            lines.append(f"no measures: {self.insufficient}")
+        main = [name for name in _MAIN if name in self.measures] or list(self.measures)
+        if main:
+            titles = {name: MEASURES[name].title if name in MEASURES else name for name in main}
+            lines.append(numbers_text((titles[name], self.measures[name]) for name in main))
+        return "\n".join(lines)
+
+    @property
+    def key(self) -> "ReportKey":
+        """What the report is about."""
+        return ReportKey(SeriesKey(self.model, self.version, self.segment), self.window)
+
+    @property
+    def label_coverage(self) -> float | None:
+        """Share of the window's predictions whose outcome is known; None without predictions."""
+        return self.n / self.predictions if self.predictions else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON shows it."""
+        return {
+            "model": self.model,
+            "version": self.version,
+            "segment": self.segment,
+            "window": self.window,
+            "from": _rfc3339(self.from_ms),
+            "to": _rfc3339(self.to_ms),
+            "n": self.n,
+            "positives": self.positives,
+            "prevalence": self.prevalence,
+            "mean_prediction": self.mean_prediction,
+            "predictions": self.predictions,
+            "label_coverage": self.label_coverage,
+            "measures": _results(self.measures),
+            "canonical": _results(self.canonical),
+            "insufficient": self.insufficient,
+            "omitted": dict(self.omitted),
+            "decomposition": {
+                score: {
+                    "miscalibration": parts.miscalibration,
+                    "discrimination": parts.discrimination,
+                    "uncertainty": parts.uncertainty,
+                }
+                for score, parts in self.decomposition.items()
+            },
+            "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
+            "performance": None if self.performance is None else asdict(self.performance),
+            "intervals_outdated_since": _rfc3339(self.intervals_outdated_since_ms),
+        }
+
+
+def numbers_text(results: Iterable[tuple[str, MeasureResult]]) -> str:
+    """Measures with their titles in a line, each with what 95% of calibrated models stay below."""
+    texts = []
+    for title, each in results:
+        chance = "" if each.null_q95 is None else f" (chance {_amount(each.null_q95, each.unit)})"
+        texts.append(f"{title} {_amount(each.value, each.unit)}{chance}")
+    return ", ".join(texts)
+
+
+def _amount(value: float, unit: Unit) -> str:
+    return f"{value:.1f}%" if unit == "percent" else f"{value:.4f}"
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{100.0 * share:.3g}%"
+
+
+def _with_capital(diagnosis: Diagnosis) -> str:
+    words = diagnosis.words
+    return f"{words[:1].upper()}{words[1:]}. {diagnosis.sentence}"
+
+
+def _results(measures: Mapping[str, MeasureResult]) -> dict[str, Any]:
+    return {
+        name: {
+            "value": result.value,
+            "unit": result.unit,
+            "lower": result.lower,
+            "upper": result.upper,
+            "null_mean": result.null_mean,
+            "null_q95": result.null_q95,
+            "p_value": result.p_value,
+            "error_bound": _finite(result.error_bound),
+        }
+        for name, result in measures.items()
+    }
+
+
+class ReportKey(NamedTuple):
+    """Names one report of a snapshot."""
+
+    series: SeriesKey
+    window: str
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: a bound that bounds nothing is none."""
+    return value if value is not None and isfinite(value) else None
+
+
+def _rfc3339(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,340 @@
+"""Search for the groups that a model is wrong about, among the values of columns and of pairs of columns.
+
+Every group is tested for an error of its own, beyond what is wrong with the whole: its level and its slope. Then the
+most certain one is taken for granted and the others are tested again beside it, so that a group is not named for what
+another one does that it shares rows with. p-values are corrected for all tests (Holm), so that of a model that is off
+nowhere, or everywhere alike, a group is named in at most one search of twenty, however many columns there are.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse, stats
+from scipy.special import expit, logit
+
+from monitor.errors import InputError
+from monitor.events.model import OTHER
+from monitor.inference.cox import LOGIT_BOUND
+from monitor.reports.evaluation.segment_columns import crossed, titles_of
+from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES
+from monitor.sources.tables import SegmentColumn
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+MAX_FOUND: Final = 10
+"""Groups that are named at most, the most certain ones."""
+
+MIN_EVENTS: Final = 100
+MIN_INFORMATION: Final = 5.0
+"""Of a group that is tested: events, and the sum of p (1 - p), which 5 positives, or 5 negatives, need at least."""
+
+_MIN_SHARE: Final = 0.2
+"""Of its information that a group has for itself; one that is nearly the whole tells the same as the whole."""
+_RIDGE: Final = 0.01
+"""Precision of offsets and slopes before the data: outcomes that are parted perfectly have none that are finite."""
+_STEPS: Final = 50
+_PRECISION: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FoundSegment:
+    """A group with an error of its own.
+
+    Attributes
+    ----------
+    name
+        ``region=eu, age 18 to 34``.
+    rows
+        int64, ascending: the rows that belong to it.
+    p_value
+        Of its test, beside the groups that were found before.
+    q_value
+        The same, corrected for all tests of the search.
+    """
+
+    name: str
+    rows: NDArray[np.intp]
+    p_value: float
+    q_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSearch:
+    """What a search came to.
+
+    Attributes
+    ----------
+    columns
+        Those that were searched.
+    groups
+        How many groups were tested.
+    found
+        Groups with an error of their own, the most certain one first.
+    closest
+        The most certain of the groups that were not found.
+    """
+
+    columns: tuple[str, ...]
+    groups: int
+    found: tuple[FoundSegment, ...]
+    closest: FoundSegment | None
+
+
+class _Partition(NamedTuple):
+    """Rows parted by one column or two: those with a code of at least ``len(titles)`` are in no group."""
+
+    codes: Codes
+    titles: list[str]
+    covered: NDArray[np.bool_]
+    """Whether a group is the same as one of fewer columns."""
+
+
+def find_segments(
+    prediction: Floats,
+    outcome: Floats,
+    columns: Mapping[str, SegmentColumn],
+    *,
+    weight: Floats | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> SegmentSearch:
+    """Find the groups of one column and of two that have an error of their own.
+
+    Parameters
+    ----------
+    prediction
+        P(y = 1), shape (n,).
+    outcome
+        0, 1, or nan where it is not known, shape (n,).
+    columns
+        By name; of one with more than 50 values, the others belong to no group.
+    weight
+        Shape (n,), at least 0; 1 each if left out.
+    progress
+        Called with the share of the work that is done.
+
+    Raises
+    ------
+    InputError
+        There is no column.
+    """
+    if not columns:
+        raise InputError("there is no column to search: all of them are predictions, outcomes, times or weights")
+    rows = np.flatnonzero(~np.isnan(outcome) if weight is None else ~np.isnan(outcome) & (weight > 0.0))
+    w = np.ones(rows.size) if weight is None else weight[rows] / weight[rows].mean() if rows.size else weight[rows]
+    data = _Data(np.clip(logit(prediction[rows]), -LOGIT_BOUND, LOGIT_BOUND), outcome[rows], w)
+    kept = {name: _frequent(name, column, rows) for name, column in columns.items()}
+    kept = {name: column for name, column in kept.items() if np.unique(column.codes).size > 1}
+    partitions = list(_partitions(kept))
+    chosen: list[FoundSegment] = []
+    tests = 0
+    groups = 0
+    closest = None
+    while len(chosen) < MAX_FOUND:
+        results = []
+        for number, partition in enumerate(partitions):
+            if progress is not None:
+                progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
+            results.append(data.p_values(partition))
+        if not chosen:
+            tests = sum(int(np.isfinite(each).sum()) for each in results)
+            groups = sum(int(np.isfinite(each).any(axis=0).sum()) for each in results)
+        best = _smallest(partitions, results, {each.name for each in chosen})
+        if best is None:
+            break
+        partition, code, p_value = best
+        inside = partition.codes == code
+        # Holm: what was found is tested no more.
+        q_value = max(min(1.0, p_value * max(tests - len(chosen), 1)), chosen[-1].q_value if chosen else 0.0)
+        segment = FoundSegment(partition.titles[code], rows[inside], p_value, q_value)
+        if q_value > FALSE_DISCOVERY_RATE:
+            closest = segment
+            break
+        chosen.append(segment)
+        data.adjust(inside)
+    return SegmentSearch(tuple(kept), groups, tuple(chosen), closest)
+
+
+def _smallest(
+    partitions: list[_Partition], results: list[Floats], names: set[str]
+) -> tuple[_Partition, int, float] | None:
+    """The group with the smallest p-value, and that; the one of fewer columns where two are equal."""
+    best = None
+    for partition, p_values in zip(partitions, results, strict=True):
+        smallest = np.min(p_values, axis=0, initial=np.inf, where=np.isfinite(p_values))
+        for code in np.argsort(smallest, kind="stable"):
+            if not np.isfinite(smallest[code]) or (best is not None and smallest[code] >= best[2]):
+                break
+            if partition.titles[code] not in names:
+                best = partition, int(code), float(smallest[code])
+                break
+    return best
+
+
+def _partitions(kept: Mapping[str, SegmentColumn]) -> Iterator[_Partition]:
+    """The rows by each column, then by each pair; the last value of a column is no group."""
+    sizes = {name: np.bincount(column.codes, minlength=len(column.values)) for name, column in kept.items()}
+    for name, column in kept.items():
+        codes = np.where(column.codes == _rest(column), len(column.values), column.codes)
+        yield _Partition(codes.astype(np.int64), titles_of(name, column), np.zeros(len(column.values), np.bool_))
+    for first, second in combinations(kept, 2):
+        together = crossed({first: kept[first], second: kept[second]})
+        of_first, of_second = (np.zeros(len(together.values), np.int64) for _ in range(2))
+        of_first[together.codes], of_second[together.codes] = kept[first].codes, kept[second].codes
+        size = np.bincount(together.codes, minlength=len(together.values))
+        whole = (size == sizes[first][of_first]) | (size == sizes[second][of_second])
+        rest = (of_first == _rest(kept[first])) | (of_second == _rest(kept[second]))
+        codes = np.where(rest[together.codes], len(together.values), together.codes)
+        yield _Partition(codes.astype(np.int64), list(together.titles), whole)
+
+
+def _frequent(name: str, column: SegmentColumn, rows: NDArray[np.intp]) -> SegmentColumn:
+    """The column's most frequent values that have enough events, and one for all others."""
+    codes = column.codes[rows]
+    size = np.bincount(codes, minlength=len(column.values))
+    by_size = np.argsort(-size, kind="stable")[:MAX_SEGMENT_VALUES]
+    kept = np.sort(by_size[size[by_size] >= MIN_EVENTS])
+    place = np.full(len(column.values), kept.size, np.int32)
+    place[kept] = np.arange(kept.size)
+    titles = titles_of(name, column)
+    return SegmentColumn(
+        place[codes], (*(column.values[at] for at in kept), OTHER), (*(titles[at] for at in kept), OTHER)
+    )
+
+
+def _rest(column: SegmentColumn) -> int:
+    return len(column.values) - 1
+
+
+class _Data:
+    """Events, and how they are predicted once what is known to be wrong is put right.
+
+    Parameters
+    ----------
+    z
+        Logits, shape (n,).
+    outcome
+        0 or 1, shape (n,).
+    weight
+        Above 0, shape (n,).
+    """
+
+    def __init__(self, z: Floats, outcome: Floats, weight: Floats) -> None:
+        self._z = z
+        self._outcome = outcome
+        self._weight = weight
+        self._known = np.column_stack([np.ones_like(z), z])
+        self._fit()
+
+    def adjust(self, inside: NDArray[np.bool_]) -> None:
+        """Take an offset and a slope of the logits of some rows for granted."""
+        self._known = np.column_stack([self._known, inside, inside * self._z])
+        self._fit()
+
+    def p_values(self, partition: _Partition) -> Floats:
+        """Of each group's level and slope, shape (2, groups); nan where it is not tested.
+
+        Score tests: sums of residuals, each less what the fit of the known columns takes of it, by a distribution of
+        the same mean, variance and skewness (Pearson's third type), since outcomes may be rare.
+        """
+        groups = len(partition.titles)
+        n = partition.codes.size
+        member = sparse.csr_array((np.ones(n), partition.codes, np.arange(n + 1)), shape=(n, groups + 1))
+        sums = (member.T @ self._columns)[:groups]
+        events, information, level, product = sums[:, :4].T
+        power, third = sums[:, 4:7].T, sums[:, 7:11].T
+        k = self._known.shape[1]
+        overlap, overlap_squares = (sums[:, 11 + at * k : 11 + (at + 1) * k] for at in range(2))
+        with_p, with_p_squares = (sums[:, 11 + at * k : 11 + (at + 1) * k] for at in (2, 3))
+        tested = (events >= MIN_EVENTS) & (information >= MIN_INFORMATION) & ~partition.covered
+        with np.errstate(divide="ignore", invalid="ignore"):
+            center = power[1] / power[0]
+            # Whole events: half of one is for continuity.
+            counted = np.sign(level) * np.maximum(np.abs(level) - 0.5, 0.0)
+            outside = self._columns[:, 7].sum() - third[0]
+            of_level = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
+            third_about = third[3] - 3.0 * center * third[2] + 3.0 * center**2 * third[1] - center**3 * third[0]
+            of_slope = self._p_value(
+                product - center * level,
+                power[2] - center * power[1],
+                (third_about, np.zeros(groups)),
+                with_p - center[:, None] * overlap,
+                with_p_squares - center[:, None] * overlap_squares,
+            )
+        return np.where(tested, np.stack([of_level, of_slope]), np.nan)
+
+    def _p_value(
+        self,
+        total: Floats,
+        variance: Floats,
+        third: tuple[Floats, Floats],
+        overlap: Floats,
+        overlap_squares: Floats,
+    ) -> Floats:
+        """Two-sided p-value of a sum with these moments within the group; third moments also of the rest."""
+        part = np.linalg.solve(self._curvature, np.nan_to_num(overlap).T).T
+        own = (
+            variance
+            - 2.0 * np.einsum("gk,gk->g", part, overlap_squares)
+            + np.einsum("gk,kl,gl->g", part, self._noise, part)
+        )
+        own = np.where(own >= _MIN_SHARE * variance, own, np.nan)
+        # Where the group is a large part of the whole, the rest counts against it.
+        share = own / variance
+        skew = (share**3 * third[0] - (1.0 - share) ** 3 * third[1]) / own**1.5
+        size = total / np.sqrt(own)
+        known = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
+        p_value = np.full(size.shape, np.nan)
+        tails = (stats.pearson3.sf(side * size[known], side * skew[known]) for side in (1.0, -1.0))
+        p_value[known] = 2.0 * np.minimum(*tails)
+        return np.asarray(np.minimum(p_value, 1.0))
+
+    def _fit(self) -> None:
+        """Put right what the known columns can, and keep what the tests need of each event."""
+        x, w = self._known, self._weight
+        beta = np.zeros(x.shape[1])
+        beta[1] = 1.0
+        start = beta.copy()
+        value = self._penalised(beta, start)
+        for _ in range(_STEPS):
+            fitted = expit(x @ beta)
+            slope = x.T @ (w * (self._outcome - fitted)) - _RIDGE * (beta - start)
+            curvature = (x * (w * fitted * (1.0 - fitted))[:, None]).T @ x + _RIDGE * np.eye(beta.size)
+            step = np.linalg.solve(curvature, slope)
+            if slope @ step < _PRECISION:
+                break
+            while (next_value := self._penalised(beta + step, start)) < value:
+                step *= 0.5
+            beta, value = beta + step, next_value
+        fitted = expit(x @ beta)
+        spread = fitted * (1.0 - fitted)
+        residual = w * (self._outcome - fitted)
+        squares, cubes = w**2 * spread, w**3 * spread * (1.0 - 2.0 * fitted)
+        # A slope in the predictions: one in the logits hangs by a few events with p near 0 or 1, and its tails with it.
+        p = expit(self._z)[:, None]
+        self._curvature = (x * (w * spread)[:, None]).T @ x + _RIDGE * np.eye(beta.size)
+        self._noise = (x * squares[:, None]).T @ x
+        weighted, squared = x * (w * spread)[:, None], x * squares[:, None]
+        self._columns = np.column_stack(
+            [
+                np.ones_like(spread),
+                spread,
+                residual,
+                residual * p[:, 0],
+                squares[:, None] * p ** np.arange(3),
+                cubes[:, None] * p ** np.arange(4),
+                weighted,
+                squared,
+                weighted * p,
+                squared * p,
+            ]
+        )
+
+    def _penalised(self, beta: Floats, start: Floats) -> float:
+        signed = np.where(self._outcome == 1.0, 1.0, -1.0) * (self._known @ beta)
+        likelihood = -float(self._weight @ np.logaddexp(0.0, -signed))
+        return likelihood - 0.5 * _RIDGE * float((beta - start) @ (beta - start))

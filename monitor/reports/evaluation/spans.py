@@ -1,0 +1,183 @@
+"""Data that somebody hands over, cut by time: how its calibration went."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from monitor.errors import NotEnoughData
+from monitor.inference import Progress
+from monitor.measures import MEASURES
+from monitor.measures.base import Measure
+from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+MOST: Final = 12
+"""Spans: more are too many to tell apart at a glance, and each costs what a window does."""
+
+SPAN_MEASURES: Final = {name: MEASURES[name] for name in ("tce", "kce", "smce")}
+
+_FILLED: Final = 0.75
+"""Share of the spans that hold anything which must hold enough; a thin one, as a holiday, then costs no other."""
+
+_EVIDENT: Final = 0.05
+_UNITS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Reports of consecutive spans of equal length.
+
+    Attributes
+    ----------
+    length_ms
+        Of each span, milliseconds, rounded.
+    reports
+        From the first span on; of one with too little in it, the report says so.
+    """
+
+    length_ms: int
+    reports: tuple[Report, ...]
+
+    @property
+    def change_p_value(self) -> float | None:
+        """Of the hypothesis that one offset of the logits holds for all spans; None where fewer than two tell theirs.
+
+        Cochran's Q: squared deviations of the offsets from their mean, in units of their standard errors, are
+        chi-squared with one degree of freedom fewer than there are spans.
+        """
+        told = [
+            (each.diagnosis.offset, each.diagnosis.offset_error)
+            for each in self.reports
+            if each.diagnosis is not None
+            and each.diagnosis.offset is not None
+            and each.diagnosis.offset_error is not None
+        ]
+        if len(told) < 2:
+            return None
+        offset, error = np.array(told).T
+        weight = error**-2.0
+        return float(chi2.sf(weight @ (offset - np.average(offset, weights=weight)) ** 2, len(told) - 1))
+
+    @property
+    def sentence(self) -> str:
+        """What changed, for people."""
+        known = [each for each in self.reports if each.insufficient is None]
+        first, last = known[0], known[-1]
+        said = (
+            f"{len(self.reports)} spans of {duration(self.length_ms)} each. From the first to the last, the share that "
+            f"came true went from {_percent(first.prevalence)} to {_percent(last.prevalence)}, and the mean prediction "
+            f"from {_percent(first.mean_prediction)} to {_percent(last.mean_prediction)}."
+        )
+        p_value = self.change_p_value
+        if p_value is None:
+            return said
+        verdict = (
+            "changed by more than chance: what was right in one span was not in another"
+            if p_value <= _EVIDENT
+            else "did not change by more than chance"
+        )
+        return f"{said} How far the predictions are too high or too low {verdict} (p = {p_value:.2g})."
+
+
+def spans_of(
+    prediction: Floats,
+    outcome: Floats,
+    time_ms: Times,
+    *,
+    weight: Floats | None = None,
+    measures: Mapping[str, Measure] = SPAN_MEASURES,
+    draws: int = WINDOW_DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Spans:
+    """Reports of up to 12 spans of equal length, from the first to the last prediction whose outcome is known.
+
+    Fewer where they would hold too little: of the spans that hold anything, three quarters hold what a window needs.
+
+    Parameters
+    ----------
+    prediction, outcome, weight
+        See :func:`~monitor.reports.evaluation.data.evaluate`; shape (n,).
+    time_ms
+        Times of the predictions, shape (n,), milliseconds since the epoch.
+    measures, draws, seed, progress
+        See :func:`~monitor.reports.evaluation.data.evaluate`.
+
+    Raises
+    ------
+    NotEnoughData
+        Not even two spans would hold enough, or all events are of one time.
+    """
+    known = ~np.isnan(outcome)
+    prediction, outcome, time_ms = prediction[known], outcome[known], time_ms[known]
+    weight = None if weight is None else weight[known]
+    number = _number(time_ms, outcome)
+    place, edges = _places(time_ms, number), _edges(time_ms, number)
+    # Sorted once, so that each span's rows lie side by side.
+    order = np.argsort(place, kind="stable")
+    ends = np.searchsorted(place[order], np.arange(number + 1))
+    reports = []
+    for span in range(number):
+        rows = order[ends[span] : ends[span + 1]]
+        report = evaluate(
+            prediction[rows],
+            outcome[rows],
+            weight=None if weight is None else weight[rows],
+            measures=measures,
+            minimum=Minimum(),
+            draws=draws,
+            seed=seed,
+        )
+        reports.append(replace(report, from_ms=int(edges[span]), to_ms=int(edges[span + 1])))
+        if progress is not None:
+            progress((span + 1) / number)
+    return Spans(round((edges[-1] - edges[0]) / number), tuple(reports))
+
+
+def duration(milliseconds: int) -> str:
+    """A length of time in its largest unit, with three digits: ``2.5 days``, ``1 hour``."""
+    unit, size = next(((unit, size) for unit, size in _UNITS.items() if milliseconds >= size), ("millisecond", 1))
+    text = f"{milliseconds / size:.3g}" if milliseconds < 1000 * size else f"{milliseconds / size:,.0f}"
+    return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100.0 * share:.3g}%"
+
+
+def _number(time_ms: Times, outcome: Floats) -> int:
+    """How many spans there can be."""
+    least = Minimum()
+    if time_ms.size and time_ms.min() < time_ms.max():
+        for number in range(MOST, 1, -1):
+            place = _places(time_ms, number)
+            events = np.bincount(place, minlength=number)
+            positives = np.bincount(place, outcome, minlength=number)
+            enough = (events >= least.events) & (positives >= least.positives)
+            enough &= events - positives >= least.negatives
+            if enough.sum() >= max(2.0, _FILLED * np.count_nonzero(events)):
+                return number
+    raise NotEnoughData(
+        f"to be shown over time, outcomes of two spans at least are needed, with {least.events} predictions, "
+        f"{least.positives} positives and {least.negatives} negatives each"
+    )
+
+
+def _places(time_ms: Times, number: int) -> Times:
+    """The span of each event, shape (n,)."""
+    return np.searchsorted(_edges(time_ms, number)[1:-1], time_ms, side="right")
+
+
+def _edges(time_ms: Times, number: int) -> Times:
+    """Where spans begin and end, shape (number + 1,): [edge, next edge), and the last ends after the last event."""
+    first, length = int(time_ms.min()), int(time_ms.max()) + 1 - int(time_ms.min())
+    return np.array([first + each * length // number for each in range(number + 1)], np.int64)

@@ -1,0 +1,132 @@
+"""The axis of probabilities: linear, or in log odds where nearly all predictions are close to 0 or to 1."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike, NDArray
+
+from monitor.reports.figures.words import tick
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+_RARE: Final = 0.1
+"""With half of the predictions below, a linear axis would show them in a corner."""
+
+_LEAST: Final = 1e-7
+"""Nearer to 0 or to 1 no axis goes."""
+
+_MOST_TICKS: Final = 7
+
+_DECADES: Final = [10.0**-k for k in range(7, 0, -1)]
+_TICKS: Final = (
+    [step * decade for decade in _DECADES for step in (1.0, 2.0, 5.0)],
+    [step * decade for decade in _DECADES for step in (1.0, 3.0)],
+    _DECADES,
+    _DECADES[::2],
+)
+"""Ticks below a half in log odds, the finest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbabilityAxis:
+    """Where a probability stands on an axis.
+
+    Attributes
+    ----------
+    lower, upper
+        The probabilities at its ends, in [0, 1] where it is linear and in (0, 1) where it is not.
+    logit
+        Whether it is uniform in log odds.
+    """
+
+    lower: float = 0.0
+    upper: float = 1.0
+    logit: bool = False
+
+    @classmethod
+    def of(cls, table: ScoreTable, also: ArrayLike = ()) -> Self:
+        """The axis on which the table's predictions can be seen, and other probabilities with them.
+
+        Linear from 0 to 1, unless at least half of the predictions are below 10%, or above 90%, and they are not all
+        0 or 1.
+        """
+        inside = (table.score > 0.0) & (table.score < 1.0)
+        score, counts = table.score[inside], table.counts[inside]
+        if not counts.sum() > 0.0:
+            return cls()
+        low, middle, high = _quantiles(score, counts, (0.002, 0.5, 0.998))
+        if _RARE <= middle <= 1.0 - _RARE:
+            return cls()
+        shown = np.concatenate([[low, high], np.asarray(also, np.float64)])
+        logits = _logit(shown[(shown > 0.0) & (shown < 1.0)])
+        first, last = float(logits.min()) - 0.35, float(logits.max()) + 0.35
+        missing = max(0.0, 3.0 - (last - first)) / 2.0
+        ends = 1.0 / (1.0 + np.exp(-np.array([first - missing, last + missing])))
+        return cls(max(float(ends[0]), _LEAST), min(float(ends[1]), 1.0 - _LEAST), logit=True)
+
+    def place(self, probability: ArrayLike) -> Floats:
+        """Coordinates on the axis; what lies beyond its ends stands at them."""
+        inside = np.clip(np.asarray(probability, np.float64), self.lower, self.upper)
+        return _logit(inside) if self.logit else inside
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Coordinates of its ends."""
+        first, last = self.place([self.lower, self.upper]).tolist()
+        return first, last
+
+    def edges(self, bins: int) -> Floats:
+        """Edges of bins of one width on the axis, as probabilities; the outermost are 0 and 1; shape (bins + 1,)."""
+        edges = np.arange(bins + 1) / bins
+        if self.logit:
+            first, last = self.limits
+            edges = 1.0 / (1.0 + np.exp(-(first + (last - first) * edges)))
+        edges[0], edges[-1] = 0.0, 1.0
+        return edges
+
+    def columns(self, bins: int) -> Floats:
+        """The same edges as coordinates, with the outermost at the ends of the axis; shape (bins + 1,)."""
+        first, last = self.limits
+        # Not linspace, by which .35 * 40 would be a little less than 14: edges are what one writes, as 0.35.
+        return first + (last - first) * (np.arange(bins + 1) / bins)
+
+    def ticks(self) -> Sequence[float]:
+        """Probabilities that are worth a label."""
+        if not self.logit:
+            return [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+        for below in _TICKS:
+            ticks = [*below, *([0.5] if below[-1] < 0.5 else []), *(1.0 - each for each in reversed(below))]
+            within = [each for each in dict.fromkeys(ticks) if self.lower <= each <= self.upper]
+            if len(within) <= _MOST_TICKS:
+                break
+        return within
+
+    def on_x(self, axes: Axes, *, labels: bool = True) -> None:
+        """Make it the horizontal axis."""
+        axes.set_xlim(*self._padded())
+        axes.set_xticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
+        axes.tick_params(axis="x", labelbottom=labels)
+
+    def on_y(self, axes: Axes, *, labels: bool = True) -> None:
+        """Make it the vertical axis."""
+        axes.set_ylim(*self._padded())
+        axes.set_yticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
+        axes.tick_params(axis="y", labelleft=labels)
+
+    def _padded(self) -> tuple[float, float]:
+        first, last = self.limits
+        return first - 0.02 * (last - first), last + 0.02 * (last - first)
+
+
+def _logit(p: Floats) -> Floats:
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def _quantiles(score: Floats, counts: Floats, shares: Sequence[float]) -> list[float]:
+    cumulative = np.cumsum(counts)
+    at = np.searchsorted(cumulative, np.asarray(shares) * cumulative[-1])
+    return [float(each) for each in score[np.minimum(at, score.size - 1)]]

@@ -1,0 +1,225 @@
+"""The measures over time, each beside what chance gives, and prevalence beside the mean prediction."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, date2num
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+from numpy.typing import NDArray
+
+from monitor.errors import NotEnoughData
+from monitor.reports.figures.dates import Dates
+from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.style import (
+    CHANCE,
+    GREY,
+    HAPPENED,
+    INK,
+    PREDICTED,
+    SMALL_SIZE,
+    dress,
+    frame,
+    legend,
+    new_figure,
+)
+from monitor.reports.figures.words import amount, tick
+
+Floats = NDArray[np.float64]
+
+CAPTION: Final = (
+    "How to read it: above, a calibrated model's mean prediction goes with the share that came true. Below, each "
+    "measure with its 95% interval; the grey field is what chance gives a calibrated model in 95% of {what}s, and "
+    "orange points lie beyond it. A line ends where there is no value."
+)
+_PANEL: Final = 1.75
+_GAP: Final = 1.6
+"""Times the usual step between windows: more is a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was known of one window, or of one span of time.
+
+    Attributes
+    ----------
+    time
+        Where it stands, with its time zone: a window's end, a span's middle.
+    rows
+        Its measures; none where there was too little data.
+    prevalence, mean_prediction
+        The share that came true, and the mean of the predictions.
+    start
+        Since when something holds that begins with it; ``time`` if left out.
+    """
+
+    time: datetime
+    rows: Sequence[MeasureRow] = ()
+    prevalence: float | None = None
+    mean_prediction: float | None = None
+    start: datetime | None = None
+
+
+def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
+    """The measures of a sequence of windows as small multiples.
+
+    Parameters
+    ----------
+    moments
+        In any order. A window that is missing, or that has no value, is a gap in its line.
+    what
+        What one of them is called: ``window``, ``span``.
+
+    Raises
+    ------
+    NotEnoughData
+        There is no moment.
+    """
+    if not moments:
+        raise NotEnoughData(f"a history needs at least 1 {what}, got 0")
+    ordered = sorted(moments, key=lambda moment: moment.time)
+    titles = list(dict.fromkeys(row.title for moment in ordered for row in moment.rows))
+    lines = -(-len(titles) // 2)
+    height = 3.6 + _PANEL * lines + (0.35 * lines if lines else 0.0)
+    figure = new_figure(height)
+    grid = frame(
+        figure,
+        height,
+        _title(ordered, titles, what),
+        CAPTION.format(what=what),
+        rows=(1.1, *[1.0] * lines),
+        columns=(1.0, 1.0),
+        gap=0.75,
+        above=0.25,
+    )
+    x = _with_gaps(np.array([_days(moment.time) for moment in ordered]))
+    first = figure.add_subplot(grid[0, :])
+    _draw_prevalence(first, ordered, x)
+    for number, title in enumerate(titles):
+        axes = figure.add_subplot(grid[1 + number // 2, number % 2], sharex=first)
+        rows = [next((row for row in moment.rows if row.title == title), None) for moment in ordered]
+        _draw_measure(axes, title, rows, x)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """Places on the axis of time, one more for each gap.
+
+    Attributes
+    ----------
+    x
+        float64, shape (places,): days, as matplotlib counts them.
+    source
+        intp, shape (places,): which moment stands there; -1 in a gap.
+    """
+
+    x: Floats
+    source: NDArray[np.intp]
+
+    def spread(self, values: Sequence[float | None]) -> Floats:
+        """One value a moment, nan where there is none, or no finite one, and in gaps; shape (places,)."""
+        filled = np.array([np.nan if value is None or math.isinf(value) else value for value in values] + [np.nan])
+        return np.asarray(filled[self.source])
+
+
+def _days(time: datetime) -> float:
+    """As matplotlib counts them."""
+    return float(date2num(time))  # type: ignore[no-untyped-call]  # matplotlib's dates are untyped
+
+
+def _with_gaps(x: Floats) -> _Times:
+    steps = np.diff(x)
+    usual = float(np.median(steps)) if steps.size else 0.0
+    after = np.flatnonzero(steps > _GAP * usual) + 1
+    return _Times(np.insert(x, after, 0.5 * (x[after] + x[after - 1])), np.insert(np.arange(x.size), after, -1))
+
+
+def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> None:
+    dress(axes)
+    for values, color, style in (
+        ([moment.prevalence for moment in moments], HAPPENED, "-"),
+        ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
+    ):
+        axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
+    known = [value for moment in moments for value in (moment.prevalence, moment.mean_prediction) if value is not None]
+    axes.set_ylim(0.0, 1.15 * max(known, default=1.0) or 1.0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    _on_time(axes, times)
+    legend(
+        axes,
+        [
+            Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
+            Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
+            Patch(color=CHANCE, label="what chance gives"),
+        ],
+        columns=3,
+    )
+
+
+def _draw_measure(axes: Axes, title: str, rows: Sequence[MeasureRow | None], times: _Times) -> None:
+    dress(axes)
+    unit = next(row.unit for row in rows if row is not None)
+    value, lower, upper, least, chance = (
+        times.spread([None if row is None else getattr(row, name) for row in rows])
+        for name in ("value", "lower", "upper", "null_lower", "null_q95")
+    )
+    axes.fill_between(times.x, least, chance, color=CHANCE, lw=0.0)
+    axes.fill_between(times.x, lower, upper, color=PREDICTED, alpha=0.2, lw=0.0)
+    # A window between two gaps has no width to fill.
+    axes.plot(times.x, chance, ls="none", marker="_", ms=5.0, color=GREY)
+    axes.vlines(times.x, lower, upper, color=PREDICTED, alpha=0.3, lw=1.0)
+    axes.plot(times.x, value, color=INK, lw=1.4)
+    # A comparison with nan is false, so what is not known is not beyond.
+    beyond = (value > chance) | (value < least)
+    axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5, color=INK)
+    axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
+    lowest = np.fmin(np.fmin(value, lower), least)
+    axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda each, _: f"{each:g}%" if unit == "percent" else f"{each:g}"))
+    axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
+    last = next(row for row in reversed(rows) if row is not None)
+    axes.set_title(f"last {amount(last.value, unit)}", loc="right", size=SMALL_SIZE, color=GREY)
+    _on_time(axes, times)
+
+
+def _on_time(axes: Axes, times: _Times) -> None:
+    first, last = float(times.x[0]), float(times.x[-1])
+    margin = 0.02 * (last - first) if last > first else 1.0 / 48.0
+    axes.set_xlim(first - margin, last + margin)
+    locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # matplotlib's dates
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(Dates())
+    axes.xaxis.get_offset_text().set(size=SMALL_SIZE - 1.0, color=GREY)
+
+
+def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
+    """Since when, or how often, smCE was beyond chance; that of the first measure where there is no smCE."""
+    told = "smCE" if "smCE" in titles else titles[0] if titles else None
+    beyond = [next((row.beyond_chance for row in moment.rows if row.title == told), None) for moment in moments]
+    known = [each for each in beyond if each is not None]
+    if not known:
+        return f"{_counted(len(moments), what)}: too little is known to compare with chance"
+    if not any(known):
+        return f"The error was never more than chance ({told}, {_counted(len(known), what)})"
+    clear = [number for number, each in enumerate(beyond) if each is False]
+    run = [number for number, each in enumerate(beyond) if each and number > max(clear, default=-1)]
+    if run:
+        start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
+        since = f"{start:%Y-%m-%d %H:%M} UTC"
+        before = f"; {sum(known)} of all {len(known)}" if sum(known) > len(run) else ""
+        return f"The error has been more than chance since {since}\n({told}, {_counted(len(run), what)}{before})"
+    return (
+        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({told})"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,217 @@
+"""The reliability diagram: what was predicted against what came true, and what chance would make of it."""
+
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from numpy.typing import NDArray
+
+from monitor.inference.null_level import with_outcomes
+from monitor.inference.resampling import outcomes
+from monitor.measures.corp import corp_curve
+from monitor.reports.figures.axis import ProbabilityAxis
+from monitor.reports.figures.cells import DRAWS, BinSums, drawn, smce_row
+from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.style import (
+    CHANCE,
+    GREY,
+    HAPPENED,
+    INK,
+    PAPER,
+    PREDICTED,
+    dress,
+    frame,
+    legend,
+    new_figure,
+)
+from monitor.reports.figures.words import count, percent, points
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+HEIGHT: Final = 6.6
+CAPTION: Final = (
+    "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
+    "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest "
+    "gap is told where smCE is beyond chance (p up to .05); that is no verdict, which asks for more evidence and for a "
+    "size."
+)
+_BINS: Final = 10
+_HISTOGRAM_BINS: Final = 40
+_SEED: Final = 0
+
+
+def reliability_diagram(
+    table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None
+) -> Figure:
+    """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
+
+    Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
+    the predictions. Below, how many predictions there are where.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    smce
+        The table's smCE as a report has it, with its level under calibration; drawn here if left out.
+    insufficient
+        Why the report judges nothing, if it does not: the title says so.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+
+    Notes
+    -----
+    Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021: isotonic
+    regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here 199 times.
+    """
+    cells = drawn(table)
+    figure = new_figure(HEIGHT)
+    draw_reliability(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
+    return figure
+
+
+def draw_reliability(
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+) -> None:
+    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
+    axis = ProbabilityAxis.of(cells, [cells.prevalence])
+    bins = BinSums.of(cells, axis.edges(_BINS))
+    caption = CAPTION
+    if axis.logit:
+        caption += " Both axes are stretched where predictions are."
+    grid = frame(
+        figure,
+        height,
+        finding(bins, beyond_chance=bool(smce.beyond_chance), insufficient=insufficient),
+        caption,
+        rows=(4.2, 1.0),
+        gap=0.16,
+        above=0.45,
+    )
+    main = figure.add_subplot(grid[0, 0])
+    density = figure.add_subplot(grid[1, 0])
+    dress(main, grid="both")
+    dress(density)
+    _draw_main(main, cells, bins, axis, labels=False)
+    draw_density(density, cells, axis)
+
+
+def draw_diagram(axes: Axes, table: ScoreTable) -> None:
+    """Draw the diagram into somebody's axes: bins, curve and band, with neither title nor density.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    cells = drawn(table)
+    axis = ProbabilityAxis.of(cells, [cells.prevalence])
+    dress(axes, grid="both")
+    _draw_main(axes, cells, BinSums.of(cells, axis.edges(_BINS)), axis, labels=True)
+    axes.set_xlabel("predicted probability")
+
+
+def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAxis, *, labels: bool) -> None:
+    draw_curve(axes, cells, axis)
+    draw_dots(axes, bins, axis)
+    axis.on_x(axes, labels=labels)
+    axis.on_y(axes)
+    axes.set_ylabel("how often it came true")
+    legend(
+        axes,
+        [
+            Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
+            Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
+            Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
+            Patch(color=CHANCE, label="where chance puts a calibrated model"),
+        ],
+        columns=2,
+    )
+
+
+def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:
+    """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
+    if insufficient is not None:
+        return f"Too little data to tell: {insufficient}"
+    if not beyond_chance:
+        # Other tests may see what smCE does not, so the title says which one it speaks for; and of little data no
+        # test sees much, so it does not say that there is nothing.
+        return f"No difference beyond chance can be seen\n(by smCE, n = {count(float(bins.counts.sum()))})"
+    worst = int(np.argmax(np.abs(bins.residual)))
+    if bins.residual[worst] == 0.0:
+        return "Predictions come true as often as they say"
+    predicted, happened = (float(sums[worst] / bins.counts[worst]) for sums in (bins.prediction_sum, bins.positives))
+    size = points(predicted - happened)
+    direction = "high" if predicted > happened else "low"
+    return (
+        f"Largest gap: predictions of about {percent(predicted)} come true {percent(happened)} of the time,\n"
+        f"{size} too {direction}"
+    )
+
+
+def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    """How many predictions there are where, as a histogram on the axis."""
+    edges = axis.columns(_HISTOGRAM_BINS)
+    mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0] / cells.total
+    axes.bar(0.5 * (edges[1:] + edges[:-1]), mass, width=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
+    axes.set_ylim(0.0, 1.12 * float(mass.max()))
+    axes.set_yticks([0.0, float(mass.max())], ["0", percent(float(mass.max()))])
+    axes.set_ylabel("share")
+    axis.on_x(axes)
+    axes.set_xlabel("predicted probability")
+
+
+def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+    """The isotonic curve, its band under calibration, and the diagonal."""
+    x = axis.place(cells.score)
+    low, high = _consistency_band(cells)
+    if x.size > 1:
+        corner = _corners(low, high)
+        axes.fill_between(x[corner], axis.place(low[corner]), axis.place(high[corner]), color=CHANCE, lw=0.0)
+    else:
+        axes.vlines(x, axis.place(low), axis.place(high), color=CHANCE, lw=14.0)
+    ends = axis.place([axis.lower, axis.upper])
+    axes.plot(ends, ends, color=GREY, lw=1.2, ls=(0, (4, 3)))
+    axes.plot(x, axis.place(corp_curve(cells)), color=HAPPENED, lw=2.2)
+
+
+def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
+    """Bins as dots, the larger the more predictions they hold."""
+    held = bins.counts > 0.0
+    share = bins.counts[held] / bins.counts.sum()
+    predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])
+    happened = axis.place(bins.positives[held] / bins.counts[held])
+    axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
+    axes.scatter(
+        predicted,
+        happened,
+        s=18.0 + 260.0 * share,
+        color=INK,
+        edgecolor=PAPER,
+        linewidth=0.8,
+        zorder=4,
+    )
+
+
+def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
+    """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
+    rng = np.random.default_rng(_SEED)
+    drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
+    curves = np.sort([corp_curve(with_outcomes(cells, positives)) for positives in drawn_positives], axis=0)
+    aside = round(0.025 * (DRAWS + 1)) - 1
+    return curves[aside], curves[-1 - aside]
+
+
+def _corners(*curves: Floats) -> NDArray[np.bool_]:
+    """Rows at which one of the curves bends, and the ends: between them all are level, and nothing need be drawn."""
+    corner = np.ones(curves[0].size, np.bool_)
+    corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)
+    return corner

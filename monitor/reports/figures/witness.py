@@ -1,0 +1,254 @@
+"""Where the model is too low and where it is too high: the witness of the smooth calibration error."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
+from numpy.typing import NDArray
+
+from monitor.measures import smce_witness
+from monitor.reports.figures.axis import ProbabilityAxis
+from monitor.reports.figures.cells import drawn, smce_row
+from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
+from monitor.reports.figures.words import amount, pair, percent
+from monitor.scores import ScoreTable
+
+Floats = NDArray[np.float64]
+
+HEIGHT: Final = 6.0
+TOO_LOW: Final = HAPPENED
+TOO_HIGH: Final = PREDICTED
+"""Colours of what is beyond chance; the rest is grey."""
+CAPTION: Final = (
+    "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
+    "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
+    "fewer came true than was predicted. Ranges are told where smCE is beyond chance (p up to .05); that is no "
+    "verdict."
+)
+_BINS: Final = 24
+_LEAST_SHARE: Final = 0.1
+"""A place with a smaller part in all misses is not spoken of."""
+_MOST_PLACES: Final = 3
+_MOSTLY: Final = 0.5
+"""Share of smCE that the difference of the means is, if the error has one direction."""
+_LEVELS: Final = 101
+_CERTAIN: Final = 6.0
+_EVENTS_OF_CHANCE: Final = 3.0
+"""A range of the other sign is split off if it misses by half of this at least: 3 standard deviations and 1.5 events.
+The level is chosen among many, and among few events that nearly all come true a single one is many deviations."""
+_POINTS: Final = 600
+"""More of the line cannot be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range of predictions that are too low, or too high.
+
+    Attributes
+    ----------
+    first, last
+        Its lowest and highest prediction.
+    predicted, happened
+        Their mean, and the share that came true.
+    share
+        Its part in all misses.
+    """
+
+    first: float
+    last: float
+    predicted: float
+    happened: float
+    share: float
+
+    @property
+    def too_low(self) -> bool:
+        """Whether more came true than was predicted."""
+        return self.happened > self.predicted
+
+    def __str__(self) -> str:
+        """The place in a sentence."""
+        first, last = percent(self.first, 1), percent(self.last, 1)
+        where = f"At {first}" if first == last else f"From {first} to {last}"
+        predicted, happened = pair(self.predicted, self.happened)
+        return f"{where}: too {'low' if self.too_low else 'high'} ({predicted} predicted, {happened} came true)"
+
+
+def places(table: ScoreTable) -> tuple[Place, ...]:
+    """Where the witness of smCE says that the table's predictions are too low or too high, from the lowest up.
+
+    Ranges over which the centred witness keeps its sign, of those that hold a tenth of all misses or more and that miss
+    by more than two standard deviations.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    sign = np.sign(centred_witness(table))
+    starts = np.flatnonzero(np.diff(sign, prepend=np.nan) != 0.0)
+    events, positives, residual, variance = (
+        np.add.reduceat(column, starts) for column in (table.counts, table.positives, table.residual, _variance(table))
+    )
+    ends = np.append(starts[1:], table.rows) - 1
+    share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
+    told = (share >= _LEAST_SHARE) & (residual * sign[starts] > 0.0) & (np.abs(residual) > 2.0 * np.sqrt(variance))
+    return tuple(
+        Place(
+            first=float(table.score[starts[run]]),
+            last=float(table.score[ends[run]]),
+            predicted=float((positives[run] - residual[run]) / events[run]),
+            happened=float(positives[run] / events[run]),
+            share=float(share[run]),
+        )
+        for run in np.flatnonzero(told)
+    )
+
+
+def centred_witness(table: ScoreTable) -> Floats:
+    """The witness of smCE less the constant that best separates what is too low from what is too high, shape (m,).
+
+    Where the residuals add up to about 0, adding a constant to the witness hardly changes what it attains, so its sign
+    says nothing; where one end is far off and the other a little, the other way round, it may not change its sign at
+    all. So the level is subtracted at which the ranges of one sign miss most, each counted for what it misses beyond
+    chance. None is subtracted if no level gains anything: then all predictions err to one side, as far as can be seen.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    witness = smce_witness(table)
+    low, high = float(witness.min()), float(witness.max())
+    if low == high:
+        return witness
+    misses = np.append(0.0, np.cumsum(table.residual))
+    variance = np.append(0.0, np.cumsum(_variance(table)))
+    event = float((table.positive_squares + table.negative_squares).sum()) / table.total
+
+    def evident(level: float) -> float:
+        """What the ranges on either side of the level miss in its direction, less what chance explains."""
+        above = witness >= level
+        starts = np.flatnonzero(np.diff(above)) + 1
+        edges = np.concatenate([[0], starts, [above.size]])
+        sign = np.where(above[edges[:-1]], 1.0, -1.0)
+        chance = _CERTAIN * np.sqrt(np.diff(variance[edges])) + _EVENTS_OF_CHANCE * event
+        return float(sign @ np.diff(misses[edges]) - chance.sum())
+
+    levels = np.linspace(low, high, _LEVELS + 2)[1:-1].tolist()
+    best = max(levels, key=evident)
+    return witness - best if evident(best) > evident(0.0) else witness
+
+
+def _variance(table: ScoreTable) -> Floats:
+    """Variance of each row's residual if the predictions are calibrated, (m,)."""
+    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
+
+
+def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None) -> Figure:
+    """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    smce
+        The table's smCE as a report has it, with its level under calibration; drawn here if left out.
+    insufficient
+        Why the report judges nothing, if it does not: the title says so.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    cells = drawn(table)
+    figure = new_figure(HEIGHT)
+    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
+    return figure
+
+
+def draw_witness(
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+) -> None:
+    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
+    axis = ProbabilityAxis.of(cells)
+    sure = bool(smce.beyond_chance) and insufficient is None
+    found = places(cells) if sure else ()
+    colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
+    title = _title(cells, found, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
+    grid = frame(figure, height, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
+    line = figure.add_subplot(grid[0, 0])
+    bars = figure.add_subplot(grid[1, 0])
+    dress(line)
+    dress(bars)
+    _draw_witness(line, cells, axis, colors)
+    _draw_surplus(bars, cells, axis, colors)
+
+
+def _title(cells: ScoreTable, found: tuple[Place, ...], smce: MeasureRow) -> str:
+    if found:
+        strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
+        return "\n".join(str(place) for place in strongest)
+    if smce.beyond_chance:
+        return _on_the_whole(cells, smce)
+    if smce.null_q95 is None:
+        return f"How much of this is chance is not known\n({smce.title} {amount(smce.value, smce.unit)})"
+    return (
+        "No range of predictions is too low or too high beyond chance\n"
+        f"({smce.title} {amount(smce.value, smce.unit)}; 95% of calibrated models stay below "
+        f"{amount(smce.null_q95, smce.unit)})"
+    )
+
+
+def _on_the_whole(cells: ScoreTable, smce: MeasureRow) -> str:
+    """What an error beyond chance is where no range of its own stands out."""
+    gap = cells.mean_prediction - cells.prevalence
+    means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"
+    if abs(gap) < _MOSTLY * smce.value:
+        return f"Predictions are too high here, too low there; no range stands out\n({means} on the whole)"
+    return f"Predictions are too {'high' if gap > 0.0 else 'low'} on the whole; no range stands out\n({means})"
+
+
+def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
+    x, witness = axis.place(cells.score), centred_witness(cells)
+    if x.size > _POINTS:
+        every = np.linspace(x[0], x[-1], _POINTS)
+        x, witness = every, np.interp(every, x, witness)
+    if x.size == 1:
+        axes.vlines(x, 0.0, witness, color=colors[0] if witness[0] > 0.0 else colors[1], lw=8.0)
+    for side, color in ((witness > 0.0, colors[0]), (witness < 0.0, colors[1])):
+        axes.fill_between(x, witness, 0.0, where=side, interpolate=True, color=color, alpha=0.35, lw=0.0)
+    axes.plot(x, witness, color=INK, lw=1.6)
+    axes.axhline(0.0, color=GREY, lw=1.0)
+    reach = 1.25 * max(float(np.abs(witness).max()), 0.05)
+    axes.set_ylim(-reach, reach)
+    axes.set_yticks([])
+    for y, text, color in ((0.75, "too little", TOO_LOW), (0.25, "too much", TOO_HIGH)):
+        axes.text(
+            -0.015,
+            y,
+            f"model says\n{text}",
+            transform=axes.transAxes,
+            rotation=90.0,
+            color=color,
+            size=TEXT_SIZE,
+            ha="right",
+            va="center",
+            multialignment="center",
+        )
+    axis.on_x(axes, labels=False)
+
+
+def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
+    """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
+    edges = axis.columns(_BINS)
+    surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
+    color = [colors[0] if each > 0.0 else colors[1] for each in surplus]
+    axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)
+    axes.axhline(0.0, color=GREY, lw=1.0)
+    axes.set_ylabel("came true beyond\nprediction, per 1,000")
+    axis.on_x(axes)
+    axes.set_xlabel("predicted probability")

@@ -1,0 +1,339 @@
+"""Results for callers in Python: reports, comparisons and recalibrations that show, draw and save themselves."""
+
+import abc
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from rich.console import Console
+
+from monitor.clock import SystemClock
+from monitor.errors import NotEnoughData
+from monitor.maps import RecalibrationMap
+from monitor.maps.artifact import Artifact, from_bytes
+from monitor.recalibration.refit_file import artifact
+from monitor.recalibration.refit_table import print_advice
+from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_words import advice, reasons_of
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.files import SearchReport
+from monitor.reports.evaluation.local import LocalReport
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.segments import SegmentReport
+from monitor.reports.findings import Findings, Wanted, with_views
+from monitor.reports.progress import patient_progress
+from monitor.reports.report_tables import comparison_sentence, search_sentences, segments_sentence
+from monitor.sources.tables import EventTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_WIDTH = 120
+
+
+class Presented(abc.ABC):
+    """A result that a notebook shows, and that can be drawn and kept as a page."""
+
+    @abc.abstractmethod
+    def __repr__(self) -> str: ...
+
+    @abc.abstractmethod
+    def _repr_html_(self) -> str: ...
+
+    @abc.abstractmethod
+    def _page(self) -> bytes: ...
+
+    @overload
+    def to_html(self) -> str: ...
+
+    @overload
+    def to_html(self, path: str | Path) -> None: ...
+
+    def to_html(self, path: str | Path | None = None) -> str | None:
+        """Make the page that the command line writes with ``--html``: words, tables and figures in one file.
+
+        Parameters
+        ----------
+        path
+            Where to write it; if left out, the page is returned.
+        """
+        page = self._page()
+        if path is None:
+            return page.decode()
+        Path(path).write_bytes(page)
+        return None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a report was made of, for its pictures."""
+
+    wanted: Wanted
+    table: EventTable
+    findings: Findings
+
+    def page(self) -> bytes:
+        """The page of the report."""
+        # matplotlib takes a while to load, and most reports are never drawn.
+        from monitor.reports.page import page  # noqa: PLC0415
+
+        with patient_progress() as progress:
+            found = with_views(self.findings, self.wanted, self.table, progress)
+            progress("drawing", 0.0)
+            return page(found)
+
+    def fragment(self) -> str:
+        """What a notebook shows of the report."""
+        from monitor.reports.page import fragment  # noqa: PLC0415
+
+        return fragment(self.findings)
+
+
+class _Plotted(Presented):
+    """A report on one set of predictions."""
+
+    measured: Measured
+
+    def _repr_html_(self) -> str:
+        return self.measured.fragment()
+
+    def _page(self) -> bytes:
+        return self.measured.page()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as ``monitor report --json`` prints it."""
+        return self.measured.findings.to_dict()
+
+    @overload
+    def plot(self) -> "Figure": ...
+
+    @overload
+    def plot(self, ax: "Axes") -> "Axes": ...
+
+    def plot(self, ax: "Axes | None" = None) -> "Figure | Axes":
+        """Draw the reliability diagram; of many classes, that of the most probable one.
+
+        Parameters
+        ----------
+        ax
+            Axes to draw into; without them the diagram is a figure of its own, with its title and how to read it.
+
+        Returns
+        -------
+        Figure, or ``ax``
+
+        Raises
+        ------
+        NotEnoughData
+            No outcome is known.
+        """
+        from monitor.reports.pictures import reliability_of  # noqa: PLC0415
+
+        return reliability_of(self.measured.findings, ax)
+
+
+@dataclass(frozen=True, repr=False)
+class DataReport(_Plotted, Report):
+    """A report on data at hand.
+
+    Attributes
+    ----------
+    segments
+        A report of each segment, worst first.
+    search
+        What a search for segments came to; None where none was wanted.
+    local
+        Local calibration over the features; None where none were named.
+    notes, cautions
+        What was assumed about the data, and what to mind when reading the report; a line each.
+    measured
+        What the report was made of.
+    """
+
+    segments: tuple[SegmentReport, ...] = ()
+    search: SearchReport | None = None
+    local: LocalReport | None = None
+    notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    measured: Measured = field(kw_only=True, compare=False)
+
+    @classmethod
+    def of(cls, whole: Report, measured: Measured) -> Self:
+        """Make it from the report of all rows, and what was found beside it."""
+        found = measured.findings
+        return cls(
+            **{each.name: getattr(whole, each.name) for each in fields(whole)},
+            segments=() if found.binary is None else found.binary.segments,
+            search=None if found.binary is None else found.binary.search,
+            local=found.local,
+            notes=found.notes,
+            cautions=found.cautions,
+            measured=measured,
+        )
+
+    def __repr__(self) -> str:
+        lines = [Report.__repr__(self)]
+        if self.segments:
+            lines.append(segments_sentence(self.segments))
+        if self.search is not None:
+            lines.extend(search_sentences(self.search))
+        if self.local is not None:
+            lines.append(self.local.sentence)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class DataClassReport(_Plotted, ClassReport):
+    """A report on data of many classes at hand.
+
+    Attributes
+    ----------
+    class_names
+        Names of the classes.
+    local, notes, cautions, measured
+        As of :class:`DataReport`.
+    """
+
+    class_names: tuple[str, ...] = ()
+    local: LocalReport | None = None
+    notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    measured: Measured = field(kw_only=True, compare=False)
+
+    @classmethod
+    def of(cls, whole: ClassReport, measured: Measured) -> Self:
+        """Make it from the report of all rows, and what was found beside it."""
+        found = measured.findings
+        return cls(
+            **{each.name: getattr(whole, each.name) for each in fields(whole)},
+            class_names=found.class_names,
+            local=found.local,
+            notes=found.notes,
+            cautions=found.cautions,
+            measured=measured,
+        )
+
+    def __repr__(self) -> str:
+        lines = [ClassReport.__repr__(self)]
+        if self.local is not None:
+            lines.append(self.local.sentence)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, repr=False)
+class DataComparison(Presented, Comparison):
+    """A comparison of data at hand.
+
+    Attributes
+    ----------
+    measured
+        What the comparison was made of.
+    """
+
+    measured: Measured = field(kw_only=True, compare=False)
+
+    @classmethod
+    def of(cls, comparison: Comparison, measured: Measured) -> Self:
+        """Make it from a comparison."""
+        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison)}, measured=measured)
+
+    def __repr__(self) -> str:
+        return "\n".join([comparison_sentence(self), f"({self.note})", repr(self.first), repr(self.second)])
+
+    def _repr_html_(self) -> str:
+        return self.measured.fragment()
+
+    def _page(self) -> bytes:
+        return self.measured.page()
+
+    def plot(self) -> "Figure":
+        """Draw the measures of both, with the interval of their difference."""
+        from monitor.reports.pictures import comparison_of  # noqa: PLC0415
+
+        return comparison_of(self)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recalibration(Presented, Trial):
+    """Recalibration methods, fitted on the earlier rows of some data and compared on the later ones.
+
+    Attributes
+    ----------
+    model
+        What the predictions are of.
+    columns
+        Columns that a map needs: ``prediction`` and ``features``, lists of names. They are saved with it.
+    """
+
+    model: str = field(kw_only=True)
+    columns: Mapping[str, Any] = field(kw_only=True)
+
+    @classmethod
+    def of(cls, trial: Trial, model: str, columns: Mapping[str, Any]) -> Self:
+        """Make it from a trial of methods."""
+        return cls(**{each.name: getattr(trial, each.name) for each in fields(trial)}, model=model, columns=columns)
+
+    @property
+    def map(self) -> RecalibrationMap | None:
+        """The map of the best method; None if no method is better than no map."""
+        return None if self.best is None else self.best.map
+
+    @property
+    def artifact(self) -> Artifact:
+        """The map of the best method, with what is known of it.
+
+        Raises
+        ------
+        NotEnoughData
+            No method is better than no map.
+        """
+        return from_bytes(self._bytes())
+
+    def save(self, path: str | Path) -> None:
+        """Write the map of the best method, for :func:`monitor.apply`, ``monitor apply`` and scorers.
+
+        Raises
+        ------
+        NotEnoughData
+            No method is better than no map.
+        """
+        Path(path).write_bytes(self._bytes())
+
+    def _bytes(self) -> bytes:
+        if self.best is None:
+            raise NotEnoughData(f"there is no map to be saved or applied. {advice(self)}")
+        now_ms = SystemClock().now_ms()
+        return artifact(self, self.best, model=self.model, created_ms=now_ms, columns=self.columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recalibration as ``monitor recalibrate --json`` prints it."""
+        return {"advice": advice(self), "reasons": reasons_of(self), **super().to_dict()}
+
+    def __repr__(self) -> str:
+        text = io.StringIO()
+        # rich would show the text in a notebook by itself.
+        console = Console(
+            file=text, width=_WIDTH, highlight=False, markup=False, emoji=False, force_jupyter=False, color_system=None
+        )
+        print_advice(console, self, self.model)
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        from monitor.recalibration.refit_page import refit_fragment  # noqa: PLC0415
+
+        return refit_fragment(self, self.model)
+
+    def _page(self) -> bytes:
+        from monitor.recalibration.refit_page import refit_page  # noqa: PLC0415
+
+        return refit_page(self, self.model)
+
+    def plot(self) -> "Figure":
+        """Draw the reliability diagrams of the later rows before and after the best method."""
+        from monitor.recalibration.refit_page import before_and_after  # noqa: PLC0415
+
+        return before_and_after(self)

@@ -1,0 +1,1 @@
+"""Windows: settled events of a model over a span of time, evaluated."""

@@ -1,0 +1,89 @@
+"""Which series is meant, and what there is where nothing is called that."""
+
+from collections.abc import Collection, Sequence
+
+from monitor.errors import UnknownModel, UnknownSeries
+from monitor.events.model import ALL, OTHER, SeriesKey
+from monitor.windows.windows import PaneReader, Window
+
+
+def current_version(
+    panes: PaneReader,
+    windows: Sequence[Window],
+    series: Sequence[SeriesKey],
+    model: str,
+    until_ms: int | None = None,
+) -> str:
+    """The version with the newest predictions.
+
+    Time is told apart by panes, finest first. Of several versions in the newest pane, as during a roll-out, it is the
+    one with the most predictions in the shortest window; of equals, the last by name.
+
+    Parameters
+    ----------
+    series
+        Holds the model's series, at least one.
+    until_ms
+        Predictions from then on are not looked at; up to the watermark if left out.
+    """
+    # What is beyond the cap of versions is gathered under one name and is no version that anybody means.
+    versions = sorted({each.version for each in series if each.model == model and each.version != OTHER}) or [OTHER]
+    if len(versions) == 1:
+        return versions[0]
+    watermark_ms = panes.watermark_ms(model)
+    end_ms = watermark_ms if until_ms is None else min(until_ms, watermark_ms)
+    for window in sorted(windows, key=lambda window: (window.slide_ms, window.length_ms)):
+        newest = [
+            (counts[-1].start_ms, sum(pane.predictions for pane in counts), version)
+            for version in versions
+            if (
+                counts := panes.counts(
+                    SeriesKey(model, version, ALL), window.slide_ms, end_ms - window.length_ms, end_ms + 1
+                )
+            )
+        ]
+        if newest:
+            return max(newest)[2]
+    return versions[-1]
+
+
+def find_series(
+    panes: PaneReader,
+    windows: Sequence[Window],
+    *,
+    model: str,
+    version: str | None,
+    segment: str,
+    until_ms: int | None = None,
+) -> SeriesKey:
+    """The series of these names; without a version, that of the current one.
+
+    Raises
+    ------
+    UnknownSeries
+        Nothing is called that. Names what there is.
+    """
+    series = panes.series()
+    if not series:
+        raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
+    of_model = [each for each in series if each.model == model]
+    if not of_model:
+        raise UnknownModel(f"no model {model!r}; models are {listed({each.model for each in series})}")
+    if version is None:
+        version = current_version(panes, windows, of_model, model, until_ms)
+    segments = {each.segment for each in of_model if each.version == version}
+    if not segments:
+        versions = {each.version for each in of_model}
+        raise UnknownSeries(f"no version {version!r} of model {model!r}; versions are {listed(versions)}")
+    if segment not in segments:
+        raise UnknownSeries(
+            f"no segment {segment!r} of model {model!r} version {version!r}; segments are {listed(segments)}"
+        )
+    return SeriesKey(model, version, segment)
+
+
+def listed(names: Collection[str]) -> str:
+    """Names for a message: the first twenty, and how many more."""
+    shown = sorted(names)[:20]
+    rest = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return (", ".join(repr(name) for name in shown) or "none yet") + rest

@@ -1,0 +1,181 @@
+"""A whole API on real parts in memory, over ASGI or over a socket."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx
+from fastapi import FastAPI
+
+from monitor.access.base import Authenticator
+from monitor.clock import ManualClock
+from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
+from monitor.http.create import create_api
+from monitor.http.parts import Limits, Parts
+from monitor.http.refusals import Refusals
+from monitor.http.traffic import Traffic
+from monitor.metrics.exposition import Exposition
+from monitor.metrics.http import HttpFamilies
+from monitor.metrics.pipeline import PipelineFamilies
+from monitor.metrics.windows import WindowFamilies
+from monitor.recalibration.contract import Recalibrations
+from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.scores import ScoreTable
+from monitor.sources.base import Message, Topics
+from monitor.stream.status import Phase, PipelineStatus
+from monitor.windows.snapshot import Snapshot
+from monitor.windows.windows import Window
+from tests.http.refits import nobodys
+from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
+
+KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"}
+
+RUNNING = PipelineStatus(phase=Phase.RUNNING, partitions=frozenset({1, 0}))
+
+
+@dataclass
+class Evaluator(Evaluations):
+    """Answers from its snapshot; an earlier report is that of now, with the time asked for as its end."""
+
+    windows: Sequence[Window] = (Window("24h", 24 * HOUR_MS), Window("1h", HOUR_MS))
+
+    def scores(self, report: Report) -> ScoreTable:
+        return ScoreTable.from_events(
+            [0.2] * report.n, [1.0] * report.positives + [0.0] * (report.n - report.positives)
+        )
+
+    def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
+        chosen = version or self.latest.current_versions.get(model, "")
+        key = ReportKey(SeriesKey(model, chosen, segment), window or self.windows[0].name)
+        if as_of_ms is not None and as_of_ms < KEPT_FROM_MS:
+            raise NoLongerKept(f"predictions are kept since {KEPT_FROM_MS}: ask as of then or later")
+        if key in self.latest.failures:
+            raise EvaluationFailed(f"the report could not be made: {self.latest.failures[key]}")
+        if key not in self.latest.reports:
+            raise UnknownSeries(f"no model {model!r}; models are {sorted(self.latest.current_versions)}")
+        found = self.latest.reports[key]
+        if as_of_ms is None:
+            return found
+        return report(*found.key.series, found.window, n=as_of_ms % 1000)
+
+
+@dataclass
+class Log:
+    """Keeps what is written; does not answer while ``down``."""
+
+    messages: list[Message] = field(default_factory=list)
+    down: bool = False
+
+    def write(self, messages: Sequence[Message]) -> None:
+        if self.down:
+            raise SourceUnavailable("no broker answers at localhost:9092")
+        self.messages.extend(messages)
+
+    def close(self) -> None:
+        self.down = True
+
+
+@dataclass
+class Service:
+    """The parts, to be turned by tests, and the app that reads them."""
+
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    pipeline: Pipeline = field(default_factory=lambda: Pipeline(RUNNING))
+    log: Log = field(default_factory=Log)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW_MS))
+    policies: dict[str, ModelPolicy] = field(
+        default_factory=lambda: {
+            name: ModelPolicy(horizon_ms=24 * HOUR_MS, lateness_ms=HOUR_MS, segments=("region",))
+            for name in ("churn", "fraud", "org/model")
+        }
+    )
+    topics: Topics = field(
+        default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
+    )
+    limits: Limits = field(default_factory=Limits)
+    refits: Recalibrations | None = None
+    """Those of nobody unless a test brings its own."""
+    authenticator: Authenticator | None = None
+    """Access control is off unless a test brings one."""
+    traffic: Traffic = field(default_factory=Traffic)
+    refusals: Refusals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refusals = Refusals(self.clock)
+
+    def app(self, **parts: Any) -> FastAPI:
+        exposition = Exposition(
+            [
+                WindowFamilies(self.evaluator, MEASURES),
+                PipelineFamilies(self.pipeline),
+                HttpFamilies(self.traffic, self.refusals),
+            ]
+        )
+        given: dict[str, Any] = {
+            "evaluator": self.evaluator,
+            "pipeline": self.pipeline,
+            "evaluate": evaluate,
+            "policy": self.policies.get,
+            "writer": self.log,
+            "topics": self.topics,
+            "metrics": exposition.render,
+            "declared": tuple(self.policies),
+            "clock": self.clock,
+            "limits": self.limits,
+            "recalibrations": self.refits or nobodys(),
+            "authenticator": self.authenticator,
+            "traffic": self.traffic,
+            "refusals": self.refusals,
+        }
+        return create_api(Parts(**(given | parts)))
+
+    def client(self, **parts: Any) -> "Client":
+        return Client(self.app(**parts))
+
+    def show(self, snapshot: Snapshot) -> None:
+        self.evaluator.show(snapshot)
+
+
+class Client:
+    """A client without a socket. An error inside the app is an answer here, as it is over a socket."""
+
+    def __init__(self, app: FastAPI, *, base_url: str = "http://monitor", address: str = "192.0.2.1") -> None:
+        self._transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 4711))
+        self._base_url = base_url
+
+    def request(self, method: str, path: str, *, key: str | None = None, **options: Any) -> httpx.Response:
+        """Ask once; with ``key`` as the bearer, if there is one."""
+        if key is not None:
+            options["headers"] = {"authorization": f"Bearer {key}", **options.get("headers", {})}
+
+        async def ask() -> httpx.Response:
+            async with httpx.AsyncClient(transport=self._transport, base_url=self._base_url) as client:
+                return await client.request(method, path, **options)
+
+        return anyio.run(ask)
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("GET", path, **options)
+
+    def post(self, path: str, **options: Any) -> httpx.Response:
+        return self.request("POST", path, **options)
+
+
+def assert_problem(answer: httpx.Response, status: int, *said: str) -> dict[str, Any]:
+    """The answer is problem details of that status, whose detail says all of this."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    body: dict[str, Any] = answer.json()
+    assert body["status"] == status
+    assert body["type"].startswith("urn:calibration-monitor:problem:")
+    assert body["title"]
+    assert body["instance"] == answer.request.url.path
+    for part in said:
+        assert part in body["detail"]
+    assert "Traceback" not in answer.text
+    return body

@@ -1,0 +1,107 @@
+"""What a person clicks ends in a page: reports, lists, refits, problems and the log-in."""
+
+import re
+from http import HTTPStatus
+from typing import NoReturn
+
+import pytest
+
+from monitor.errors import StoreUnavailable
+from tests.http.keys import Keys
+from tests.http.service import BROWSER, Client, Service
+from tests.snapshots import report, snapshot
+
+REPORT = "/v1/models/org/model/report?version=7&segment=region%3Deu&window=24h"
+
+
+def service() -> Service:
+    made = Service()
+    made.show(snapshot([report("org/model", segment="region=eu", window="24h"), report("churn", window="24h")]))
+    return made
+
+
+@pytest.fixture(scope="module")
+def client() -> Client:
+    return service().client()
+
+
+def test_a_report_is_a_page_with_figures_for_a_browser_alone(client: Client) -> None:
+    page = client.get(REPORT, headers=BROWSER)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "Calibration of org/model, version 7, region=eu, window 24h" in page.text
+    assert "UTC</p>" in page.text
+    assert page.text.count("<svg") == 3
+    # It lies five levels below where the service begins.
+    assert '<a href="../../../../">All models</a>' in page.text
+    for accept in ({}, {"accept": "*/*"}, {"accept": "application/json"}, {"accept": "application/json, text/html"}):
+        answer = client.get(REPORT, headers=accept)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["vary"] == "Accept"
+        assert answer.json()["segment"] == "region=eu"
+
+
+def test_a_page_runs_and_loads_nothing(client: Client) -> None:
+    page = client.get(REPORT, headers=BROWSER)
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert "<script" not in page.text
+    assert not re.search(r"(src|href)=\"(https?:)?//", page.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "leads_to"),
+    [
+        ("/v1/models", "../"),
+        ("/v1/reports?model=churn", "../"),
+        ("/v1/recalibrations", "../recalibrations"),
+        ("/v1/recalibrations/rc_1", "../../recalibrations/rc_1"),
+        ("/v1/models/churn/recalibrations", "../../../recalibrations"),
+    ],
+)
+def test_lists_lead_to_the_page_that_shows_them(client: Client, path: str, leads_to: str) -> None:
+    answer = client.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.headers["location"]) == (HTTPStatus.SEE_OTHER, leads_to)
+    assert client.get(path).headers["content-type"] in {"application/json", "application/problem+json"}
+
+
+def test_without_a_key_a_browser_gets_the_log_in_form_and_a_program_a_problem() -> None:
+    keys, guarded = Keys(), service()
+    guarded.authenticator = keys.authenticator(guarded.clock)
+    client = guarded.client()
+    for path in (REPORT, "/v1/models", "/v1/recalibrations/rc_1", "/metrics", "/v1/audit"):
+        page = client.get(path, headers=BROWSER)
+        assert page.status_code == HTTPStatus.UNAUTHORIZED
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["cache-control"] == "no-store"
+        assert '<form id="login"' in page.text
+        assert "location.reload()" in page.text
+        assert "unsafe-inline" not in page.headers["content-security-policy"]
+        assert client.get(path).headers["content-type"] == "application/problem+json"
+    assert client.post("/v1/events", headers=BROWSER).headers["content-type"] == "application/problem+json"
+
+
+def test_what_cannot_be_shown_is_said_on_a_page(client: Client) -> None:
+    page = client.get("/v1/models/%3Cscript%3E/report", headers=BROWSER)
+    assert page.status_code == HTTPStatus.NOT_FOUND
+    assert "no model &#x27;&lt;script&gt;&#x27;; models are" in page.text
+    assert page.text.count("<script>") == 1
+    assert client.get("/nowhere", headers=BROWSER).text.count("there is no GET /nowhere") == 1
+
+
+def test_a_failure_is_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise StoreUnavailable("the store does not answer {DETAIL}")
+
+    monkeypatch.setattr("tests.http.service.Evaluator.scores", fail)
+    page = service().client().get(REPORT, headers=BROWSER)
+    assert page.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert page.headers["retry-after"] == "5"
+    assert "the store does not answer {DETAIL}" in page.text
+
+    def crash(*_: object) -> NoReturn:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("tests.http.service.Evaluator.scores", crash)
+    page = service().client().get(REPORT, headers=BROWSER)
+    assert page.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+    assert "the service failed to answer" in page.text
+    assert "secret" not in page.text

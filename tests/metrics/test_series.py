@@ -1,0 +1,133 @@
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from docs.generators.series import to_markdown
+from monitor.http.refusals import Refusals
+from monitor.http.traffic import Traffic
+from monitor.measures import MEASURES
+from monitor.metrics.catalogue import STATISTICS, catalogue, measure_series
+from monitor.metrics.exposition import Exposition, Families
+from monitor.metrics.http import HttpFamilies
+from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
+from monitor.metrics.refits import RefitFamilies
+from monitor.metrics.series import DIAGNOSIS
+from monitor.metrics.windows import WindowFamilies
+from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
+from monitor.sources.base import TopicPartition
+from monitor.stream.status import Phase, PipelineStatus, Unread
+from tests.live_states import Maps, state
+from tests.snapshots import Evaluations, Pipeline, cohorts, measure, report, result, snapshot
+
+ROOT = Path(__file__).parents[2]
+
+
+def whole_report() -> Report:
+    """A report with everything that a report can hold."""
+    return replace(report(measures=MEASURES.values(), bins=10), canonical={"skce": result("ratio", 0.25)})
+
+
+def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
+    """All that is exported besides the build and the process."""
+    maps = Maps(state(MEASURES.values()))
+    traffic = Traffic()
+    traffic.note("GET", "/metrics", 200, 0.25)
+    return [
+        WindowFamilies(evaluations, MEASURES.values()),
+        RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
+        PipelineFamilies(Pipeline(status)),
+        BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
+        HttpFamilies(traffic, Refusals()),
+    ]
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for series in catalogue(MEASURES.values()):
+        assert re.fullmatch(r"(calibration|process)_[a-z][a-z0-9_]*", series.name)
+        assert series.name.endswith("_total") == (series.kind == "counter")
+        assert series.name.endswith("_info") == (series.kind == "info")
+        assert series.meaning.endswith(".")
+        assert not series.name.endswith(("_percent", "_ms", "_count", "_sum", "_bucket"))
+
+
+def test_no_name_is_listed_twice() -> None:
+    names = [series.name for series in catalogue(MEASURES.values())]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["tce_ratio", "kce", "smce", "intce", "surrogate_intce", "ece"])
+def test_the_names_that_charts_rely_on_are_there(name: str) -> None:
+    names = {series.name for series in catalogue(MEASURES.values())}
+    assert {
+        f"calibration_{name}{end}" for end in ("", "_lower", "_upper", "_null_mean", "_null_q95", "_p_value")
+    } <= names
+
+
+def test_one_declaration_adds_a_measure_and_percent_becomes_a_ratio() -> None:
+    found = {each.series.name: each for each in measure_series([measure("xce", "percent", 5)])}
+    assert found["calibration_xce_ratio"].scale == 0.01
+    assert found["calibration_xce_ratio_lower"].scale == 0.01
+    assert found["calibration_xce_ratio_p_value"].scale == 1.0
+
+
+def test_only_shares_have_the_unit_ratio() -> None:
+    units = {series.name: series.unit for series in catalogue(MEASURES.values())}
+    assert units["calibration_log_loss"] == units["calibration_spiegelhalter_null_q95"] == ""
+    assert units["calibration_brier"] == units["calibration_log_loss_p_value"] == "ratio"
+
+
+def test_every_number_of_a_diagnosis_has_a_series() -> None:
+    """But for smCE, which is a measure, standard errors, which intervals are made of, and what frames the verdict."""
+    numbers = set(Diagnosis.__dataclass_fields__) - {"verdict", "sentence", "error", "offset_error", "slope_error"}
+    numbers -= {"tolerance", "detectable_offset", "detectable_slope_below", "detectable_slope_above"}
+    names = {series.name for series in DIAGNOSIS}
+    assert {f"calibration_{name}{'_logit' * (name == 'offset')}" for name in numbers} <= names
+
+
+def test_every_number_of_a_result_has_a_series() -> None:
+    assert set(STATISTICS) == set(MeasureResult.__dataclass_fields__) - {"unit"}
+
+
+def test_every_exported_series_is_listed_and_vice_versa() -> None:
+    evaluations = Evaluations()
+    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
+    status = PipelineStatus(
+        phase=Phase.RUNNING,
+        lag={TopicPartition("events", 0): 3},
+        checkpoint_ms=1_800_000_000_000,
+        state_bytes={"join": 70_000, "panes": 90_000},
+    )
+    registry = CollectorRegistry()
+    registry.register(Exposition(parts(evaluations, status)))
+    exported = {sample.name for metric in registry.collect() for sample in metric.samples}
+    assert exported == {series.name for series in catalogue(MEASURES.values())}
+
+
+def test_labels_are_those_listed() -> None:
+    evaluations = Evaluations()
+    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
+    status = PipelineStatus(lag={TopicPartition("events", 0): 3})
+    exposition = Exposition(parts(evaluations, status))
+    labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
+    for metric in exposition.collect():
+        for sample in metric.samples:
+            assert set(sample.labels) == labels[sample.name]
+
+
+def test_the_documented_command_makes_the_page_as_it_stands() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "monitor.metrics"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert made.stdout == (ROOT / "docs" / "series.md").read_text()
+    for series in catalogue(MEASURES.values()):
+        assert f"| `{series.name}` | {series.kind} |" in made.stdout
+
+
+def test_a_pipe_in_a_meaning_would_break_the_table() -> None:
+    rows = [line for line in to_markdown(MEASURES.values()).splitlines() if line.startswith("| `")]
+    assert all(row.count("|") == 7 for row in rows)

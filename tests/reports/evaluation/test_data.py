@@ -1,0 +1,160 @@
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import monitor
+from monitor.errors import InputError
+from monitor.measures import REPORT_MEASURES
+from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.local import evaluate_local
+from monitor.scores import ScoreTable
+from tests.windows.memory import calibrated
+
+P = [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19]
+Y = [1, 0, 1, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("smce", 0.10575), ("kce", 0.10627258027498664), ("intce", 0.17875), ("surrogate_intce", 0.28375)],
+)
+def test_the_small_exact_vectors(name: str, value: float) -> None:
+    assert evaluate(P, Y).measures[name].value == pytest.approx(value, abs=1e-12)
+
+
+def test_one_falls_in_the_last_bin() -> None:
+    assert evaluate([0.95, 1.0], [1, 0]).measures["ece"].value == pytest.approx(0.475)
+
+
+def test_a_report_of_two_lists() -> None:
+    report = evaluate(P, Y, model="toy", version="3")
+    assert (report.model, report.version, report.segment, report.window) == ("toy", "3", "all", "all")
+    assert (report.n, report.positives, report.predictions) == (8, 4, 8)
+    assert report.prevalence == 0.5
+    assert report.mean_prediction == pytest.approx(np.mean(P))
+    assert (report.from_ms, report.to_ms) == (None, None)
+    assert list(report.measures) == list(REPORT_MEASURES)
+    assert report.insufficient is None
+    assert report == evaluate(P, Y, model="toy", version="3")
+
+
+def test_the_order_of_the_events_does_not_matter() -> None:
+    p, y = calibrated(2000, seed=4)
+    p = np.round(p, 2)
+    order = np.random.default_rng(0).permutation(2000)
+    assert evaluate(p, y) == evaluate(p[order], y[order])
+
+
+def test_an_outcome_that_is_not_known_counts_as_a_prediction_only() -> None:
+    report = evaluate([*P, 0.5], [*Y, float("nan")])
+    assert (report.n, report.predictions) == (8, 9)
+    assert report.label_coverage == 8 / 9
+    assert report.measures == evaluate(P, Y).measures
+    assert report.mean_prediction == pytest.approx(np.mean(P))
+
+
+def test_times_say_what_is_covered() -> None:
+    report = evaluate(P, Y, time_ms=np.arange(8) * 1000 + 5000)
+    assert (report.from_ms, report.to_ms) == (5000, 12_001)
+
+
+def test_nothing_is_insufficient() -> None:
+    report = evaluate([], [])
+    assert report.insufficient == "there are no predictions"
+    assert (report.n, report.prevalence, report.mean_prediction, report.measures) == (0, None, None, {})
+
+
+def test_a_minimum_can_be_asked_for() -> None:
+    report = evaluate(P, Y, minimum=Minimum())
+    assert report.insufficient == "only 8 of at least 100 predictions have an outcome"
+
+
+def test_weights_equal_repeated_events() -> None:
+    weighted = evaluate(P, Y, weight=[2.0] * 8)
+    repeated = evaluate(P * 2, Y * 2)
+    assert weighted.n == 8
+    assert weighted.prevalence == repeated.prevalence
+    assert weighted.measures["smce"].value == pytest.approx(repeated.measures["smce"].value)
+
+
+@pytest.mark.parametrize(
+    ("p", "y", "more", "message"),
+    [
+        ([0.5, 1.5], [0, 1], {}, "p must be in [0, 1], got 1.5 at index 1"),
+        ([0.5, float("nan")], [0, 1], {}, "p must be in [0, 1], got nan at index 1"),
+        ([0.5], [0, 1], {}, "p and y must be equally long, got 1 and 2"),
+        ([0.5, 0.5], [0, 2], {}, "y must be 0 or 1, got 2 at index 1"),
+        ([0.5, 0.5, 0.5], [float("nan"), 0, 2], {}, "y must be 0 or 1, got 2 at index 2"),
+        (
+            [0.5, 0.5, 0.5],
+            [None, 0, 1],
+            {"weight": [1, 1, -1]},
+            "weight must be finite and at least 0, got -1 at index 2",
+        ),
+        (["a"], [0], {}, "p must be numbers: could not convert string to float: 'a'"),
+        (
+            [[0.4, 0.6]],
+            [0],
+            {},
+            "p must have one dimension, got shape (1, 2); of class probabilities pass the column of class 1, p[:, 1]",
+        ),
+        ([0.5], [[0]], {}, "y must have one dimension, got shape (1, 1); pass y[:, 0]"),
+        ([0.5], [0], {"weight": [1, 2]}, "weight must be as long as p, got 2 and 1"),
+        ([0.5], [0], {"time_ms": []}, "time_ms must be as long as p, got 0 and 1"),
+    ],
+)
+def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        evaluate(p, y, **more)
+    assert str(caught.value) == message
+
+
+def test_who_wants_a_table_alone_does_not_load_the_measures() -> None:
+    program = """
+import sys
+from typing import Any
+from monitor.scores import ScoreTable
+assert not [name for name in sys.modules if name.startswith(("monitor.measures", "monitor.reports", "pyarrow"))]
+import monitor
+assert callable(monitor.evaluate)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_a_user_needs_stands_at_the_top() -> None:
+    assert monitor.evaluate_local is evaluate_local
+    assert monitor.ScoreTable is ScoreTable
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'monitor' has no attribute 'evaluat'"):
+        monitor.evaluat  # noqa: B018
+
+
+def test_where_no_measure_takes_weights_that_is_said() -> None:
+    said = (
+        "tce needs whole counts, and there are weights: leave weight out, or ask for a measure that takes weights, "
+        "such as kce or smce or intce"
+    )
+    with pytest.raises(InputError, match=f"^{said}"):
+        evaluate(P, Y, weight=[1.0, 2.0] * 4, measures="tce")
+    with pytest.raises(InputError, match=r"^tce and tce_t need whole counts"):
+        evaluate(P, Y, weight=[1.0, 2.0] * 4, measures=("tce", "tce_t"))
+    both = evaluate(P, Y, weight=[1.0, 2.0] * 4, measures=("tce", "smce"), draws=19)
+    assert (list(both.measures), both.omitted) == (["smce"], {"tce": "needs whole counts, not weights"})
+
+
+def test_the_diagnosis_does_not_depend_on_the_measures() -> None:
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.1, 0.9, 400)
+    p[0] = 0.0
+    y = rng.random(400) < p
+    y[0] = True  # what was impossible came true
+    none = evaluate(p, y, measures="log_loss", draws=19)
+    assert (none.measures, none.insufficient) == ({}, "log_loss: not finite on these data")
+    assert none.diagnosis is not None
+    assert none.diagnosis == evaluate(p, y, measures="smce", draws=19).diagnosis

@@ -1,0 +1,167 @@
+"""Figures that compare: measures of one model, two models, places."""
+
+import numpy as np
+import pytest
+
+from monitor.classes import gce_family
+from monitor.classes.gce import FAMILY
+from monitor.errors import NotEnoughData
+from monitor.local import LocalMap, local_error_map
+from monitor.reports.figures import DifferenceRow, comparison_figure, gce_figure, local_map_figure, to_png
+from monitor.reports.figures.style import GREY, INK
+from monitor.scores import ClassTable
+from tests.reports.figures.tables import check_layout, texts
+
+
+@pytest.fixture(scope="module")
+def classes() -> ClassTable:
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(4, 0.5), 500)
+    return ClassTable.from_events(p, (p.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1))
+
+
+def test_every_member_has_a_field_with_its_value(classes: ClassTable) -> None:
+    family = gce_family(classes)
+    figure = gce_figure(family)
+    check_layout(figure)
+    written = texts(figure)
+    for member in FAMILY:
+        value = f"{family[member]:.4f}".lstrip("0")
+        assert any(each.endswith(value) for each in written), member
+    assert {each.split()[0] for each in written if each[0].isupper() and "." in each} >= {
+        "ECE",
+        "SCE",
+        "ACE",
+        "TACE",
+        "RMSCE",
+    }
+
+
+def test_members_that_are_missing_are_blank(classes: ClassTable) -> None:
+    family = {member: value for member, value in gce_family(classes).items() if member.threshold == 0.0}
+    assert sum(each.endswith("none above") for each in texts(gce_figure(family))) == 16
+    with pytest.raises(NotEnoughData):
+        gce_figure({})
+
+
+def test_a_perfect_model_has_a_map_as_well() -> None:
+    table = ClassTable.from_events([[1.0, 0.0], [0.0, 1.0]], [0, 1])
+    check_layout(gce_figure(gce_family(table)))
+
+
+ROWS = [
+    DifferenceRow("TCE", "percent", 61.2, 40.1, -30.0, -12.0),
+    DifferenceRow("smCE", "ratio", 0.0123, 0.0143, -0.001, 0.005),
+    DifferenceRow("log loss", "nats", 0.512, 0.533, 0.01, 0.03),
+    DifferenceRow("intCE", "ratio", 0.05, 0.05),
+]
+
+
+def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
+    """smCE first, as the sentence above it does, whatever other measures say."""
+    figure = comparison_figure(ROWS, "May", "June")
+    check_layout(figure)
+    neither = "Neither is better calibrated for certain (by smCE)"
+    assert f"{neither}; June is better by TCE and worse by log loss" in texts(figure)
+    assert neither in texts(comparison_figure(ROWS[1:2], "May", "June"))
+    many = [DifferenceRow(f"measure {k}", "ratio", 0.3, 0.1, -0.3, -0.1) for k in range(12)]
+    written = texts(comparison_figure([*many, ROWS[1]], "May", "June"))
+    assert f"{neither}; June is better by 12 other measures" in written
+    sure = [ROWS[0], DifferenceRow("smCE", "ratio", 0.01, 0.03, 0.01, 0.03)]
+    written = texts(comparison_figure(sure, "May", "June"))
+    assert "May is better calibrated than June (by smCE); June is better by TCE" in written
+    # Where there is no smCE, the first.
+    assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(ROWS[:1], "May", "June"))
+    asked = texts(comparison_figure(ROWS[3:], "May", "June"))
+    assert any("how certain that is was not asked for" in each for each in asked)
+    with pytest.raises(NotEnoughData):
+        comparison_figure([], "May", "June")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "headings"),
+    [
+        ("May", "June", ("May", "June")),
+        (
+            "scores-of-2026-05",
+            "scores-of-2026-06",
+            ("\N{HORIZONTAL ELLIPSIS}-of-2026-05", "\N{HORIZONTAL ELLIPSIS}-of-2026-06"),
+        ),
+        ("may/the-same-scores", "june/the-same-scores", ("first", "second")),
+    ],
+)
+def test_long_names_have_room_above_their_columns(first: str, second: str, headings: tuple[str, str]) -> None:
+    figure = comparison_figure(ROWS, first, second)
+    check_layout(figure)
+    assert set(headings) <= set(texts(figure))
+    assert f"\N{LEFTWARDS ARROW} {headings[1]} better" in texts(figure)
+
+
+def test_a_log_loss_may_be_infinite() -> None:
+    figure = comparison_figure([DifferenceRow("log loss", "nats", 0.5, float("inf"))], "May", "June")
+    check_layout(figure)
+    assert {"infinite", "no finite difference"} <= set(texts(figure))
+
+
+def test_a_difference_is_sure_if_its_interval_leaves_out_0() -> None:
+    assert [row.sure for row in ROWS] == [True, False, True, False]
+
+
+def test_the_worst_place_of_a_map_is_named() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4000, 2))
+    p = np.full(4000, 0.5)
+    y = rng.random(4000) < np.where(x[:, 0] > 0.7, 0.9, 0.5)
+    figure = local_map_figure(local_error_map(p, y, x, size=20), "age", "income")
+    check_layout(figure)
+    (title,) = (each for each in texts(figure) if each.startswith("Worst near age = "))
+    assert "too low" in title
+    assert float(title.split("age = ")[1].split(",")[0]) > 0.7
+    assert to_png(figure)
+
+
+def test_a_map_accuses_no_place_of_what_chance_does() -> None:
+    """The largest of many noisy errors is large, and says nothing where there is no local error beyond chance."""
+    rng = np.random.default_rng(3)
+    x, p = rng.normal(size=(2000, 2)), rng.uniform(0.05, 0.95, 2000)
+    found = local_error_map(p, rng.random(2000) < p, x, size=20)
+    figure = local_map_figure(found, "age", "income", p_value=0.98)
+    check_layout(figure)
+    written = texts(figure)
+    assert "No place is worse than chance (local calibration error: p = 0.98)" in written
+    assert not any("Worst near" in each or "The cross" in each for each in written)
+    assert not figure.axes[0].lines
+    # Evidence of predictions of one size says nothing of a place at which all sizes together are within chance.
+    other = local_map_figure(found, "age", "income", p_value=0.01, variance=float((p * (1.0 - p)).mean()))
+    assert any(each.startswith("No place of this plane stands out from chance: the worst is") for each in texts(other))
+    # Nor does a level that was not drawn.
+    assert not any("Worst near" in each for each in texts(local_map_figure(found, "age", "income")))
+
+
+def test_a_map_says_what_is_drawn_and_names_only_what_is_clear() -> None:
+    axis, error = np.arange(3.0), np.full((3, 3), 0.01)
+    n_eff = np.full((3, 3), 60.0)
+    error[0, 0], error[2, 2], n_eff[2, 2] = 0.15, -0.12, 1000.0
+    figure = local_map_figure(LocalMap(axis, axis, error, n_eff), "age", "income", p_value=0.05)
+    written = texts(figure)
+    assert "Worst near age = 2, income = 2: predictions are 12 points too low there" in written
+    assert any("whatever was predicted for them" in each and "The cross marks" in each for each in written)
+
+
+def test_a_map_without_neighbours_says_so() -> None:
+    axis = np.arange(3.0)
+    lonely = LocalMap(axis, axis, np.full((3, 3), 0.5), np.full((3, 3), 2.0))
+    with pytest.raises(NotEnoughData, match="the most are 2: use a larger gamma"):
+        local_map_figure(lonely, "age", "income")
+
+
+def test_where_prevalences_differ_nothing_is_called_better() -> None:
+    figure = comparison_figure(ROWS, "May", "June", less_is_better=False)
+    (heading,) = (each for each in texts(figure) if each.startswith("Neither is better"))
+    written = " ".join(each for each in texts(figure) if each != heading).replace("which is better calibrated", "")
+    assert not {"better", "worse"} & set(written.split())
+    assert "June higher" in written
+    assert "TCE of June is lower than that of May" in texts(
+        comparison_figure(ROWS[:1], "May", "June", less_is_better=False)
+    )
+    assert {line.get_color() for line in figure.axes[0].lines} <= {INK, GREY}

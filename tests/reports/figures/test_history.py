@@ -1,0 +1,101 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from monitor.errors import NotEnoughData
+from monitor.reports.figures import MeasureRow, Moment, history_figure, to_svg
+from tests.reports.figures.tables import check_layout, texts
+
+START = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def moment(hour: int, smce: float | None, chance: float | None = 0.02) -> Moment:
+    rows = (
+        []
+        if smce is None
+        else [
+            MeasureRow("TCE", 100.0 * smce, "percent", null_q95=10.0),
+            MeasureRow("smCE", smce, "ratio", max(0.0, smce - 0.01), smce + 0.01, 0.01, chance),
+        ]
+    )
+    return Moment(START + timedelta(hours=hour), rows, 0.4, 0.42)
+
+
+def test_missing_windows_and_missing_values_are_gaps() -> None:
+    moments = [moment(hour, None if hour == 3 else 0.01) for hour in range(10) if hour not in {6, 7}]
+    line = next(each for each in history_figure(moments).axes[2].lines if each.get_linestyle() == "-")
+    y = np.asarray(line.get_ydata(), np.float64)
+    assert np.isnan(y).tolist() == [False] * 3 + [True] + [False] * 2 + [True] + [False] * 2
+
+
+def test_the_order_of_moments_does_not_matter() -> None:
+    moments = [moment(hour, 0.01 + 0.003 * hour) for hour in range(6)]
+    assert to_svg(history_figure(moments)) == to_svg(history_figure(moments[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ([0.01, 0.01], "The error was never more than chance (smCE, 2 windows)"),
+        ([0.01, 0.03, 0.04], "The error has been more than chance since 2026-05-01 01:00 UTC (smCE, 2 windows)"),
+        (
+            [0.03, 0.01, 0.03],
+            "The error has been more than chance since 2026-05-01 02:00 UTC (smCE, 1 window; 2 of all 3)",
+        ),
+        ([0.03, 0.01], "The error was more than chance in 1 of 2 windows, but not in the last (smCE)"),
+        ([0.03, None, 0.03], "The error has been more than chance since 2026-05-01 00:00 UTC (smCE, 2 windows)"),
+        ([None], "1 window: too little is known to compare with chance"),
+    ],
+)
+def test_the_title_says_since_when(values: list[float | None], title: str) -> None:
+    figure = history_figure([moment(hour, value) for hour, value in enumerate(values)])
+    assert title in texts(figure)
+    check_layout(figure)
+
+
+def test_a_span_is_called_so_and_holds_since_its_start() -> None:
+    spans = [replace(moment(24 * day, 0.03), start=START + timedelta(days=day, hours=-12)) for day in range(1, 4)]
+    written = texts(history_figure(spans, what="span"))
+    assert "The error has been more than chance since 2026-05-01 12:00 UTC (smCE, 3 spans)" in written
+    assert any("95% of spans" in each for each in written)
+
+
+def test_a_measure_with_a_sign_is_beyond_chance_on_either_side_and_in_the_picture() -> None:
+    values = [-0.4, 0.0, 0.3]
+    rows = [MeasureRow("offset", each, "nats", each - 0.1, each + 0.1, 0.0, 0.2, null_lower=-0.2) for each in values]
+    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    assert np.asarray(figure.axes[1].lines[-1].get_ydata()).tolist() == [-0.4, 0.3]
+    assert figure.axes[1].get_ylim()[0] < -0.5
+    check_layout(figure)
+
+
+@pytest.mark.parametrize("step", [timedelta(seconds=1), timedelta(minutes=14), timedelta(hours=6), timedelta(days=85)])
+def test_any_length_of_time_has_its_ticks(step: timedelta) -> None:
+    check_layout(history_figure([Moment(START + number * step, prevalence=0.1) for number in range(12)]))
+
+
+def test_each_measure_has_a_panel_with_its_last_value() -> None:
+    figure = history_figure([moment(0, 0.01), moment(1, 0.012)])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["", "TCE", "smCE"]
+    assert figure.axes[2].get_title(loc="right") == "last 0.0120"
+
+
+def test_what_is_beyond_chance_is_marked_and_what_is_not_known_is_not() -> None:
+    figure = history_figure([moment(0, 0.01), moment(1, 0.03), moment(2, 0.05, None)])
+    beyond = figure.axes[2].lines[-1]
+    assert np.asarray(beyond.get_ydata()).tolist() == [0.03]
+
+
+def test_an_infinite_value_is_a_gap() -> None:
+    rows = [MeasureRow("log loss", value, "nats") for value in (0.5, float("inf"), 0.6)]
+    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    check_layout(figure)
+    line = next(each for each in figure.axes[1].lines if each.get_linestyle() == "-")
+    assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [False, True, False]
+
+
+def test_no_window_is_no_history() -> None:
+    with pytest.raises(NotEnoughData, match="at least 1 window"):
+        history_figure([])

@@ -1,0 +1,95 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from monitor.reports.figures.words import amount, count, pair, percent, points, short_count, span, tick
+from monitor.reports.tables import interval_text, value_text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0%"),
+        (1.0, "100%"),
+        (0.65, "65%"),
+        (0.0996, "10%"),
+        (0.052, "5.2%"),
+        (0.012, "1.2%"),
+        (0.00034, "0.034%"),
+        (0.997, "99.70%"),
+        (0.9, "90%"),
+        (1e-9, "almost 0%"),
+        (1.0 - 1e-9, "almost 100%"),
+    ],
+)
+def test_percent(share: float, text: str) -> None:
+    assert percent(share) == text
+
+
+@given(st.floats(1e-6, 1.0 - 1e-6))
+def test_percent_never_rounds_to_certainty(share: float) -> None:
+    text = percent(share)
+    assert text not in {"0%", "100%"}
+    assert float(text.rstrip("%")) / 100.0 == pytest.approx(share, abs=0.051 * min(share, 1.0 - share) + 1e-12)
+
+
+@given(st.floats(1e-4, 0.99), st.floats(1e-3, 0.009))
+def test_a_pair_is_told_apart(share: float, more: float) -> None:
+    one, other = pair(share, share + more)
+    assert one != other
+
+
+def test_equal_shares_look_equal() -> None:
+    one, other = pair(0.25, 0.25)
+    assert one == other
+
+
+def test_points_and_counts() -> None:
+    assert [points(each) for each in (0.152, -0.01, 0.004, 0.0004)] == [
+        "15 points",
+        "1.0 points",
+        "0.4 points",
+        "0.04 points",
+    ]
+    assert [count(each) for each in (12345.0, 2.5)] == ["12,345", "2.5"]
+    assert [short_count(each) for each in (900.0, 9_876.0, 95_962.0, 1.25e6, 3e9)] == [
+        "900",
+        "9,876",
+        "96k",
+        "1.2M",
+        "3.0G",
+    ]
+    assert [tick(each) for each in (1e-3, 0.5, 1.0, 1e-7)] == ["0.1%", "50%", "100%", "0.00001%"]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (61.44, "percent", "61.4%"),
+        (0.0123, "ratio", "0.0123"),
+        (-0.0123, "ratio", "-0.0123"),
+        (0.000867, "ratio", "0.000867"),
+        (1e-9, "ratio", "0.0000"),
+        (1.0, "ratio", "1.0000"),
+        (0.5123, "nats", "0.5123"),
+        (123.4, "sigma", "123.4000"),
+        (float("inf"), "nats", "infinite"),
+    ],
+)
+def test_amounts_in_their_units(value: float, unit: str, text: str) -> None:
+    assert amount(value, unit) == text
+
+
+def test_both_ends_of_an_interval_have_as_many_digits() -> None:
+    assert span(0.000867, 0.0312, "ratio") == "0.0009 to 0.0312"
+    assert span(0.0, 0.000867, "ratio") == "0.000000 to 0.000867"
+    assert span(-0.5, 12.25, "sigma") == "-0.5000 to 12.2500"
+    assert span(1.0, 20.04, "percent") == "1.0% to 20.0%"
+    assert span(0.5, float("inf"), "nats") == "0.5000 to infinite"
+
+
+@pytest.mark.parametrize("unit", ["ratio", "nats", "percent"])
+@pytest.mark.parametrize("value", [0.0, 1e-8, 0.00012, 0.0123, 0.5, 12.3])
+def test_pictures_and_tables_write_the_same_numbers(value: float, unit: str) -> None:
+    assert amount(value, unit) == value_text(value, unit)
+    assert span(value, 2.0 * value, unit) == interval_text(value, 2.0 * value, unit)

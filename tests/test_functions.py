@@ -1,0 +1,356 @@
+"""The functions of the package: one report whatever holds the data, and the same as the command line's."""
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from matplotlib.figure import Figure
+
+import monitor
+import monitor.functions
+from monitor.cli.main import run
+from monitor.errors import InputError, NotEnoughData
+from monitor.maps.temperature import Temperature
+from monitor.reports.evaluation.either import evaluate as evaluate_arrays
+from monitor.reports.evaluation.report import Report
+from monitor.results import DataClassReport, DataReport
+
+
+def scores(n: int = 3000, *, seed: int = 2) -> dict[str, Any]:
+    """Scores whose logits are half as large again as they should be, of customers in two regions."""
+    rng = np.random.default_rng(seed)
+    logit = rng.normal(0.0, 1.2, n)
+    return {
+        "score": 1.0 / (1.0 + np.exp(-1.6 * logit)),
+        "calm": 1.0 / (1.0 + np.exp(-logit)),
+        "label": (rng.random(n) < 1.0 / (1.0 + np.exp(-logit))).astype(int),
+        "region": rng.choice(["eu", "us"], n),
+        "age": rng.uniform(20.0, 70.0, n),
+    }
+
+
+NAMED: dict[str, Any] = {"prediction": "score", "outcome": "label", "segments": ["region"], "features": ["age"]}
+KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "arrays": dict,
+}
+
+
+@pytest.fixture(scope="module")
+def report() -> DataReport:
+    found = monitor.evaluate(scores(), **NAMED, draws=19)
+    assert isinstance(found, DataReport)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_every_kind_of_table_gives_the_same_report(report: DataReport, kind: str) -> None:
+    assert monitor.evaluate(KINDS[kind](scores()), **NAMED, draws=19) == report
+
+
+def test_up_to_the_tolerance_nothing_is_a_fault() -> None:
+    table = scores()
+    wanted: dict[str, Any] = {"measures": "smce", "draws": 19, "tolerance": 1.5}
+    found = monitor.evaluate(table, prediction="score", outcome="label", **wanted)
+    assert isinstance(found, DataReport)
+    assert found.diagnosis is not None
+    assert (found.diagnosis.verdict.value, found.diagnosis.tolerance) == ("calibrated", 1.5)
+    two = monitor.compare(table, table, prediction="score", compare_prediction="calm", outcome="label", **wanted)
+    assert [each.diagnosis.tolerance for each in (two.first, two.second) if each.diagnosis] == [1.5, 1.5]
+
+
+def test_arrays_give_the_report_of_a_table_of_them(report: DataReport) -> None:
+    data = scores()
+    of_arrays = monitor.evaluate(
+        data["score"],
+        data["label"],
+        segments={"region": data["region"]},
+        features={"age": data["age"]},
+        draws=19,
+        model="score",
+    )
+    assert of_arrays == report
+    assert [each.report.segment for each in report.segments] in (
+        ["region=eu", "region=us"],
+        ["region=us", "region=eu"],
+    )
+    assert report.local is not None
+    assert report.local.features == ("age",)
+
+
+def test_the_report_of_arrays_is_the_one_it_always_was() -> None:
+    data = scores(500)
+    found = monitor.evaluate(data["score"], data["label"], draws=19, model="churn", segment="eu")
+    assert isinstance(found, Report)
+    plain = evaluate_arrays(data["score"], data["label"], draws=19, model="churn", segment="eu")
+    assert {**found.to_dict(), "notes": None} == {**plain.to_dict(), "notes": None}
+
+
+def test_a_table_and_the_command_line_give_the_same_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame(scores(500))
+    frame.to_parquet(tmp_path / "scores.parquet")
+    options = ["--prediction", "score", "--outcome", "label", "--segment", "region", "--feature", "age"]
+    assert run(["report", str(tmp_path / "scores.parquet"), *options, "--draws", "19", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = monitor.evaluate(frame, **NAMED, draws=19, seed=0, model="scores")
+    assert json.loads(json.dumps(found.to_dict())) == printed
+
+
+def test_what_a_report_prints_is_short_and_says_what_matters(report: DataReport) -> None:
+    lines = repr(report).splitlines()
+    assert len(lines) <= 6
+    assert lines[0].startswith("Calibration of score: 3,000 predictions, 3,000 with an outcome")
+    assert lines[1].startswith("Severe shape miscalibration. ")
+    assert lines[2].startswith("TCE ")
+    assert len(repr(report)) < 1200
+
+
+@pytest.mark.parametrize("name", ["evaluate", "compare", "recalibrate", "refit", "apply"])
+def test_signatures_can_be_read(name: str) -> None:
+    assert len(str(inspect.signature(getattr(monitor, name)))) < 900
+
+
+def test_the_functions_are_offered_before_they_are_loaded() -> None:
+    assert {"evaluate", "compare", "recalibrate", "apply"} <= set(dir(monitor))
+
+
+def test_plain_reports_print_shortly_too() -> None:
+    assert len(repr(evaluate_arrays([0.2, 0.8] * 50, [0, 1] * 50, draws=0))) < 600
+    assert len(repr(evaluate_arrays([[0.7, 0.2, 0.1]] * 50, [0, 1] * 25, draws=0))) < 900
+    assert len(str(inspect.signature(evaluate_arrays))) < 3000
+
+
+def test_a_notebook_shows_the_verdict_and_the_tables(report: DataReport) -> None:
+    html = report._repr_html_()
+    assert "Severe shape miscalibration" in html
+    assert "region=eu" in html
+    assert "<html" not in html
+
+
+def test_a_report_draws_itself(report: DataReport) -> None:
+    figure = report.plot()
+    assert isinstance(figure, Figure)
+    assert figure._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+    axes = Figure().add_subplot()
+    assert report.plot(ax=axes) is axes
+    assert axes.lines
+
+
+def test_the_page_is_the_one_that_the_command_line_writes(tmp_path: Path) -> None:
+    frame = pd.DataFrame(scores(500))
+    frame.to_parquet(tmp_path / "scores.parquet")
+    options = ["--prediction", "score", "--outcome", "label", "--segment", "region", "--draws", "19"]
+    assert run(["report", str(tmp_path / "scores.parquet"), *options, "--html", str(tmp_path / "cli.html")]) == 0
+    found = monitor.evaluate(
+        frame, prediction="score", outcome="label", segments=["region"], draws=19, seed=0, model="scores"
+    )
+    found.to_html(tmp_path / "python.html")
+    page = (tmp_path / "cli.html").read_text()
+    assert (tmp_path / "python.html").read_text() == page
+    assert found.to_html() == page
+
+
+def test_classes_are_reported_with_their_names() -> None:
+    rng = np.random.default_rng(1)
+    vectors = rng.dirichlet(np.ones(3), 300)
+    outcome = np.array([rng.choice(3, p=vector) for vector in vectors])
+    frame = pd.DataFrame(vectors, columns=["p_cat", "p_dog", "p_bird"]).assign(
+        y=np.array(["cat", "dog", "bird"])[outcome]
+    )
+    found = monitor.evaluate(frame, prediction=["p_cat", "p_dog", "p_bird"], outcome="y", draws=19)
+    assert isinstance(found, DataClassReport)
+    assert found.class_names == ("cat", "dog", "bird")
+    assert [each.segment for each in found.each_class] == ["class=cat", "class=dog", "class=bird"]
+    of_arrays = monitor.evaluate(vectors, outcome, draws=19)
+    assert isinstance(of_arrays, DataClassReport)
+    assert of_arrays.measures == found.measures
+    assert repr(found).startswith("3 classes")
+    assert isinstance(found.plot(), Figure)
+    with pytest.raises(InputError, match="segments is for predictions"):
+        monitor.evaluate(frame, prediction=["p_cat", "p_dog", "p_bird"], outcome="y", segments=["y"])
+
+
+def test_two_columns_of_a_table_are_compared_under_their_names() -> None:
+    frame = pd.DataFrame(scores())
+    found = monitor.compare(frame, frame, prediction="score", compare_prediction="calm", outcome="label", draws=19)
+    assert (found.first.model, found.second.model, found.pairing) == ("score", "calm", "rows")
+    assert repr(found).startswith("calm is better calibrated than score: smCE is lower by ")
+    assert isinstance(found.plot(), Figure)
+    assert "Calibration of calm against score" in found.to_html()
+    assert "calm is better calibrated" in found._repr_html_()
+    data = scores()
+    of_arrays = monitor.compare((data["score"], data["label"]), (data["calm"], data["label"]), draws=19)
+    assert of_arrays.differences == found.differences
+
+
+@pytest.fixture(scope="module")
+def recalibration() -> Any:
+    return monitor.recalibrate(scores(12_000), prediction="score", outcome="label", draws=0)
+
+
+def test_a_recalibration_says_what_to_do_and_saves_its_map(recalibration: Any, tmp_path: Path) -> None:
+    assert repr(recalibration).startswith("Take ")
+    assert "better than no map?" in repr(recalibration)
+    assert recalibration.map is not None
+    recalibration.save(tmp_path / "map.arrow")
+    data = scores(10)
+    after = monitor.apply(recalibration, data["score"])
+    for other in (
+        monitor.apply(tmp_path / "map.arrow", pd.DataFrame(data)),
+        monitor.apply(str(tmp_path / "map.arrow"), pl.DataFrame(data), prediction="score"),
+        monitor.apply(recalibration.map, data["score"]),
+    ):
+        np.testing.assert_array_equal(other, after)
+    # Less sure than before, as the logits are too large.
+    assert (abs(after - 0.5) < abs(data["score"] - 0.5)).mean() > 0.8
+    assert isinstance(recalibration.plot(), Figure)
+    assert "The methods" in recalibration.to_html()
+    assert "Take " in recalibration._repr_html_()
+    assert recalibration.to_dict()["best"] == recalibration.best.method.name
+
+
+def test_recalibration_of_a_table_and_of_its_file_are_the_same(
+    recalibration: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pd.DataFrame(scores(12_000)).to_parquet(tmp_path / "scores.parquet")
+    command = ["refit", str(tmp_path / "scores.parquet"), "--prediction", "score", "--outcome", "label", "--draws", "0"]
+    assert run([*command, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    found = json.loads(json.dumps(recalibration.to_dict()))
+    assert found["methods"] == printed["methods"]
+    assert found["advice"] == printed["advice"]
+
+
+def test_without_a_better_map_there_is_none_to_save(tmp_path: Path) -> None:
+    found = monitor.refit(scores(400), prediction="calm", outcome="label", draws=0, methods="beta")
+    assert found.map is None
+    with pytest.raises(NotEnoughData, match="there is no map to be saved or applied"):
+        found.save(tmp_path / "map.arrow")
+    assert not (tmp_path / "map.arrow").exists()
+
+
+def test_maps_with_groups_and_features_find_them_in_tables_and_arrays() -> None:
+    data = scores(6000)
+    # One region is told far too low, the other too high.
+    shift = np.where(data["region"] == "eu", 1.5, -1.5)
+    logit = np.log(data["calm"] / (1.0 - data["calm"])) + shift
+    data["label"] = (np.random.default_rng(3).random(6000) < 1.0 / (1.0 + np.exp(-logit))).astype(int)
+    found = monitor.recalibrate(
+        data, prediction="calm", outcome="label", segments=["region"], methods=["group_wise_beta"], draws=0
+    )
+    of_table = monitor.apply(found, data)
+    np.testing.assert_array_equal(monitor.apply(found, data["calm"], segments={"region": data["region"]}), of_table)
+    assert found.map is not None
+    np.testing.assert_array_equal(monitor.apply(found.map, data["calm"], segments=data["region"]), of_table)
+    with pytest.raises(InputError, match=r"the map needs groups; pass segments=\{'region': values\}"):
+        monitor.apply(found, data["calm"])
+
+
+def test_a_map_is_applied_to_numbers() -> None:
+    np.testing.assert_allclose(monitor.apply(Temperature(2.0, 2), [0.9]), 0.75)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: monitor.evaluate([0.5]), "y must hold the outcomes, or p be a table with a column of them"),
+        (lambda: monitor.evaluate(scores(), [1]), "y must be left out where p is a table"),
+        (lambda: monitor.evaluate([0.5], [1], prediction="p"), "prediction names a column, and p is no table"),
+        (lambda: monitor.evaluate([0.5], [1], segments=["region"]), "segments must hold values by name where p is no"),
+        (lambda: monitor.evaluate([0.5], [1], segments={"region": ["eu", "us"]}), "segment 'region' must be as long"),
+        (lambda: monitor.evaluate([0.5], [1], features=["age"]), "features names columns, and p is no table"),
+        (lambda: monitor.evaluate([0.5], [1], features={"age": ["old"]}), "feature 'age' must be numbers"),
+        (lambda: monitor.evaluate([0.5], [1], features=[[1.0], [2.0]]), "features must be as long as p, got 2 and 1"),
+        (lambda: monitor.evaluate({"a": [0.5], "y": [1]}), "name it with prediction; columns are 'a', 'y'"),
+        (lambda: monitor.evaluate(scores(), weight=[1.0]), "weight must name a column of the table, got list"),
+        (lambda: monitor.compare([0.5], [0.5]), r"must be a table, or a pair \(p, y\)"),
+        (lambda: monitor.recalibrate([0.5], [1], held_out=2.0), "held_out must be above 0 and below 1, got 2"),
+        (lambda: monitor.recalibrate(scores(), prediction="score", outcome="label", methods=["lore"]), "with features"),
+        (
+            lambda: monitor.apply(cast("Any", 3), [0.5]),
+            "a map must be what recalibrate returned, a map or a file, got int",
+        ),
+        (lambda: monitor.apply(Temperature(2.0, 2), [1.5]), r"p must be in \[0, 1\], got 1\.5 at index 0"),
+    ],
+)
+def test_mistakes_are_named_in_the_words_of_python(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_progress_may_be_told_to_a_function() -> None:
+    shares: list[float] = []
+    monitor.evaluate(scores(500), **NAMED, draws=19, progress=shares.append)
+    assert shares
+    assert all(0.0 <= share <= 1.0 for share in shares)
+
+
+def test_the_examples() -> None:
+    result = doctest.testmod(monitor.functions)
+    assert result.attempted > 5
+    assert result.failed == 0
+
+
+def test_the_package_loads_little_until_it_is_used() -> None:
+    code = (
+        "import sys, monitor\n"
+        "assert 'numpy' not in sys.modules\n"
+        "monitor.evaluate, monitor.apply\n"
+        "heavy = {'matplotlib', 'fastapi', 'sqlalchemy', 'kafka', 'pandas', 'polars', 'jinja2'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
+    rng = np.random.default_rng(3)
+    z = rng.normal(0.0, 1.2, 6000)
+    device, region = rng.choice(["ios", "web", "tv"], z.size), rng.choice(["eu", "us"], z.size)
+    fault = (device == "tv") & (region == "us")
+    y = rng.random(z.size) < 1.0 / (1.0 + np.exp(1.2 * fault - z))
+    label = np.where(y, "bad", "good").astype(object)
+    label[7] = "?"
+    table = pd.DataFrame({"score": z, "label": label, "device": device, "region": region})
+    table.loc[11, "score"] = np.nan
+    report = monitor.evaluate(
+        table,
+        prediction="score",
+        outcome="label",
+        positive="bad",
+        logits=True,
+        find_segments=True,
+        skip_bad_rows=True,
+        draws=0,
+    )
+    assert isinstance(report, DataReport)
+    assert report.search is not None
+    assert [each.report.segment for each in report.search.segments] == ["device=tv, region=us"]
+    assert "device=tv, region=us" in repr(report)
+    assert report.n == z.size - 1
+    assert any("score" in note or "row" in note for note in (*report.notes, *report.cautions))
+    with pytest.raises(InputError, match="find_segments is for tables, and p is an array"):
+        monitor.evaluate([0.1, 0.9], [0, 1], find_segments=True)
+
+
+def test_the_name_of_the_data_is_not_taken_for_columns() -> None:
+    with pytest.raises(InputError, match="segment is what the report calls its data, got"):
+        monitor.evaluate({"p": [0.1, 0.9], "y": [0, 1], "region": ["a", "b"]}, segment=cast("Any", ["region"]))
+
+
+def test_without_draws_segments_are_not_said_to_be_small() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.random(3000)
+    table = {"p": p, "y": rng.random(3000) < p, "region": rng.choice(["a", "b"], 3000)}
+    assert "Segments are not judged: without draws" in repr(monitor.evaluate(table, segments=["region"], draws=0))
