@@ -19,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
 from monitor.http_client import ApiKey, ask, connect, key_of_environment
-from monitor.maps import RecalibrationMap
+from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-from monitor.maps.in_use import apply_in_use
 
 Floats = NDArray[np.float64]
 
@@ -156,7 +155,7 @@ class RecalibrationClient:
         served = self._current()
         chosen, map_id = (None, None) if served is None else (served.map, served.map_id)
         name = f"map {map_id} of model {self._model}"
-        return apply_in_use(chosen, p, features=features, segments=segments, name=name)
+        return apply_serving_map(chosen, p, features=features, segments=segments, name=name)
 
     @property
     def map_id(self) -> str | None:

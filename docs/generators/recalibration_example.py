@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.local import Standardised
-from monitor.maps import apply_map, choose_method, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.maps import LabelledEvents, apply_map, choose_method, fit_map
 from monitor.measures import smce
 from monitor.reports.figures.recalibration import refit_figures
 from monitor.scores import ScoreTable

@@ -7,8 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 
@@ -141,28 +140,19 @@ def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Binned:
-    """Predictions in bins.
+class _Binned(Prepared):
+    """Predictions in bins; ``sums`` has the shape (B, K).
 
     Attributes
     ----------
-    table
-        What they are of.
-    bins
-        int32, shape (n, K): the place of each probability in ``sums``, row by row.
     counts
         float64, shape (B,): predictions of each bin.
-    sums
-        float64, shape (B, K): their sum.
     distance
         Between a bin's mean prediction and its class frequencies.
     """
 
-    table: ClassTable
-    bins: NDArray[np.int32]
     counts: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    distance: Distance = "total_variation"
+    distance: Distance
 
     @classmethod
     def of(cls, table: ClassTable, groups: NDArray[np.int32], distance: Distance = "total_variation") -> "_Binned":
@@ -170,30 +160,18 @@ class _Binned:
         sums = np.zeros((size, table.classes))
         np.add.at(sums, groups, table.prediction)
         bins = (groups[:, None] * table.classes + np.arange(table.classes)).astype(np.int32)
-        counts = np.bincount(groups, minlength=size).astype(np.float64)
-        return cls(table, bins, counts, sums, distance)
+        return cls(table, bins, sums, np.bincount(groups, minlength=size).astype(np.float64), distance)
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        hits = hits_of_draws(self.bins, outcomes, self.sums.size)
-        return self._errors(hits.reshape(-1, *self.sums.shape) - self.sums)
-
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.sums.size)
-        return self._errors(residual.reshape(-1, *self.sums.shape))
-
-    def shares(self) -> NDArray[np.float64]:
-        one = np.ones((1, self.table.rows))
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.sums.size)
-        # Of the total variation distance, which the measure of reports has.
-        return shares_of(self.table, self.bins, np.sign(residual[0]) / (2.0 * self.counts.sum()))
-
-    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The measure of each row of binned residuals, (draws, B, K) -> (draws,)."""
+    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.distance == "squared_euclidean":
             return np.asarray(((residual**2).sum(axis=2) / self.counts).sum(axis=1) / self.counts.sum())
-        # n_b cancels: a bin's means are never formed.
+        # n_b cancels, so the means of a bin are not needed.
         city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
         return np.asarray(city_block / 2.0 if self.distance == "total_variation" else city_block)
+
+    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        # For the total variation distance, which reports use.
+        return np.asarray(np.sign(residual) / (2.0 * self.counts.sum()))
 
 
 MEASURES: Final = (

@@ -8,8 +8,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.bins import whole_bins
 from monitor.measures.checks import require_choice
@@ -158,14 +157,14 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
             binned = _Binned.of(table, member, n_bins)
         except NotEnoughData:
             continue
-        for each in (binned, replace(binned, norm=2)):
-            result[member._replace(norm=each.norm)] = float(each.draws(outcome)[0])
+        for variant in (binned, replace(binned, norm=2)):
+            result[member._replace(norm=variant.norm)] = float(variant.draws(outcome)[0])
     return result
 
 
 def member_of(name: str) -> GceMember:
     """The member that the literature calls so: ``ECE``, ``SCE``, ``ACE``, ``TACE``, ``RMSCE`` or ``MCE``."""
-    by_name = {found: member for member, found in _NAMES.items()}
+    by_name = {known_as: member for member, known_as in _NAMES.items()}
     require_choice("name", name, tuple(by_name))
     return by_name[name]
 
@@ -186,25 +185,18 @@ def two_classes(table: ScoreTable) -> ClassTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Binned:
-    """The probabilities that count, in bins: groups of bins, a group a class or one for all.
+class _Binned(Prepared):
+    """The probabilities that count, in bins; ``sums`` has the shape (groups, n_bins), with a group per class or one.
 
     Attributes
     ----------
-    table
-        What they are of.
-    bins
-        int32, shape (n, K): the bin of each probability, -1 where it does not count.
-    counts, sums
-        float64, shape (groups, n_bins): probabilities of each bin, and their sum.
+    counts
+        float64, shape (groups, n_bins): probabilities in each bin.
     norm
         Of the bins' gaps.
     """
 
-    table: ClassTable
-    bins: NDArray[np.int32]
     counts: NDArray[np.float64]
-    sums: NDArray[np.float64]
     norm: GceNorm
 
     @classmethod
@@ -231,26 +223,12 @@ class _Binned:
         return cls(
             table,
             bins,
-            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
             np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
+            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
             member.norm,
         )
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        hits = hits_of_draws(self.bins, outcomes, self.counts.size)
-        return self._errors(hits.reshape(-1, *self.counts.shape) - self.sums)
-
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.counts.size)
-        return self._errors(residual.reshape(-1, *self.counts.shape))
-
-    def shares(self) -> NDArray[np.float64]:
-        one = np.ones((1, self.table.rows))
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.counts.size)
-        return shares_of(self.table, self.bins, self._functional(residual.reshape(self.counts.shape)).ravel())
-
-    def _functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The linear functional that attains the measure of binned residuals, both (groups, n_bins)."""
+    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         filled = np.maximum(self.counts, 1.0)
         if self.norm == "max":
             worst = np.unravel_index(np.argmax(np.abs(residual) / filled), residual.shape)
@@ -262,11 +240,10 @@ class _Binned:
         weight = 1.0 / (np.maximum(total, 1.0) * np.count_nonzero(total))
         if self.norm == 1:
             return np.asarray(np.sign(residual) * weight)
-        error = float(self._errors(residual[None])[0])
+        error = float(self.errors(residual[None])[0])
         return residual / filled * weight / error if error > 0.0 else np.zeros(residual.shape)
 
-    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The measure of each row of binned residuals, (draws, groups, n_bins) -> (draws,)."""
+    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         residual = np.abs(residual)
         if self.norm == 1:
             gaps = residual  # n_b cancels: the bins' means are never formed, so an empty bin needs no case

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 import xxhash
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from monitor.classes.base import require_rows
 from monitor.classes.bin_loops import categorical_draws
-from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
 from monitor.classes.pair_loops import term_rows
-from monitor.classes.skce import Estimator, PairSums, skce, skce_blocks
+from monitor.classes.skce import Estimator, KernelName, Lengthscale, PairSums, VectorKernel, skce, skce_blocks
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ClassTable
 
@@ -95,7 +94,7 @@ def block_test(
         z = estimate / error
     else:  # every block says the same
         z = math.copysign(math.inf, estimate)
-    return CalibrationTest("block", estimate, float(norm.sf(z)), z, error)
+    return CalibrationTest("block", estimate, float(scipy.stats.norm.sf(z)), z, error)
 
 
 def exact_variance_test(

@@ -18,7 +18,7 @@ REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
 
 @njit(fastmath=REASSOCIATED)
 def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthscale: float) -> float:
-    """Kernel of two probability vectors: see :class:`~monitor.classes.kernel.VectorKernel`."""
+    """Kernel of two probability vectors: see :class:`~monitor.classes.skce.VectorKernel`."""
     total = 0.0
     if kind == TV_EXPONENTIAL:
         for k in range(p.shape[0]):

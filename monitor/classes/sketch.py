@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri
 
-from monitor.classes.quadratic_form import tail, upper_point
+from monitor.classes.base import gamma_q95, gamma_tail
 from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
 from monitor.scores import ClassTable
@@ -209,8 +209,8 @@ class SkceSketch:
         mean, variance = self._total(2), self._null_variance()
         return SketchNull(
             deviation=math.sqrt(variance) / pairs,
-            q95=(upper_point(mean, variance) - mean) / pairs,
-            p_value=tail(self.value * pairs + mean, mean, variance),
+            q95=(gamma_q95(mean, variance) - mean) / pairs,
+            p_value=gamma_tail(self.value * pairs + mean, mean, variance),
         )
 
     def interval(self) -> tuple[float, float]:
@@ -228,7 +228,7 @@ class SkceSketch:
         n = self._require_events(2)
         squared, expected = self._total(1), self._total(2)
         variance = self._null_variance() * (squared / expected) ** 2 if expected > 0.0 else 0.0
-        root, radius = math.sqrt(self.biased), math.sqrt(upper_point(squared, variance)) / n
+        root, radius = math.sqrt(self.biased), math.sqrt(gamma_q95(squared, variance)) / n
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
     def to_bytes(self) -> bytes:

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
 from monitor.inference.logistic import log_sigmoid
 from monitor.maps.base import Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
-from monitor.maps.temperature import LEAST_EVENTS, Temperature, fit_slope, tempered
+from monitor.maps.temperature import MIN_EVENTS, Temperature, fit_slope, scale_logits
 from monitor.measures.laplace_loops import laplace_quadratic_form
 
 Floats = NDArray[np.float64]
@@ -32,13 +31,13 @@ class MmceTemperature(Temperature):
     method: ClassVar[str] = "mmce_temperature"
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         return f"{super().describe()} (the temperature of the least kernel calibration error)"
 
 
 def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:
     """KCE of P(y = 1), or MMCE of many classes, once logits are multiplied by the slope; events count by weight."""
-    p = tempered(events.prediction, slope)
+    p = scale_logits(events.prediction, slope)
     if events.is_binary:
         residual = events.outcome - p
     else:
@@ -73,14 +72,14 @@ def _kept(events: LabelledEvents, best: float, keep: float) -> tuple[float, floa
         return best, best  # nothing is gained on a flat guess, or all of it must be kept
     least, most = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
     if over(least) > 0.0:
-        least = float(brentq(over, least, best))
+        least = float(scipy.optimize.brentq(over, least, best))
     if over(most) > 0.0:
-        most = float(brentq(over, best, most))
+        most = float(scipy.optimize.brentq(over, best, most))
     return least, most
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemperature:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
     best = fit_slope(events)
     # In ascending order, in which every temperature leaves them, or nearly: sorting again costs next to nothing.
@@ -101,7 +100,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemp
     slope, error = float(slopes[place]), float(errors[place])
     low, high = slopes[max(0, place - 1)], slopes[min(slopes.size - 1, place + 1)]
     if low < high:
-        found = minimize_scalar(
+        found = scipy.optimize.minimize_scalar(
             lambda log_slope: kernel_error(events, math.exp(log_slope), width),
             bounds=(math.log(low), math.log(high)),
             method="bounded",

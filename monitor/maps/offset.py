@@ -2,28 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference.cox import solve_offset
 from monitor.inference.newton import Curved, minimise
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import FieldMap, Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import column
 from monitor.maps.scales import log_probabilities, logits, probabilities, softmax
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 5
-_FARTHEST: Final = 100.0
+MIN_EVENTS: Final = 5
+_MAX_OFFSET: Final = 100.0
 """More than any offset: the largest logit, and what prevalence can add."""
 
 
 @dataclass(frozen=True, eq=False)
-class Offset:
+class Offset(FieldMap):
     """Offsets of the logits.
 
     Attributes
@@ -32,42 +32,26 @@ class Offset:
         float64, shape (1,): b of sigmoid(logit p + b); or (K,): of softmax(log p + b), which add up to 0.
     """
 
-    offset: Floats
+    offset: Annotated[Floats, partial(column, low=-_MAX_OFFSET, high=_MAX_OFFSET, least=1)]
     method: ClassVar[str] = "offset"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
     @property
     def classes(self) -> int:
         """Number K of classes; 2 for P(y = 1) alone."""
         return max(2, self.offset.size)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of logit p + b, or softmax of log p + b. Logits count as -+17 beyond."""
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return sigmoid(logit p + b) or softmax(log p + b), with logits limited to [-17, 17]."""
         if prediction.ndim == 1:
-            # Of two offsets only their difference matters.
+            # Only the difference of two offsets matters.
             return probabilities(
                 logits(prediction) + (self.offset[-1] - (self.offset[0] if self.offset.size > 1 else 0))
             )
         offset = self.offset if self.offset.size > 1 else np.r_[0.0, self.offset]
         return softmax(log_probabilities(prediction) + offset)
 
-    def parts(self) -> MapParts:
-        """The offsets."""
-        return MapParts(arrays={"offset": self.offset})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Offset":
-        """The map of these parts. Raises CorruptMap."""
-        return cls(reading.column(parts, "offset", low=-_FARTHEST, high=_FARTHEST, least=1))
-
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         if self.offset.size == 1:
             b = float(self.offset[0])
             return f"adds {b:+.4g} to every logit, which multiplies the odds by {np.exp(b):.4g}"
@@ -79,7 +63,7 @@ class Offset:
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset:  # noqa: ARG001
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     if events.is_binary:
         hits = float(events.weight[events.outcome == 1].sum())
         order = np.argsort(events.prediction, kind="stable")
@@ -108,7 +92,7 @@ def _class_offsets(events: LabelledEvents) -> Floats:
             hessian=np.diag(mean) - (q.T * share) @ q,
         )
 
-    limit = np.full(events.classes, _FARTHEST / 2.0)
+    limit = np.full(events.classes, _MAX_OFFSET / 2.0)
     offset = minimise(about, np.zeros(events.classes), -limit, limit)
     return np.asarray(offset - offset.mean())
 

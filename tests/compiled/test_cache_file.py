@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[2]
 STAMP: Final = (1_700_000_000.25, 4321)
 PROGRAM = textwrap.dedent(
     """
-    import monitor.compiled
+    from monitor.compiled import load_numba
     import numpy as np
-    from numba import njit
+    njit = load_numba().njit
 
     @njit(cache=True)
     def total(values):

@@ -87,7 +87,7 @@ def test_the_only_segment_need_not_be_named() -> None:
     with pytest.raises(InputError, match="must be one of plan, region, got 'tier'"):
         fit_map(METHOD, events, {"segment": "tier"})
     nobody = LabelledEvents.of(events.prediction, events.outcome, segments={"region": [""] * len(events)})
-    with pytest.raises(InputError, match="needs the segment 'region', and no event tells it"):
+    with pytest.raises(InputError, match="needs the segment 'region', and no event has it"):
         fit_map(METHOD, nobody)
 
 
