@@ -1,6 +1,6 @@
-"""Many classes: the measures of probability vectors, their tests, and the sketch that panes hold.
+"""Many classes: the measures of probability vectors, their tests, and the sketch that panes store.
 
-A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; nothing else is to be edited.
+A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; no other file needs to change.
 """
 
 import importlib

@@ -13,7 +13,7 @@ GAUSSIAN: Final = 1
 TV_EXPONENTIAL: Final = 2
 
 REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
-"""Lets the sums over classes run several at a time. Infinities and nan keep their meaning."""
+"""Allows vectorised sums over classes; infinities and nan stay valid."""
 
 
 @njit(fastmath=REASSOCIATED)

@@ -48,7 +48,7 @@ def classwise(table: ClassTable, measure: BinaryMeasure) -> float:
 
 
 def classwise_tce(table: ClassTable, **options: Unpack[TceKeywords]) -> float:
-    r"""Mean of the test-based calibration errors of each class against the rest.
+    r"""Average the test-based calibration errors of each class against the rest.
 
     .. math:: \frac 1 K \sum_k \mathrm{TCE}(p_{\cdot k}, 1[y = k])
 
@@ -85,7 +85,7 @@ def classwise_tce(table: ClassTable, **options: Unpack[TceKeywords]) -> float:
 
 
 def tce_of_each_class(table: ClassTable, **options: Unpack[TceKeywords]) -> NDArray[np.float64]:
-    """The test-based calibration error of each class against the rest, percent; shape (K,).
+    """Compute the test-based calibration error of each class against the rest, percent; shape (K,).
 
     Parameters and errors are those of :func:`classwise_tce`.
 

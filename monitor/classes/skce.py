@@ -24,14 +24,14 @@ _KINDS: Final[dict[str, int]] = {
 }
 
 _MEDIAN_OF: Final = 1000
-"""Predictions of which the median heuristic looks at all pairs."""
+"""Number of predictions whose pairs the median heuristic uses."""
 Estimator = Literal["unbiased", "biased", "block"]
 
 EXACT_UP_TO: Final = 5000
-"""Events up to which a report takes all pairs: about half a second for ten classes. Beyond, Fourier features."""
+"""With more events, reports use Fourier features instead of all pairs, which take half a second for ten classes."""
 
 _FEATURES: Final = 512
-"""Of the sketch that takes over: its error is a tenth of what chance gives the exact value, and less."""
+"""Features of that sketch: its error is at most a tenth of the sampling error of the exact value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class VectorKernel:
 
     @classmethod
     def of(cls, table: ClassTable, name: KernelName, lengthscale: Lengthscale) -> "VectorKernel":
-        """The kernel with the lengthscale asked for; ``median``: the median distance of two of the table's predictions.
+        """Create the kernel; the lengthscale ``median`` is the median distance of two of the table's predictions.
 
-        The median looks at no outcome, so it does not spoil a test. Of more than 1,000 predictions it takes 1,000 that
-        lie evenly in their order, so it does not depend on the order of the events. It is 1 if most are equal.
+        The median does not depend on outcomes, so tests stay valid. Of more than 1,000 predictions it uses 1,000 evenly
+        spaced ones in sorted order, so the order of the events does not matter. It is 1 if most predictions are equal.
         """
         if lengthscale == "median":
             lengthscale = median_distance(table.prediction, total_variation=name == "tv_exponential")
@@ -73,12 +73,12 @@ class VectorKernel:
 
     @property
     def kind(self) -> int:
-        """What the kernels of ``monitor.classes.pair_loops`` call it."""
+        """Its number in ``monitor.classes.pair_loops``."""
         return _KINDS[self.name]
 
 
 def median_distance(prediction: NDArray[np.float64], *, total_variation: bool = False) -> float:
-    """Median distance of two predictions, shape (n, K); 1 if there are no two, or most are equal."""
+    """Return the median distance of two predictions, shape (n, K); 1 if there are fewer, or most are equal."""
     if prediction.shape[0] < 2:
         return 1.0
     if prediction.shape[0] > _MEDIAN_OF:
@@ -109,9 +109,9 @@ def skce(
         See :class:`~monitor.classes.skce.VectorKernel`; ``median`` takes the median distance of predictions.
     estimator
         ``unbiased``: the mean of h over all pairs i != j, around 0 for a calibrated model and below it about as often
-        as above. ``biased``: the mean over all i, j, never below 0. Both look at all pairs, in time n^2 K. ``block``:
+        as above. ``biased``: the mean over all i, j, never below 0. Both use all pairs, in time n^2 K. ``block``:
         the mean over blocks of ``block_size`` consecutive events of the unbiased estimate of each, in time
-        n block_size K. It depends on the order of the events, and is far noisier; events that fill no block are left
+        n block_size K. It depends on the order of the events and is far noisier; an incomplete last block is left
         out.
     block_size
         Events in a block, from 2 to n.
@@ -145,7 +145,7 @@ def skce(
 def skce_blocks(
     table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0, block_size: int = 2
 ) -> NDArray[np.float64]:
-    """The unbiased estimate of each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
+    """Return the unbiased estimate for each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
     size = require_whole("block_size", block_size, 2)
     require_rows(table, f"SKCE in blocks of {size}", least=size)
     chosen = VectorKernel.of(table, kernel, lengthscale)
@@ -154,7 +154,7 @@ def skce_blocks(
 
 @dataclass(frozen=True, slots=True)
 class PairSums:
-    r"""What all pairs of events say: the two quadratic estimates, their variances and an interval.
+    r"""Sums over all pairs of events: the two quadratic estimates, their variances and an interval.
 
     Attributes
     ----------
@@ -178,7 +178,7 @@ class PairSums:
 
     @classmethod
     def of(cls, table: ClassTable, kernel: VectorKernel) -> "PairSums":
-        """Of a table's events, in time n^2 K and no memory."""
+        """Sum over a table's events, in time n^2 K."""
         terms, squares, null = pair_sums(table.prediction, table.outcome, kernel.kind, kernel.lengthscale)
         own = (table.residual**2).sum(axis=1)
         expected = 1.0 - (table.prediction**2).sum(axis=1)
@@ -198,7 +198,7 @@ class PairSums:
 
     @property
     def biased(self) -> float:
-        """V, the mean of h over all i, j. A square, so what rounding takes below 0 is 0."""
+        """V, the mean of h over all i, j. Never negative, also after rounding."""
         return max(0.0, self.terms + self.own) / float(self.n) ** 2
 
     @property
@@ -232,8 +232,8 @@ class PairSums:
 def skce_findings(table: ClassTable) -> Findings:
     """:func:`skce` with its interval, its level under calibration and its p-value; null levels need no draws.
 
-    Up to 5,000 events of all pairs; beyond, of all events by Fourier features, which keeps the power that a part of
-    the events would lose.
+    Up to 5,000 events all pairs are used; for more, Fourier features of all events, which have more power than all
+    pairs of a sample.
     """
     require_rows(table, "SKCE", least=2)
     if table.rows <= EXACT_UP_TO:

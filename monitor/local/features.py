@@ -1,4 +1,4 @@
-"""Feature maps: from the features of an event to the space in which events are alike or not."""
+"""Feature maps: from the features of an event to the space in which similarity is measured."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -18,15 +18,15 @@ DEFAULT_DIMENSIONS: Final = 20
 
 
 LARGEST_FEATURE: Final = 1e150
-"""In size: sums of squares of more leave the range of float64. Such a number stands for a missing one."""
+"""Sums of squares of larger numbers overflow float64. Such values usually encode missing ones."""
 
 
 class FeatureMap(Protocol):
-    """Maps features to the space of the kernel; fitted once, and the same for every event from then on."""
+    """Maps features to the space of the kernel; fitted once."""
 
     @property
     def dimensions(self) -> int:
-        """Number d of coordinates that it gives."""
+        """Number d of coordinates."""
         ...
 
     def apply(self, features: ArrayLike) -> Floats:
@@ -36,9 +36,9 @@ class FeatureMap(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Standardised:
-    """The features as they are, each less its mean and in units of its standard deviation.
+    """Each feature minus its mean, divided by its standard deviation.
 
-    Without that, the feature of the largest unit alone would say who is alike.
+    Otherwise the feature with the largest numbers would dominate distances.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Standardised:
 
     @classmethod
     def fit(cls, features: ArrayLike, weight: ArrayLike | None = None) -> "Standardised":
-        """The map that mean and standard deviation of the features (n, D) make; weights, if any, have the shape (n,).
+        """Fit to features (n, D) with weights (n,).
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Standardised:
             share = _shares(weight, x.shape[0])
             mean = share @ x
             deviation = np.sqrt(share @ (x - mean) ** 2)
-        # The deviation of equal numbers is not always 0 to the last bit.
+        # Rounding: the deviation of equal numbers is not always 0.
         varies = deviation > 1e-12 * np.abs(x).max(axis=0)
         return cls(mean, np.where(varies, deviation, 1.0))
 
@@ -79,7 +79,7 @@ class Standardised:
         return int(self.mean.size)
 
     def apply(self, features: ArrayLike) -> Floats:
-        """Features (n, D) -> (n, D).
+        """Standardise features (n, D).
 
         Raises
         ------
@@ -94,7 +94,7 @@ class Standardised:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PrincipalComponents:
-    """The directions in which the standardised features vary most.
+    """The directions in which standardised features vary most.
 
     The paper reduces features by PCA or by t-SNE; for the latter see :class:`~monitor.local.embedding.Embedding`.
 
@@ -113,7 +113,7 @@ class PrincipalComponents:
     def fit(
         cls, features: ArrayLike, dimensions: int = DEFAULT_DIMENSIONS, weight: ArrayLike | None = None
     ) -> "PrincipalComponents":
-        """The map that the features (n, D) make, to at most D dimensions; weights, if any, have the shape (n,).
+        """Fit to features (n, D) with weights (n,); at most D dimensions.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class PrincipalComponents:
 
     @classmethod
     def of_scaled(cls, coordinates: Floats, dimensions: int) -> "PrincipalComponents":
-        """The map that coordinates (n, D) make whose units are comparable, so that they are centred alone."""
+        """Fit to coordinates (n, D) with comparable units, which are centred but not scaled."""
         centre = coordinates.mean(axis=0)
         return cls._of(Standardised(centre, np.ones_like(centre)), coordinates, dimensions)
 
@@ -149,7 +149,7 @@ class PrincipalComponents:
         return int(self.axes.shape[1])
 
     def apply(self, features: ArrayLike) -> Floats:
-        """Features (n, D) -> components (n, d), the most varying first.
+        """Map features (n, D) to components (n, d), the most varying first.
 
         Raises
         ------
@@ -160,13 +160,7 @@ class PrincipalComponents:
 
 
 def checked_weight(weight: ArrayLike, events: int) -> Floats:
-    """Weights of so many events, float64, shape (n,).
-
-    Raises
-    ------
-    InputError
-        They are not numbers above 0, or not as many.
-    """
+    """Check the weights of ``events`` events; float64, shape (n,). Raises InputError."""
     try:
         w = np.asarray(weight, np.float64)
     except (TypeError, ValueError) as error:
@@ -178,18 +172,18 @@ def checked_weight(weight: ArrayLike, events: int) -> Floats:
 
 
 def _shares(weight: ArrayLike, events: int) -> Floats:
-    """Weights as shares of their sum."""
+    """Divide weights by their sum."""
     w = checked_weight(weight, events)
     return np.asarray(w / w.sum())
 
 
 def feature_table(features: ArrayLike) -> Floats:
-    """Features as float64, shape (n, D).
+    """Check features and convert them to float64, shape (n, D).
 
     Raises
     ------
     InputError
-        They are no table of numbers up to 1e150 in size; the message names the first that is none.
+        They are not a table of numbers up to 1e150 in size. Names the first wrong value.
     """
     try:
         x = np.ascontiguousarray(features, dtype=np.float64)

@@ -67,7 +67,47 @@ class RecalibrationMap(Protocol):
         ...
 
 
-class PredictionMap:
+class FieldMap:
+    """Base of maps whose parts are the fields of a dataclass.
+
+    Each field is annotated with a function of :mod:`monitor.maps.parts` that reads and checks it. A field that is not
+    one setting or array is annotated with a second function, which returns its parts.
+    """
+
+    _fields: ClassVar[Mapping[str, tuple[Callable[..., Any], ...]]]
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls._fields = {name: hint.__metadata__ for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+    def parts(self) -> MapParts:
+        """Return the fields."""
+        settings: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, (_, *to_parts) in self._fields.items():
+            value = getattr(self, name)
+            if to_parts:
+                inner = to_parts[0](value)
+                settings |= inner.settings
+                arrays |= inner.arrays
+            elif isinstance(value, np.ndarray):
+                arrays[name] = value
+            else:
+                settings[name] = value
+        return MapParts(settings, arrays)
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> Self:
+        """Build the map. Raises CorruptMap if a part is missing or out of its range."""
+        loaded = cls(**{name: read(parts, name) for name, (read, *_) in cls._fields.items()})
+        loaded.check()
+        return loaded
+
+    def check(self) -> None:
+        """Raise CorruptMap if fields do not fit together."""
+
+
+class PredictionMap(FieldMap):
     """Base of maps that use neither features nor groups."""
 
     feature_count: ClassVar[int | None] = None
@@ -82,36 +122,7 @@ class PredictionMap:
         return self.recalibrate(prediction)
 
 
-class FieldMap(PredictionMap):
-    """Base of maps whose parts are the fields of a dataclass.
-
-    Each field is annotated with the function of :mod:`monitor.maps.parts` that reads and checks it.
-    """
-
-    _readers: ClassVar[Mapping[str, Callable[[MapParts, str], Any]]]
-
-    def __init_subclass__(cls) -> None:
-        hints = get_type_hints(cls, include_extras=True)
-        cls._readers = {name: hint.__metadata__[0] for name, hint in hints.items() if get_origin(hint) is Annotated}
-
-    def parts(self) -> MapParts:
-        """Return the fields."""
-        values = {name: getattr(self, name) for name in self._readers}
-        arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-        return MapParts({name: value for name, value in values.items() if name not in arrays}, arrays)
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> Self:
-        """Build the map. Raises CorruptMap if a part is missing or out of its range."""
-        loaded = cls(**{name: read(parts, name) for name, read in cls._readers.items()})
-        loaded.check()
-        return loaded
-
-    def check(self) -> None:
-        """Raise CorruptMap if fields do not fit together."""
-
-
-class BinaryMap(FieldMap):
+class BinaryMap(PredictionMap):
     """Base of maps of P(y = 1): ``recalibrate`` takes the shape (n,)."""
 
     classes: ClassVar[int] = 2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
-from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.base import Groups, Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.maps.parts import MapParts, join_parts, load_joined, setting, words
 
@@ -54,12 +54,7 @@ class GroupWise:
         """Number K of classes; 2 for P(y = 1) alone."""
         return self.overall.classes
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,
-    ) -> Floats:
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
         """Apply each group's map; the map of all events where a group has none, or without groups."""
         result = self.overall.apply(prediction)
         if group is None:

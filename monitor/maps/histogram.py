@@ -30,9 +30,9 @@ class Histogram(BinaryMap):
         float64, shape (B - 1,), strictly ascending, in (0, 1): the inner edges. Bins are closed on the left and open on
         the right; p = 1 falls in the last.
     value
-        float64, shape (B,), in [0, 1]: what the predictions of a bin become.
+        float64, shape (B,), in [0, 1]: the recalibrated prediction of each bin.
     weight
-        float64, shape (B,): events that the fit had in it. Where there were none, predictions stay as they are.
+        float64, shape (B,): events in each bin at the fit. In empty bins predictions stay unchanged.
     """
 
     edges: Annotated[Floats, partial(column, low=0.0, high=1.0, rising=True)]
@@ -78,24 +78,26 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogra
             events.weight**2,
         )
     )
-    # What the bin's weights are worth in events, and so many more that agree with the predictions.
-    worth = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
+    # The bin's effective number of events, plus events that agree with the predictions.
+    effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
     added = float(options["shrinkage"] or 0.0)
     frequency, mean = (
         np.divide(column, weight, out=np.zeros_like(weight), where=weight > 0.0) for column in (hits, expected)
     )
-    value = np.divide(worth * frequency + added * mean, worth + added, out=np.zeros_like(weight), where=weight > 0.0)
+    value = np.divide(
+        effective * frequency + added * mean, effective + added, out=np.zeros_like(weight), where=weight > 0.0
+    )
     return Histogram(edges, np.clip(value, 0.0, 1.0), np.asarray(weight, np.float64))
 
 
 def _edges(events: LabelledEvents, kind: str, bins: int) -> Floats:
-    """Inner edges, strictly ascending."""
+    """Return the inner edges, strictly ascending."""
     if kind == "equal_width":
         return np.arange(1, bins) / bins
     table = ScoreTable.from_events(events.prediction, events.outcome, events.weight)
     inner = np.unique(first_rows(table, "quantile", bins)[1:-1])
     inner = inner[(inner > 0) & (inner < table.rows)]
-    # Half the way between the neighbours; where no number lies between them, at the upper one.
+    # Midpoints between neighbours; the upper neighbour if rounding gives the lower one.
     middle = (table.score[inner - 1] + table.score[inner]) / 2.0
     return np.asarray(np.where(middle > table.score[inner - 1], middle, table.score[inner]))
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.maps.base import FieldMap, Method, OptionValue
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import whole
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Identity(FieldMap):
+class Identity(PredictionMap):
     """Leaves predictions unchanged; ``classes`` is their number K of classes."""
 
     classes: Annotated[int, partial(whole, least=2)] = 2

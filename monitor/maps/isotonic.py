@@ -1,4 +1,4 @@
-"""Isotonic regression: the best of all maps that do not fall."""
+"""Isotonic regression: the best of all non-decreasing maps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ _SHAPES: Final = ("linear", "steps")
 
 @dataclass(frozen=True, eq=False)
 class Isotonic(BinaryMap):
-    """Frequencies that do not fall, over blocks of predictions.
+    """Non-decreasing frequencies over blocks of predictions.
 
     Attributes
     ----------
     first, last
         float64, shape (m,): the least and the largest prediction of each block, ascending; last[i] < first[i + 1].
     value
-        float64, shape (m,), in [0, 1], not falling: what its predictions become.
+        float64, shape (m,), in [0, 1], non-decreasing: the recalibrated prediction of each block.
     shape
-        ``linear``: a straight line from one block to the next. ``steps``: half the way each keeps its value.
+        ``linear``: a straight line from one block to the next. ``steps``: each block keeps its value up to the middle.
     """
 
     first: Annotated[Floats, partial(column, low=0.0, high=1.0, least=1, rising=True)]
@@ -82,23 +82,23 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Isotonic
     hits = np.bincount(row, events.weight * events.outcome)
     fit = scipy.optimize.isotonic_regression(hits / weight, weights=weight)
     start, end = fit.blocks[:-1], fit.blocks[1:]
-    value = np.clip(fit.x[start], 0.0, 1.0)  # a mean of frequencies can pass them by its last bit
+    value = np.clip(fit.x[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
     if options["ends"] == "smoothed":
         squares = np.add.reduceat(np.bincount(row, events.weight**2), start)
         value = _smoothed(value, np.add.reduceat(weight, start) ** 2 / squares)
-    # Blocks that chance made equal are one.
-    fresh = np.r_[True, np.diff(value) > 0.0]
-    closing = np.r_[fresh[1:], True]
-    return Isotonic(score[start[fresh]], score[end[closing] - 1], value[fresh], str(options["shape"]))
+    # Neighbouring blocks with equal values become one.
+    begins = np.r_[True, np.diff(value) > 0.0]
+    ends = np.r_[begins[1:], True]
+    return Isotonic(score[start[begins]], score[end[ends] - 1], value[begins], str(options["shape"]))
 
 
 def _smoothed(value: Floats, events: Floats) -> Floats:
-    """Values in which frequencies of 0 and 1, of so many events, have half an event of the other kind added."""
+    """Add half an event with the other outcome to blocks with frequency 0 or 1."""
     little = 0.5 / (events + 1.0)
     inner = value[(value > 0.0) & (value < 1.0)]
     smoothed = np.where(value <= 0.0, little, np.where(value >= 1.0, 1.0 - little, value))
     if inner.size:
-        # Few events at an end must not lift it above its neighbour.
+        # With few events, the smoothed value could pass its neighbour.
         smoothed = np.where(value <= 0.0, np.minimum(smoothed, inner[0]), smoothed)
         smoothed = np.where(value >= 1.0, np.maximum(smoothed, inner[-1]), smoothed)
     return np.asarray(smoothed)

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from functools import partial
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import numpy as np
 import xxhash
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
 from monitor.local.neighbour_loops import laplace_sums
-from monitor.maps.base import Method, Option, OptionValue
+from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore_bins import (
     BINS,
@@ -38,11 +39,10 @@ from monitor.maps.lore_space import (
     describe,
     feature_count,
     fit_space,
-    name_of,
-    space_arrays,
-    space_from_parts,
+    read_space,
+    space_parts,
 )
-from monitor.maps.parts import MapParts, column, number, setting, whole
+from monitor.maps.parts import MapParts, column, flag, number, whole
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -82,9 +82,29 @@ class StoredPoints(NamedTuple):
     first: Ints
     """int64, shape (B + 1,): bin b has the events ``first[b] : first[b + 1]``."""
 
+    def parts(self) -> MapParts:
+        """Return the events as parts of a map; there, ``points`` has the shape (m, d)."""
+        points, hit = np.ascontiguousarray(self.points.T), self.hit.astype(np.int32)
+        return MapParts(arrays={"points": points, "hit": hit, "weight": self.weight, "first": self.first})
+
+
+def _read_points(parts: MapParts, name: str) -> StoredPoints:  # noqa: ARG001
+    """Read what :meth:`StoredPoints.parts` returned. Raises CorruptMap."""
+    points = parts.arrays.get("points")
+    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324)
+    if points is None or points.dtype != np.float32 or points.ndim != 2 or points.shape[0] != hit.size:
+        raise CorruptMap(f"points must be float32, one for each hit, got {getattr(points, 'shape', None)}")
+    if not (np.abs(points) <= MAX_COORDINATE).all():
+        raise CorruptMap(f"points must be within {MAX_COORDINATE:g} in size")
+    if weight.size != hit.size or not np.isin(hit, (0.0, 1.0)).all():
+        raise CorruptMap("hit must be 0 or 1, and weight as long")
+    # Copies, because arrays from a file are read-only, for which numba would compile the loop again.
+    first = column(parts, "first", low=0.0, high=hit.size).astype(np.int64)
+    return StoredPoints(points.T.copy(), hit.copy(), weight.copy(), first)
+
 
 @dataclass(frozen=True, eq=False)
-class Lore:
+class Lore(FieldMap):
     r"""Local recalibration (equation 6), shrunk towards the bin.
 
     .. math::
@@ -118,14 +138,14 @@ class Lore:
         Number of classes of the predictions.
     """
 
-    space: Space
-    bins: Bins
-    stored: StoredPoints
-    gamma: float
-    shrinkage: float
-    prior: float
-    gamma_found: bool
-    classes: int
+    space: Annotated[Space, read_space, space_parts]
+    bins: Annotated[Bins, Bins.from_parts, Bins.parts]
+    stored: Annotated[StoredPoints, _read_points, StoredPoints.parts]
+    gamma: Annotated[float, partial(number, low=_MIN_GAMMA, high=_MAX_GAMMA)]
+    shrinkage: Annotated[float, partial(number, low=0.0, high=1e6)]
+    prior: Annotated[float, partial(number, low=0.0, high=1e6)]
+    gamma_found: Annotated[bool, flag]
+    classes: Annotated[int, partial(whole, least=2)]
     method: ClassVar[str] = "lore"
     segment_key: ClassVar[str | None] = None
 
@@ -134,12 +154,7 @@ class Lore:
         """Number D of features of an event."""
         return feature_count(self.space)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
         """Recalibrate predictions; features have the shape (n, D)."""
         if features is None:
             raise InputError(f"the map needs {self.feature_count} features an event, and there are none")
@@ -156,44 +171,15 @@ class Lore:
             confidence[rows] = self.bins.add_prior(local, b, self.prior)
         return replace_confidence(prediction, confidence)
 
-    def parts(self) -> MapParts:
-        """Return the parts; ``points`` (m, d), ``hit``, ``weight`` and ``first`` are the stored events."""
-        arrays: dict[str, NDArray[Any]] = {
-            "points": np.ascontiguousarray(self.stored.points.T),
-            "hit": self.stored.hit.astype(np.int32),
-            "weight": self.stored.weight,
-            "first": self.stored.first,
-            **self.bins.arrays(),
-            **space_arrays(self.space),
-        }
-        settings = {
-            "classes": self.classes,
-            "bins": self.bins.count,
-            "space": name_of(self.space),
-            "gamma": self.gamma,
-            "gamma_found": self.gamma_found,
-            "shrinkage": self.shrinkage,
-            "prior": self.prior,
-        }
-        return MapParts(settings, arrays)
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Lore":
-        """Build the map. Raises CorruptMap."""
-        gamma_found = setting(parts, "gamma_found")
-        if not isinstance(gamma_found, bool):
-            raise CorruptMap(f"gamma_found must be true or false, got {gamma_found!r}")
-        space, bins = space_from_parts(parts), Bins.from_parts(parts)
-        return cls(
-            space=space,
-            bins=bins,
-            stored=_load_points(parts, bins, space.dimensions),
-            gamma=number(parts, "gamma", _MIN_GAMMA, _MAX_GAMMA),
-            shrinkage=number(parts, "shrinkage", 0.0, 1e6),
-            prior=number(parts, "prior", 0.0, 1e6),
-            gamma_found=gamma_found,
-            classes=whole(parts, "classes", 2),
-        )
+    def check(self) -> None:
+        """Raise CorruptMap if points do not fit the space or the bins."""
+        first, (d, count) = self.stored.first, self.stored.points.shape
+        if d != self.space.dimensions:
+            raise CorruptMap(f"points must be float32 of the shape {(count, self.space.dimensions)}, got {(count, d)}")
+        if first.size != self.bins.count + 1 or first[0] != 0 or first[-1] != count:
+            raise CorruptMap(f"first must list {self.bins.count} bins from 0 to {count}")
+        if (np.diff(first) < 0).any() or ((np.diff(first) > 0) != (self.bins.events > 0.0)).any():
+            raise CorruptMap("first must ascend, and only bins that had events may have points")
 
     def describe(self) -> str:
         """Describe the map."""
@@ -326,25 +312,6 @@ def _sample(place: Ints, bins: int, limit: int) -> Ints:
     start = np.cumsum(size) - size
     rank = np.arange(place.size) - start[place[by_bin]]
     return by_bin[rank < quota[place[by_bin]]]
-
-
-def _load_points(parts: MapParts, bins: Bins, dimensions: int) -> StoredPoints:
-    points = parts.arrays.get("points")
-    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324)
-    shape = (hit.size, dimensions)
-    if points is None or points.dtype != np.float32 or points.shape != shape:
-        raise CorruptMap(f"points must be float32 of the shape {shape}, got {getattr(points, 'shape', None)}")
-    if not (np.abs(points) <= MAX_COORDINATE).all():
-        raise CorruptMap(f"points must be within {MAX_COORDINATE:g} in size")
-    if weight.size != hit.size or not np.isin(hit, (0.0, 1.0)).all():
-        raise CorruptMap("hit must be 0 or 1, and weight as long")
-    first = column(parts, "first", low=0.0, high=hit.size).astype(np.int64)
-    if first.size != bins.count + 1 or first[0] != 0 or first[-1] != hit.size:
-        raise CorruptMap(f"first must list {bins.count} bins from 0 to {hit.size}")
-    if (np.diff(first) < 0).any() or ((np.diff(first) > 0) != (bins.events > 0.0)).any():
-        raise CorruptMap("first must ascend, and only bins that had events may have points")
-    # Copies, because arrays from a file are read-only, for which numba would compile the loop again.
-    return StoredPoints(points.T.copy(), hit.copy(), weight.copy(), first)
 
 
 def _integer_or_none(value: OptionValue) -> int | None:

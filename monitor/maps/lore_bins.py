@@ -81,30 +81,31 @@ class Bins:
         return cls(mean(hit), mean(confidence), events, summed(weight**2))
 
     @classmethod
-    def from_parts(cls, parts: MapParts) -> "Bins":
-        """Read what :meth:`arrays` returned, and the setting ``bins``. Raises CorruptMap."""
-        count = whole(parts, "bins", 1)
+    def from_parts(cls, parts: MapParts, key: str) -> "Bins":
+        """Read what :meth:`parts` returned. Raises CorruptMap."""
+        count = whole(parts, key, 1)
         bins = cls(
             column(parts, "bin_mean", low=0.0, high=1.0),
             column(parts, "bin_confidence", low=0.0, high=1.0),
             column(parts, "bin_events", low=0.0),
             column(parts, "bin_squares", low=0.0),
         )
-        for name, array in bins.arrays().items():
+        for name, array in bins.parts().arrays.items():
             if array.size != count:
                 raise CorruptMap(f"{name} must be of {count} bins, got {array.size}")
         if ((bins.events > 0.0) != (bins.squares > 0.0)).any():
             raise CorruptMap("bin_events and bin_squares must be above 0 in the same bins")
         return bins
 
-    def arrays(self) -> dict[str, Floats]:
-        """Return the bins as arrays of a map."""
-        return {
+    def parts(self) -> MapParts:
+        """Return the bins as parts of a map."""
+        arrays = {
             "bin_mean": self.mean,
             "bin_confidence": self.confidence,
             "bin_events": self.events,
             "bin_squares": self.squares,
         }
+        return MapParts({"bins": self.count}, arrays)
 
     @property
     def count(self) -> int:

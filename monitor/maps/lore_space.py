@@ -88,20 +88,20 @@ def describe(space: Space) -> str:
     return f"a t-SNE embedding of {features} features in {space.dimensions} dimensions"
 
 
-def space_arrays(space: Space) -> dict[str, NDArray[Any]]:
-    """Return the space as arrays of a map."""
+def space_parts(space: Space) -> MapParts:
+    """Return the space as parts of a map."""
     standardised = _standardised(space)
     arrays: dict[str, NDArray[Any]] = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
     if isinstance(space, PrincipalComponents):
         arrays["axes"] = space.axes
     elif isinstance(space, Embedding):
         arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
-    return arrays
+    return MapParts({"space": name_of(space)}, arrays)
 
 
-def space_from_parts(parts: MapParts) -> Space:
-    """Read what :func:`space_arrays` returned, and the setting ``space``. Raises CorruptMap."""
-    name = choice(parts, "space", SPACES)
+def read_space(parts: MapParts, key: str) -> Space:
+    """Read what :func:`space_parts` returned. Raises CorruptMap."""
+    name = choice(parts, key, SPACES)
     mean, scale = column(parts, "feature_mean", least=1), column(parts, "feature_scale", low=5e-324)
     if mean.size != scale.size:
         raise CorruptMap(f"feature_mean and feature_scale must be equally long, got {mean.size} and {scale.size}")

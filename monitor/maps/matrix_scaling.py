@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import FieldMap, Method, OptionValue, apply_to_vectors
+from monitor.maps.base import Method, OptionValue, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
@@ -32,7 +32,7 @@ _DEVIATION: Final = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixScaling(FieldMap):
+class MatrixScaling(PredictionMap):
     """Softmax of W log p + b.
 
     Attributes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.inference.cox import solve_offset
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import FieldMap, Method, OptionValue
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.maps.scales import log_probabilities, logits, probabilities, softmax
@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 
 MIN_EVENTS: Final = 5
 _MAX_OFFSET: Final = 100.0
-"""More than any offset: the largest logit, and what prevalence can add."""
+"""Larger than any fitted offset."""
 
 
 @dataclass(frozen=True, eq=False)
-class Offset(FieldMap):
+class Offset(PredictionMap):
     """Offsets of the logits.
 
     Attributes
@@ -55,10 +55,10 @@ class Offset(FieldMap):
         if self.offset.size == 1:
             b = float(self.offset[0])
             return f"adds {b:+.4g} to every logit, which multiplies the odds by {np.exp(b):.4g}"
-        most, least = int(np.argmax(self.offset)), int(np.argmin(self.offset))
+        high, low = int(np.argmax(self.offset)), int(np.argmin(self.offset))
         return (
-            f"multiplies the odds of each class by a number of its own: from {np.exp(self.offset[least]):.4g} "
-            f"(class {least}) to {np.exp(self.offset[most]):.4g} (class {most})"
+            f"multiplies the odds of each class by a number of its own: from {np.exp(self.offset[low]):.4g} "
+            f"(class {low}) to {np.exp(self.offset[high]):.4g} (class {high})"
         )
 
 
@@ -72,14 +72,14 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset: 
 
 
 def _class_offsets(events: LabelledEvents) -> Floats:
-    """Offsets of the classes at which each is expected as often as it came true; shape (K,), of sum 0."""
+    """Return the offsets that make expected frequencies of classes the observed ones; shape (K,), of sum 0."""
     z, share = log_probabilities(events.prediction), events.weight / events.weight.sum()
-    wanted = np.bincount(events.outcome, share, events.classes).astype(np.float64)
-    # A class that never came true would have no finite offset: half an event of it counts, as in the Cox fit.
-    wanted[wanted == 0.0] = 0.5 / len(events)
-    wanted /= wanted.sum()
+    observed = np.bincount(events.outcome, share, events.classes).astype(np.float64)
+    # Half an event for a class that never came true, as in the Cox fit; its offset would be infinite.
+    observed[observed == 0.0] = 0.5 / len(events)
+    observed /= observed.sum()
 
-    def about(offset: Floats) -> Curved:
+    def objective(offset: Floats) -> Curved:
         eta = z + offset
         highest = eta.max(axis=1)
         odds = np.exp(eta - highest[:, None])
@@ -87,13 +87,13 @@ def _class_offsets(events: LabelledEvents) -> Floats:
         q = odds / total[:, None]
         mean = share @ q
         return Curved(
-            value=float(share @ (highest + np.log(total)) - wanted @ offset),
-            gradient=mean - wanted,
+            value=float(share @ (highest + np.log(total)) - observed @ offset),
+            gradient=mean - observed,
             hessian=np.diag(mean) - (q.T * share) @ q,
         )
 
     limit = np.full(events.classes, _MAX_OFFSET / 2.0)
-    offset = minimise(about, np.zeros(events.classes), -limit, limit)
+    offset = minimise(objective, np.zeros(events.classes), -limit, limit)
     return np.asarray(offset - offset.mean())
 
 

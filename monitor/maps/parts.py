@@ -53,6 +53,14 @@ def whole(parts: MapParts, key: str, least: int) -> int:
     return value
 
 
+def flag(parts: MapParts, key: str) -> bool:
+    """Return true or false. Raises CorruptMap."""
+    value = setting(parts, key)
+    if not isinstance(value, bool):
+        raise CorruptMap(f"{key} must be true or false, got {value!r}")
+    return value
+
+
 def choice(parts: MapParts, key: str, allowed: tuple[str, ...]) -> str:
     """Return one of the allowed words. Raises CorruptMap."""
     value = setting(parts, key)

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 MIN_EVENTS: Final = 10
 _MAX_INTERCEPT: Final = 1e6
-"""More than any intercept: the slope's limit times the largest logit, and what prevalence can add, is below 2,000."""
+"""Larger than any fitted intercept, which stays below 2,000."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.inference.logistic import fit_logistic
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import FieldMap, Method, OptionValue
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
@@ -21,7 +21,7 @@ MIN_EVENTS: Final = 10
 
 
 @dataclass(frozen=True)
-class Temperature(FieldMap):
+class Temperature(PredictionMap):
     """Logits divided by a temperature.
 
     Attributes
@@ -54,14 +54,14 @@ class Temperature(FieldMap):
 
 
 def scale_logits(prediction: Floats, slope: float) -> Floats:
-    """Predictions, shape (n,) or (n, K), whose logits are multiplied by a slope: 1 / T."""
+    """Multiply the logits of predictions (n,) or (n, K) by a slope, 1 / T."""
     if prediction.ndim == 1:
         return probabilities(slope * logits(prediction))
     return softmax(slope * log_probabilities(prediction))
 
 
 def fit_slope(events: LabelledEvents) -> float:
-    """The factor of the logits, 1 / T, of the least log loss; from .01 to 100."""
+    """Fit the factor of the logits, 1 / T, by log loss; from .01 to 100."""
     bounds = np.array([1.0 / SLOPE_LIMIT]), np.array([SLOPE_LIMIT])
     start = np.ones(1)
     if events.is_binary:
@@ -71,24 +71,24 @@ def fit_slope(events: LabelledEvents) -> float:
     z = np.ascontiguousarray(log_probabilities(events.prediction).T)  # (K, n): sums over few columns are slow
     hit = z[events.outcome, np.arange(len(events))]
     if (hit >= z.max(axis=0)).all():
-        return SLOPE_LIMIT  # every outcome was the most probable: log loss falls without end
+        return SLOPE_LIMIT  # every outcome was the most probable: log loss has no minimum
     share = events.weight / events.weight.sum()
 
-    def about(slope: Floats) -> Curved:
+    def objective(slope: Floats) -> Curved:
         eta = slope[0] * z
         highest = eta.max(axis=0)
         odds = np.exp(eta - highest)
         total = odds.sum(axis=0)
         mean = (odds * z).sum(axis=0) / total
         varying = (odds * z**2).sum(axis=0) / total - mean**2
-        # Sums and no products of vectors: those wait for several threads, which on a busy machine takes far longer.
+        # Sums instead of dot products, whose threads wait for each other on a busy machine.
         return Curved(
             value=float((share * (highest + np.log(total) - slope[0] * hit)).sum()),
             gradient=np.array([(share * (mean - hit)).sum()]),
             hessian=np.array([[(share * np.maximum(varying, 0.0)).sum()]]),
         )
 
-    return float(minimise(about, start, *bounds)[0])
+    return float(minimise(objective, start, *bounds)[0])
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001

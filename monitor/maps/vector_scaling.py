@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import FieldMap, Method, Option, OptionValue, apply_to_vectors
+from monitor.maps.base import Method, Option, OptionValue, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
@@ -29,7 +29,7 @@ BIAS_DEVIATION: Final = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class VectorScaling(FieldMap):
+class VectorScaling(PredictionMap):
     """Softmax of a log p + b.
 
     Attributes

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from monitor.errors import NotEnoughData
 from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS, LEAST_NEIGHBOURS
 from monitor.local.landscape import DEFAULT_GAMMA
-from monitor.local.neighbourhood import averages, laplace_kernel
+from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.reports.figures.local_map import COLORS, shaded
 from monitor.reports.figures.style import (
     BLUE,
@@ -182,7 +182,7 @@ def _standardised(plane: Floats) -> Floats:
 def _errors(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
     """Weighted means of the others' residuals about some points; an event of weight 2 counts as two."""
     columns = np.column_stack([residual * weight[:, None], weight])
-    means, n_eff = averages(laplace_kernel(gamma), at, others, lambda rows: columns[rows])
+    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, others, lambda rows: columns[rows])
     return _Errors(means[:, :-1] / means[:, -1:], n_eff)
 
 
