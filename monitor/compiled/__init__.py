@@ -48,8 +48,8 @@ class _Loop:
         self._fastmath = fastmath
         self._compiled: Callable[..., Any] | None = None
 
-    def __call__(self, *arguments: Any) -> Any:
-        return (self._compiled or self._prepare())(*arguments)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self._compiled or self._prepare())(*args, **kwargs)
 
     def _prepare(self) -> Callable[..., Any]:
         with _preparing:

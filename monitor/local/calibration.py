@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.inference.resampling import LEAST_DRAWS
-from monitor.local.features import checked_weight, feature_table
+from monitor.local.features import check_outcomes, checked_weight, feature_table
 from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
 from monitor.measures.checks import require_positive, require_whole
-from monitor.scores import ClassTable
-from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -125,6 +123,11 @@ class LocalCalibration:
         return None if self.level is None else self.mean_lce - self.level.mean_lce.mean
 
 
+def default_bins(events: int) -> int:
+    """Return the default number of bins of confidence for this number of events."""
+    return DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
+
+
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
     """Options of :func:`local_calibration_error`, by their names there."""
@@ -138,10 +141,7 @@ class MeasureOptions:
 
     def checked(self, events: int) -> tuple[int, int]:
         """Check the options; return the number of bins for this number of events, and of draws. Raises InputError."""
-        bins = self.bins
-        if bins is None:
-            bins = DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
-        require_whole("bins", bins, 1)
+        bins = require_whole("bins", default_bins(events) if self.bins is None else self.bins, 1)
         if self.max_points is not None:
             require_whole("max_points", self.max_points, 1)
         require_positive("least_neighbours", self.least_neighbours)
@@ -327,20 +327,11 @@ def confidence_and_hit(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Float
     InputError
         Values are out of range, or shapes do not fit.
     """
-    try:
-        p = np.asarray(prediction, dtype=np.float64)
-        y = np.asarray(outcome, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"prediction and outcome must be numbers: {error}") from error
-    if p.ndim == 2:
-        table = ClassTable.from_events(p, y)
-        top = np.argmax(table.prediction, axis=1)
-        return table.prediction[np.arange(table.rows), top], (top == table.outcome).astype(np.float64)
-    if p.ndim != 1 or p.shape != y.shape:
-        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
-    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-    return p, y
+    p, y = check_outcomes(prediction, outcome)
+    if p.ndim == 1:
+        return p, y.astype(np.float64)
+    top = np.argmax(p, axis=1)
+    return p[np.arange(y.size), top], (top == y).astype(np.float64)
 
 
 def measure_local(

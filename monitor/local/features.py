@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.checks import require_whole
+from monitor.scores import ClassTable
 from monitor.scores.arguments import number_text
 from monitor.scores.table import check
 
@@ -159,12 +160,36 @@ class PrincipalComponents:
         return self.standardised.apply(features) @ self.axes
 
 
+def numbers(name: str, values: ArrayLike) -> Floats:
+    """Convert values to float64. Raises InputError if they are not numbers."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
+    """Check predictions P(y = 1), shape (n,), or class probabilities (n, K), and their outcomes.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or shapes do not fit. Names key and value.
+    """
+    p, y = numbers("prediction", prediction), numbers("outcome", outcome)
+    if p.ndim == 2:
+        table = ClassTable.from_events(p, y)
+        return table.prediction, table.outcome.astype(np.int64)
+    if p.ndim != 1 or p.shape != y.shape:
+        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+    return p, y.astype(np.int64)
+
+
 def checked_weight(weight: ArrayLike, events: int) -> Floats:
     """Check the weights of ``events`` events; float64, shape (n,). Raises InputError."""
-    try:
-        w = np.asarray(weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weight must be numbers: {error}") from error
+    w = numbers("weight", weight)
     if w.shape != (events,):
         raise InputError(f"weight must have the shape ({events},), got {w.shape}")
     check(w, np.isfinite(w) & (w > 0.0), "weight must be finite and above 0")
@@ -185,10 +210,7 @@ def feature_table(features: ArrayLike) -> Floats:
     InputError
         They are not a table of numbers up to 1e150 in size. Names the first wrong value.
     """
-    try:
-        x = np.ascontiguousarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"features must be numbers: {error}") from error
+    x = np.ascontiguousarray(numbers("features", features))
     if x.ndim != 2 or x.shape[1] == 0:
         raise InputError(f"features must have the shape (events, features), got {x.shape}")
     usable = np.abs(x) <= LARGEST_FEATURE

@@ -1,6 +1,7 @@
 """Fit and apply maps, with the checks of input that methods and maps rely on."""
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
-from monitor.local.features import feature_table
+from monitor.local.features import feature_table, numbers
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
@@ -164,10 +165,7 @@ def _is_empty(values: ArrayLike) -> bool:
 
 
 def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
-    try:
-        p = np.ascontiguousarray(prediction, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"prediction must be numbers: {error}") from error
+    p = np.ascontiguousarray(numbers("prediction", prediction))
     if chosen.classes == 2 and p.ndim == 1:
         check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
         return p
@@ -193,12 +191,13 @@ def _check_option(method: str, name: str, option: Option, value: Any) -> OptionV
             raise InputError(f"{where} must be {allowed}, got {value!r}")
         return value
     number = _check_number(where, option, value)
-    if option.above is not None and not number > option.above:
-        raise InputError(f"{where} must be above {option.above:g}, got {value!r}")
-    if option.at_least is not None and number < option.at_least:
-        raise InputError(f"{where} must be at least {option.at_least:g}, got {value!r}")
-    if option.at_most is not None and number > option.at_most:
-        raise InputError(f"{where} must be at most {option.at_most:g}, got {value!r}")
+    for limit, holds, words in (
+        (option.above, operator.gt, "above"),
+        (option.at_least, operator.ge, "at least"),
+        (option.at_most, operator.le, "at most"),
+    ):
+        if limit is not None and not holds(number, limit):
+            raise InputError(f"{where} must be {words} {limit:g}, got {value!r}")
     return number
 
 

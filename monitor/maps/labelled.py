@@ -10,8 +10,7 @@ import xxhash
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.local.features import feature_table
-from monitor.scores import ClassTable
+from monitor.local.features import check_outcomes, feature_table, numbers
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
@@ -80,18 +79,9 @@ class LabelledEvents:
             features=features,
             segments=segments,
         )
-        p, y = _numbers("prediction", prediction), _numbers("outcome", outcome)
-        if p.ndim == 2:
-            table = ClassTable.from_events(p, y)
-            p, label = table.prediction, table.outcome.astype(np.int64)
-        elif p.ndim == 1 and p.shape == y.shape:
-            check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-            check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-            label = y.astype(np.int64)
-        else:
-            raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+        p, label = check_outcomes(prediction, outcome)
         n = p.shape[0]
-        w = np.ones(n) if weight is None else _numbers("weight", weight)
+        w = np.ones(n) if weight is None else numbers("weight", weight)
         times = np.arange(n) if time_ms is None else _whole_numbers("time_ms", time_ms)
         named = {f"segment {key!r}": np.asarray(value, np.str_) for key, value in (segments or {}).items()}
         for name, column in {"weight": w, "time_ms": times, **named}.items():
@@ -208,13 +198,6 @@ def rows_by_group(index: Ints, groups: int) -> list[Ints]:
     order = np.argsort(index, kind="stable")
     bounds = np.searchsorted(index[order], np.arange(groups + 1))
     return [order[start:stop] for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
-
-
-def _numbers(name: str, values: ArrayLike) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
 
 
 def _whole_numbers(name: str, values: ArrayLike) -> Ints:

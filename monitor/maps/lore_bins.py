@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND
-from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS
+from monitor.local.calibration import default_bins
 from monitor.maps.base import Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, column, whole
@@ -128,10 +128,8 @@ def bin_indices(count: int, confidence: Floats) -> Ints:
 
 
 def number_of_bins(option: object, events: int) -> int:
-    """Return the option ``bins``, or the default for this number of events (paper, appendix A: five for 500)."""
-    if isinstance(option, int):
-        return option
-    return DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
+    """Return the option ``bins``, or the default for this number of events."""
+    return option if isinstance(option, int) else default_bins(events)
 
 
 def confidence_of(prediction: Floats) -> Floats:

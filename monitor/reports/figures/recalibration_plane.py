@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS, LEAST_NEIGHBOURS
+from monitor.local.calibration import LEAST_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
 from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.reports.figures.local_map import COLORS, shaded
@@ -211,7 +211,7 @@ def _draw_bins(
     seed: int,
 ) -> None:
     """The spread of the local errors in the bin that is best on average, and in the worst."""
-    bins = DEFAULT_BINS if confidence.size >= FEW_EVENTS else BINS_OF_FEW
+    bins = default_bins(confidence.size)
     place = np.searchsorted(np.arange(1, bins) / bins, confidence, side="right")
     held = np.bincount(place, minlength=bins)
     usable = np.flatnonzero(held >= _LEAST_OF_BIN) if (held >= _LEAST_OF_BIN).any() else [int(np.argmax(held))]
