@@ -17,7 +17,7 @@ from monitor.classes.skce import Estimator, KernelName, Lengthscale, PairSums, V
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ClassTable
 
-LARGEST_TERM: Final = 2.0
+MAX_TERM: Final = 2.0
 """Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
 
 _LEAST_DRAWS: Final = 19
@@ -220,11 +220,11 @@ def distribution_free_test(
     """
     estimate = skce(table, kernel=kernel, lengthscale=lengthscale, estimator=estimator, block_size=block_size)
     if estimator == "biased":
-        excess = max(0.0, math.sqrt(table.rows * estimate / LARGEST_TERM) - 1.0)
+        excess = max(0.0, math.sqrt(table.rows * estimate / MAX_TERM) - 1.0)
         p_value = math.exp(-(excess**2) / 2.0)
     else:
         pairs = table.rows // 2 if estimator == "unbiased" else table.rows // block_size * (block_size // 2)
-        p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * LARGEST_TERM**2))
+        p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * MAX_TERM**2))
     return CalibrationTest("distribution_free", estimate, p_value, estimate)
 
 

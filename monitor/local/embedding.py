@@ -14,7 +14,7 @@ from monitor.measures.checks import require_whole
 Floats = NDArray[np.float64]
 
 DEFAULT_DIMENSIONS: Final = 2
-LEAST_EVENTS: Final = 100
+MIN_EVENTS: Final = 100
 """With fewer events, an embedding at the usual perplexity shows mostly chance."""
 
 MAX_LANDMARKS: Final = 2000
@@ -76,8 +76,8 @@ class Embedding:
             ) from error
         components = PrincipalComponents.fit(features, _COMPONENTS, weight)
         rows = np.asarray(features, np.float64)[:MAX_LANDMARKS]
-        if rows.shape[0] < LEAST_EVENTS:
-            raise NotEnoughData(f"{rows.shape[0]} events, t-SNE needs at least {LEAST_EVENTS}")
+        if rows.shape[0] < MIN_EVENTS:
+            raise NotEnoughData(f"{rows.shape[0]} events, t-SNE needs at least {MIN_EVENTS}")
         landmarks = components.apply(rows)
         start = _initial_positions(PrincipalComponents.fit(rows, dimensions).apply(rows), dimensions)
         tsne = TSNE(
