@@ -301,7 +301,7 @@ def test_a_refused_log_in_is_told_without_the_password(tmp_path: Path, kafka_bro
     assert worst(found, "kafka")[0] is FAIL
     assert "refuses the log-in by PLAIN" in worst(found, "kafka")[1]
     assert "canary" not in repr(found)
-    assert "in the clear" in worst(found, "configuration")[1]
+    assert "unencrypted" in worst(found, "configuration")[1]
     right = on_kafka(tmp_path, kafka_broker, "a", "b", **sasl, sasl_plain_password=PASSWORD)
     assert worst(look(right, "kafka"), "broker")[0] is OK
     down = on_kafka(tmp_path, kafka_broker, "a", "b", bootstrap_servers=[f"127.0.0.1:{free_ports(1)[0]}"])
