@@ -8,8 +8,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 
-from monitor.app.outside import log_directory, make_connection, make_embedded_log
-from monitor.app.parts import make_topics
+from monitor.app.parts import log_directory, make_connection, make_embedded_log, make_topics
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable

@@ -14,6 +14,8 @@ watch over worker processes. What goes wrong:
   from the last checkpoint.
 """
 
+import gc
+import sys
 import threading
 from functools import partial
 from typing import Final
@@ -21,14 +23,21 @@ from typing import Final
 import structlog
 
 from monitor.app.access import make_authenticator, warn_of_no_access
-from monitor.app.backlog import Backlog
-from monitor.app.housekeeping import Sweeper
-from monitor.app.outside import Log, make_log, make_pipeline, open_store
-from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
+from monitor.app.parts import (
+    Log,
+    make_decoder,
+    make_evaluator,
+    make_log,
+    make_pipeline,
+    make_policy,
+    make_topics,
+    make_windows,
+    open_store,
+)
 from monitor.app.recalibration import Recalibration, make_known
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
-from monitor.app.tuning import tune_interpreter
+from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
@@ -61,6 +70,8 @@ _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
 _NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
 _LOOK_SECONDS: Final = 0.05
+_GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
+_SWITCH_SECONDS: Final = 0.001
 
 _log = structlog.get_logger(__name__)
 
@@ -106,13 +117,13 @@ class Service:
                 ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
                 clock=self._clock,
             )
-            self._backlog = Backlog(settings, self.store, self._clock)
+            backlog = Backlog(settings, self.store, self._clock)
             traffic, refusals = Traffic(), Refusals(self._clock)
             levels = _levels(settings)
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
-                    BacklogFamilies(lambda: self._backlog.unread),
+                    BacklogFamilies(lambda: backlog.unread),
                     WindowFamilies(
                         self.evaluator,
                         self.evaluator.measures.values(),
@@ -162,7 +173,11 @@ class Service:
         except BaseException:
             self.store.close()
             raise
-        self._sweeper = Sweeper(settings, self.store.database, self._clock)
+        cleanup = make_cleanup(settings, self.store.database, self._clock)
+        self._upkeep = [
+            Periodic("backlog", BACKLOG_SECONDS, backlog.measure),
+            Periodic("housekeeping", CLEANUP_SECONDS, cleanup),
+        ]
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
         self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
 
@@ -193,8 +208,8 @@ class Service:
         self._pipeline_thread.start()
         self._evaluation_thread.start()
         self.recalibration.start()
-        self._sweeper.start()
-        self._backlog.start()
+        for task in self._upkeep:
+            task.start()
 
     def end(self) -> None:
         """Let :meth:`wait` return. Any thread, and signal handlers."""
@@ -228,8 +243,8 @@ class Service:
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False
         self._evaluation_thread.join(_GRACE_SECONDS)
-        self._sweeper.stop(_GRACE_SECONDS)
-        self._backlog.stop(_GRACE_SECONDS)
+        for task in self._upkeep:
+            task.stop(_GRACE_SECONDS)
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)
@@ -303,3 +318,17 @@ def _limits(settings: Settings) -> Limits:
         failures_per_minute=settings.access.failures_per_minute,
         requests_per_second=settings.access.requests_per_second,
     )
+
+
+def tune_interpreter() -> None:
+    """Suit the interpreter to the service. Once all modules are loaded and the kernels are compiled."""
+    # A poll makes tens of thousands of objects and lets go of all of them soon. By the usual thresholds the collector
+    # goes through them, and through every module and compiled kernel, hundreds of times a second, and finds nothing:
+    # up to 40% of the pipeline's time. What is loaded by now stays for good, so it is not looked at any more; and new
+    # objects are, but only when as many as a few polls bring have piled up. Cycles are still found, later.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    # While the pipeline decodes, a request waits for the interpreter's lock at each of its steps, by default for 5 ms
+    # each time. The threads are few, so that switching more often costs the pipeline next to nothing.
+    sys.setswitchinterval(_SWITCH_SECONDS)

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor.app.outside import make_writer, open_store
+from monitor.app.parts import make_writer, open_store
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock

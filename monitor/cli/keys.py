@@ -17,7 +17,7 @@ from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_na
 from monitor.access.model import Role, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
-from monitor.app.outside import open_store
+from monitor.app.parts import open_store
 from monitor.app.settings import Settings
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.app.outside import make_writer
-from monitor.app.parts import make_topics
+from monitor.app.parts import make_topics, make_writer
 from monitor.app.replay import Routed, route
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock

@@ -8,7 +8,7 @@ import typer
 
 from monitor.app.log_bounds import Continuation, continuation, log_bounds
 from monitor.app.logs import configure_logs
-from monitor.app.outside import log_directory
+from monitor.app.parts import log_directory
 from monitor.app.settings import Settings
 from monitor.cli.actor import command_actor
 from monitor.cli.backup import described

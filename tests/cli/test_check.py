@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
-from monitor.app.outside import make_log, open_store
+from monitor.app.parts import make_log, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message

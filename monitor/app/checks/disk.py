@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text, warn
-from monitor.app.outside import log_directory
+from monitor.app.parts import log_directory
 from monitor.store.address import sqlite_path
 
 _LEAST_FILES = 1000

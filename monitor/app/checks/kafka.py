@@ -10,8 +10,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
-from monitor.app.outside import make_connection
-from monitor.app.parts import make_topics
+from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
 from monitor.app.settings.values import to_ms
 from monitor.durations import format_duration
