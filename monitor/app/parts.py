@@ -54,8 +54,8 @@ def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     for name, model in models.declared.items():
         # Each key of a declaration is called as in the defaults, and None where it is left out.
         other = ("classes", "sketch_features", "recalibration")
-        told = {key: value for key, value in model if value is not None and key not in other}
-        own = defaults.model_copy(update=told)
+        overrides = {key: value for key, value in model if value is not None and key not in other}
+        own = defaults.model_copy(update=overrides)
         declared[name] = ModelPolicy(
             horizon_ms=to_ms(own.horizon),
             lateness_ms=to_ms(own.allowed_lateness),
@@ -89,11 +89,11 @@ def make_partition_settings(settings: Settings, *, sampling: bool = True) -> Par
 
 
 def make_sample_settings(settings: Settings) -> SampleSettings:
-    """How many labelled events are kept for refits, and how long: as long as any window or refit reaches back."""
+    """How many labelled events are kept for refits, and how long: as far as any window or refit reaches back."""
     longest_ms = max(window.length_ms for window in make_windows(settings))
     models = settings.models
     refits = [models.defaults.recalibration, *(models.refits(name) for name in models.declared)]
-    reach_ms = max([longest_ms, *(to_ms(each.window) for each in refits if each.window is not None)])
+    reach_ms = max([longest_ms, *(to_ms(refit.window) for refit in refits if refit.window is not None)])
     return SampleSettings(
         size=lambda _: settings.recalibration.sample,
         span_ms=max(1, longest_ms // _SPANS),
@@ -111,7 +111,7 @@ def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[i
 
 
 def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False) -> Decoder:
-    """A decoder with the limits of the settings; ``told_by_keys`` for what stood in several topics."""
+    """A decoder with the limits of the settings; ``told_by_keys`` for events of several topics."""
     pipeline = settings.pipeline
     return Decoder(
         max_bytes=pipeline.max_message_bytes,
@@ -123,7 +123,7 @@ def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False
 
 
 def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evaluator:
-    """The evaluator of what was counted."""
+    """The evaluator of all windows."""
     evaluation = settings.evaluation
     return Evaluator(
         panes,
@@ -145,7 +145,7 @@ def make_measures(settings: Settings) -> Mapping[str, Measure]:
 
 
 def make_minimum(settings: Settings) -> Minimum:
-    """How much must be known before a window is measured."""
+    """How many events a window needs to be measured."""
     evaluation = settings.evaluation
     return Minimum(
         events=evaluation.minimum_events,
@@ -166,7 +166,7 @@ class Log(NamedTuple):
 
 
 def make_log(settings: Settings, clock: Clock) -> Log:
-    """Both ends of the log. A Kafka cluster is not asked for anything yet.
+    """Both ends of the log. Does not connect to Kafka yet.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def make_writer(settings: Settings, clock: Clock) -> Writer:
 
 
 def log_directory(settings: Settings) -> Path:
-    """Where the embedded log is. Raises SettingsError where the path begins with a home that is not known."""
+    """Where the embedded log is. Raises SettingsError if the path begins with an unknown home directory."""
     return expand_home(settings.source.embedded.directory, "source.embedded.directory")
 
 
@@ -220,7 +220,7 @@ def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
 
 
 def make_connection(kafka: KafkaSettings) -> KafkaConnection:
-    """How the brokers are reached."""
+    """Options to connect to the brokers."""
 
     def reveal(name: str) -> str | None:
         secret = getattr(kafka, name)
@@ -276,7 +276,7 @@ def make_pipeline(settings: Settings, log: Log, store: StateStore, clock: Clock)
 
 
 def dead_letter_sender(topic: str, writer: Writer) -> Callable[[Sequence[DeadLetter]], None]:
-    """Writes dead letters to a topic: the original key, bytes and headers, and where they were and why as headers."""
+    """A function that writes dead letters to a topic: the original message, with origin and reason as headers."""
 
     def send(letters: Sequence[DeadLetter]) -> None:
         writer.write([_as_message(topic, letter) for letter in letters])
@@ -285,14 +285,14 @@ def dead_letter_sender(topic: str, writer: Writer) -> Callable[[Sequence[DeadLet
 
 
 def _as_message(topic: str, letter: DeadLetter) -> Message:
-    told = {
+    fields = {
         "reason": letter.reason.value,
         "detail": letter.detail,
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
     }
-    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in told.items()]
+    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in fields.items()]
     return Message(
         topic,
         letter.value,

@@ -1,17 +1,17 @@
-"""The running service: its threads, and how they end.
+"""The running service: start and stop its threads.
 
-The pipeline's thread owns the source; one thread evaluates; the HTTP server has its own; refits have theirs, which
-watch over worker processes. What goes wrong:
+The pipeline's thread owns the source, one thread evaluates windows, the HTTP server and the refits have their own.
+Errors:
 
 - Wrong settings, a port that is taken, a store of another version: nothing starts; one line, and the process ends.
 - A broker or database that does not answer: retried with backoff, while REST serves and /readyz says so. A database
   that is not there at the start is awaited for half a minute.
-- A broker that refuses (a wrong password, a missing ACL, topics that do not fit): retried likewise, until somebody has
-  put it right.
-- What takes a decision (too many dead letters, purged offsets, another replica of the same name): consumption stops,
-  REST goes on serving the last snapshot, and /readyz names the cause. A restart alone would change nothing.
-- An unexpected error in the pipeline: the process ends with status 1, so that whoever watches it starts it again
-  from the last checkpoint.
+- A broker that refuses (a wrong password, a missing ACL, topics that do not fit): retried likewise, until the cause is
+  fixed.
+- A condition that needs a decision (too many dead letters, purged offsets, another replica of the same name):
+  consumption stops, REST goes on serving the last snapshot, and /readyz names the cause. A restart does not help.
+- An unexpected error in the pipeline: the process ends with status 1, so that its supervisor restarts it from
+  the last checkpoint.
 """
 
 import gc
@@ -183,7 +183,7 @@ class Service:
 
     @property
     def status(self) -> PipelineStatus:
-        """Where the pipeline stands."""
+        """State of the pipeline."""
         return self.pipeline.status
 
     @property
@@ -321,11 +321,11 @@ def _limits(settings: Settings) -> Limits:
 
 
 def tune_interpreter() -> None:
-    """Suit the interpreter to the service. Once all modules are loaded and the kernels are compiled."""
+    """Tune garbage collection and thread switching. Call it after all modules are loaded and all loops compiled."""
     # A poll makes tens of thousands of objects and lets go of all of them soon. By the usual thresholds the collector
     # goes through them, and through every module and compiled kernel, hundreds of times a second, and finds nothing:
-    # up to 40% of the pipeline's time. What is loaded by now stays for good, so it is not looked at any more; and new
-    # objects are, but only when as many as a few polls bring have piled up. Cycles are still found, later.
+    # up to 40% of the pipeline's time. Objects that exist by now are excluded for good; and new
+    # ones are collected only after as many as a few polls make. Cycles are still found, later.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
