@@ -12,9 +12,9 @@ from monitor.app.parts import make_topics
 from monitor.app.replay import route
 from monitor.app.service import Service
 from monitor.app.settings import Settings
-from monitor.app.settings.values import format_duration
 from monitor.clock import Clock
 from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
+from monitor.durations import format_duration
 from monitor.errors import SettingsError
 from monitor.sources.base import Message, Topics, Writer
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings
 from monitor.app.settings.models import ModelsSettings
-from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
 from monitor.events.strata import Caps

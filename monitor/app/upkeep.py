@@ -8,8 +8,8 @@ import structlog
 
 from monitor.app.log_bounds import LogBounds
 from monitor.app.settings import Settings
-from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.errors import SourceError, StoreError
 from monitor.outage_log import Outage
 from monitor.sources.base import TopicPartition

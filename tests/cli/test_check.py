@@ -235,7 +235,7 @@ def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:
     def on(day: datetime) -> tuple[Verdict, str]:
         return worst(look(chosen, "certificate", clock=ManualClock(int(day.timestamp() * 1000))), "certificate")
 
-    assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} holds until 2027-01-31 00:00 UTC")
+    assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} is valid until 2027-01-31 00:00 UTC")
     assert on(ends - timedelta(days=13))[0] is WARN
     assert on(ends)[0] is FAIL
     assert on(datetime(2025, 12, 31, tzinfo=UTC))[0] is FAIL

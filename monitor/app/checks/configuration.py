@@ -6,8 +6,9 @@ from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, ok, warn
 from monitor.app.settings import Settings
-from monitor.app.settings.environment import PREFIX
-from monitor.app.settings.values import hide_password, to_ms
+from monitor.app.settings.load import PREFIX
+from monitor.app.settings.values import hide_password
+from monitor.durations import to_ms
 from monitor.store.address import sqlite_path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text
 from monitor.app.log_bounds import log_bounds
 from monitor.app.parts import log_directory
-from monitor.app.settings.values import format_duration
+from monitor.durations import format_duration
 
 
 def check_embedded_log(around: Surroundings) -> Iterator[Finding]:

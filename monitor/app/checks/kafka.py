@@ -12,8 +12,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
-from monitor.app.settings.values import to_ms
-from monitor.durations import format_duration
+from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
 
