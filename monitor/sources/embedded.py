@@ -1,4 +1,4 @@
-"""Events from the embedded log, and into it: the source that needs no service."""
+"""Source and writer of the embedded log, which needs no service."""
 
 import fcntl
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,28 +9,27 @@ import structlog
 from monitor.errors import OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Message, Polled, TopicPartition, Topics
-from monitor.sources.embedded_log import EmbeddedLog
-from monitor.sources.log_cursor import LogCursor, OutOfRange
+from monitor.sources.embedded_log import EmbeddedLog, LogCursor, OutOfRange
 from monitor.sources.log_format import LogRecord
-from monitor.sources.partitioner import partitions_of
+from monitor.sources.partitioner_loops import partitions_of
 
-_LOOK_SECONDS: Final = 0.05
-"""How often a poll that waits looks for new records."""
+_POLL_INTERVAL_SECONDS: Final = 0.05
+"""How often a waiting poll looks for new records."""
 
 _log = structlog.get_logger(__name__)
 
 
 class EmbeddedSource:
-    """The one reader of an embedded log: all partitions are its own from the first poll on.
+    """The only reader of an embedded log: all partitions are assigned to it at the first poll.
 
-    A batch may hold no records: it then only says where a partition without a stored offset begins.
+    A batch without records only says where a partition without a stored offset begins.
 
     Parameters
     ----------
     log
         The log.
     topics
-        What to read. Topics that are not there are made.
+        What to read. Missing topics are created.
     log_start
         Where to begin, and what to do when stored offsets are gone.
 
@@ -48,8 +47,8 @@ class EmbeddedSource:
         self._topics = tuple(topics.kinds)
         self._log_start = log_start or LogStart()
         self._cursors: dict[TopicPartition, LogCursor] = {}
-        self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are still to be looked up, or None
-        self._fresh: set[TopicPartition] = set()  # their beginning is still to be told
+        self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are not looked up yet, or None
+        self._fresh: set[TopicPartition] = set()  # their beginning is not reported yet
         self._held: set[TopicPartition] = set()
         self._lock: IO[bytes] | None = None
         self._turn = 0
@@ -57,19 +56,19 @@ class EmbeddedSource:
             log.create_topic(topic)
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
-        """Bring what has arrived, waiting at most that long for the first record.
+        """Read what has arrived; wait at most that long for the first record.
 
         Raises
         ------
         SourceUnavailable
-            Another process reads this log. Call again later: it may be about to end.
+            Another process reads this log. Call again later.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
         SourceError
             A segment is damaged.
         """
         if self._lock is None:
-            self._lock = self._become_the_reader()
+            self._lock = self._lock_reader()
             numbers = range(self._log.partitions)
             parts = (TopicPartition(topic, number) for topic in self._topics for number in numbers)
             self._cursors = {part: LogCursor(self._log, part) for part in parts}
@@ -81,12 +80,12 @@ class EmbeddedSource:
             remaining = deadline - clock.monotonic()
             if batches or remaining <= 0:
                 return Polled(batches)
-            clock.sleep(min(_LOOK_SECONDS, remaining))
+            clock.sleep(min(_POLL_INTERVAL_SECONDS, remaining))
 
     def start(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Let an assigned partition run, each topic from its stored offset, or from where the settings say.
+        """Start an assigned partition, each topic from its stored offset, or from where the settings say.
 
-        Whether the log still holds the offsets shows at a later poll.
+        A later poll checks whether the log still holds the offsets.
         """
         for topic in self._topics:
             part = TopicPartition(topic, partition)
@@ -100,15 +99,15 @@ class EmbeddedSource:
             self._held.discard(part)
 
     def still_assigned(self) -> bool:
-        """Whether this is the log's one reader."""
+        """Whether this source reads the log."""
         return self._lock is not None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring nothing from these until they are resumed."""
+        """Read nothing from these until they are resumed."""
         self._held.update(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring records from these again."""
+        """Read from these again."""
         self._held.difference_update(partitions)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
@@ -116,10 +115,10 @@ class EmbeddedSource:
         return {part: self._cursors[part].end() for part in self._started}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Do nothing: no other tool looks at this log."""
+        """Do nothing: no other tool reads this log."""
 
     def close(self) -> None:
-        """Let go of the log, so that another process may read it."""
+        """Release the log, so that another process may read it."""
         for cursor in self._cursors.values():
             cursor.close()
         self._cursors.clear()
@@ -130,7 +129,7 @@ class EmbeddedSource:
             self._lock.close()
             self._lock = None
 
-    def _become_the_reader(self) -> IO[bytes]:
+    def _lock_reader(self) -> IO[bytes]:
         path = self._log.directory / "reader.lock"
         file = path.open("wb")
         try:
@@ -151,7 +150,7 @@ class EmbeddedSource:
         batches = []
         left = max_records
         runnable = [part for part in self._started if part not in self._held]
-        # Everyone in turn is first, and each gets a fair share, so that topics advance together.
+        # Rotate the order, and give each partition a fair share, so that topics advance together.
         self._turn += 1
         for place in range(len(runnable)):
             part = runnable[(place + self._turn) % len(runnable)]
@@ -173,15 +172,15 @@ class EmbeddedSource:
             self._started[part] = None
         records: list[LogRecord] = []
         while len(records) < limit:
-            found = cursor.read(limit - len(records))
-            if isinstance(found, OutOfRange):
+            piece = cursor.read(limit - len(records))
+            if isinstance(piece, OutOfRange):
                 if records:
-                    return records  # The next poll meets the gap again.
-                self._purged(part, cursor.offset, found)
+                    return records  # the next poll finds the gap again
+                self._purged(part, cursor.offset, piece)
                 continue
-            if not found:
+            if not piece:
                 return records
-            records.extend(found)
+            records.extend(piece)
         return records
 
     def _purged(self, part: TopicPartition, offset: int, outside: OutOfRange) -> None:
@@ -211,7 +210,7 @@ class EmbeddedWriter:
     Parameters
     ----------
     log
-        The log. Topics that are not there are made.
+        The log. Missing topics are created.
     """
 
     def __init__(self, log: EmbeddedLog) -> None:
@@ -232,8 +231,8 @@ class EmbeddedWriter:
             return
         try:
             with self._log.locked():
-                for part, its in self._placed(messages).items():
-                    self._log.append(part, its)
+                for part, placed in self._placed(messages).items():
+                    self._log.append(part, placed)
         except OSError as error:
             raise SourceUnavailable(
                 f"the embedded log in {self._log.directory} did not take {len(messages)} messages: {error.strerror}"

@@ -22,8 +22,7 @@ from monitor.sources.kafka_connection import (
     partition_counts,
     same_partition_count,
 )
-from monitor.sources.kafka_coordinator import generation_is_current, know_topics, remember_joins
-from monitor.sources.kafka_group import Membership
+from monitor.sources.kafka_group import Membership, generation_is_current, remember_joins, request_topics
 from monitor.sources.kafka_records import speed_up
 
 _SLICE_SECONDS: Final = 0.2
@@ -135,7 +134,7 @@ class KafkaSource:
         InstanceReplaced
             Another process has taken this replica's place in the group.
         """
-        revoked, assigned = self._take_news()
+        revoked, assigned = self._take_changes()
         if revoked or assigned:
             return Polled((), revoked, assigned)
         consumer = self._consumer or self._connect()
@@ -150,7 +149,7 @@ class KafkaSource:
             _unblock(consumer)
             with self._translated():
                 fetched = consumer.poll(timeout_ms=wait_ms, max_records=max_records)
-            revoked, assigned = self._take_news()
+            revoked, assigned = self._take_changes()
             batches = self._batches(consumer, fetched)
             if batches or revoked or assigned or self._clock.monotonic() >= deadline:
                 break
@@ -245,7 +244,7 @@ class KafkaSource:
         # The consumer's own option of that name never gets there (kafka-python 3.0.12): a broker that makes topics
         # would make a missing one of ours, with partitions of its choice.
         self._client.cluster.config["allow_auto_create_topics"] = self._options["allow_auto_create_topics"]
-        know_topics(self._client, self._topics)
+        request_topics(self._client, self._topics)
         return self._client
 
     def _joined(self) -> KafkaConsumer:
@@ -275,13 +274,13 @@ class KafkaSource:
     def _generation(self) -> int:
         return int(self._joined().group_metadata().generation_id)
 
-    def _take_news(self) -> tuple[frozenset[int], frozenset[int]]:
+    def _take_changes(self) -> tuple[frozenset[int], frozenset[int]]:
         if any({part.topic for part in parts} != set(self._topics) for parts in self._membership.ours.values()):
             # The topics changed under us. This says how, unless they have been mended already.
             self._leave(0)
             same_partition_count(partition_counts(self._connection, self._topics))
             raise SourceUnavailable("the topics' partitions changed; joining the group anew")
-        revoked, assigned = self._membership.news()
+        revoked, assigned = self._membership.take_changes()
         for part in [part for part in self._next if part.partition in revoked]:
             del self._next[part]
         self._held = {part for part in self._held if part.partition not in revoked}

@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
-from monitor.sources.partitioner import partitions_of
+from monitor.sources.partitioner_loops import partitions_of
 
 _LARGEST_REQUEST: Final = 64 << 20
 """The topic's own limit (max.message.bytes) decides; a dead letter is as long as what it holds."""
