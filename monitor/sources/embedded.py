@@ -4,9 +4,7 @@ import fcntl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Final
 
-import structlog
-
-from monitor.errors import OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Message, Polled, TopicPartition, Topics
 from monitor.sources.embedded_log import EmbeddedLog, LogCursor, OutOfRange
@@ -15,8 +13,6 @@ from monitor.sources.partitioner_loops import partitions_of
 
 _POLL_INTERVAL_SECONDS: Final = 0.05
 """How often a waiting poll looks for new records."""
-
-_log = structlog.get_logger(__name__)
 
 
 class EmbeddedSource:
@@ -36,7 +32,7 @@ class EmbeddedSource:
     Attributes
     ----------
     purged_offsets_skipped
-        Offsets passed over because the log no longer held them, under ``when_purged="earliest"``.
+        Number of offsets skipped because the log no longer held them, under ``when_purged="earliest"``.
     """
 
     def __init__(self, log: EmbeddedLog, topics: Topics, *, log_start: LogStart | None = None) -> None:
@@ -48,7 +44,7 @@ class EmbeddedSource:
         self._log_start = log_start or LogStart()
         self._cursors: dict[TopicPartition, LogCursor] = {}
         self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are not looked up yet, or None
-        self._fresh: set[TopicPartition] = set()  # their beginning is not reported yet
+        self._unreported: set[TopicPartition] = set()  # their beginning is not reported yet
         self._held: set[TopicPartition] = set()
         self._lock: IO[bytes] | None = None
         self._turn = 0
@@ -92,7 +88,7 @@ class EmbeddedSource:
             cursor = self._cursors[part]
             offset = offsets.get(topic)
             if offset is None:
-                self._fresh.add(part)
+                self._unreported.add(part)
                 beginning = self._earliest(part) if self._log_start.when_new == "earliest" else cursor.end()
                 cursor.seek(beginning)
             self._started[part] = offset
@@ -111,7 +107,7 @@ class EmbeddedSource:
         self._held.difference_update(partitions)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each running topic partition ends."""
+        """The end offset of each started topic partition."""
         return {part: self._cursors[part].end() for part in self._started}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -123,7 +119,7 @@ class EmbeddedSource:
             cursor.close()
         self._cursors.clear()
         self._started.clear()
-        self._fresh.clear()
+        self._unreported.clear()
         self._held.clear()
         if self._lock is not None:
             self._lock.close()
@@ -157,8 +153,8 @@ class EmbeddedSource:
             share = max(1, left // (len(runnable) - place))
             records = self._read_part(part, min(share, left)) if left else []
             left -= len(records)
-            if records or part in self._fresh:
-                self._fresh.discard(part)
+            if records or part in self._unreported:
+                self._unreported.discard(part)
                 batches.append(RecordBatch(part.topic, part.partition, records, self._cursors[part].offset))
         return batches
 
@@ -184,23 +180,12 @@ class EmbeddedSource:
         return records
 
     def _purged(self, part: TopicPartition, offset: int, outside: OutOfRange) -> None:
-        """Follow the policy for an offset that the log does not hold (any more)."""
+        """Go on after an offset that is not, or no longer, in the log."""
         if offset < outside.earliest:
             why = f"was purged: the log begins at {outside.earliest}"
         else:
             why = f"was never written to this log, which ends at {outside.end}: the log was made anew"
-        if self._log_start.when_purged == "stop":
-            raise OffsetPurged(
-                f"topic {part.topic} partition {part.partition}: the stored offset {offset} {why}. Keep the log "
-                f"longer than the service may stand still, and set source.when_purged to earliest to go on from "
-                f"offset {outside.earliest} without the missing events"
-            )
-        skipped = max(outside.earliest - offset, 0)
-        self.purged_offsets_skipped += skipped
-        _log.warning(
-            "the stored offset is not in the log; going on from the earliest",
-            topic=part.topic, partition=part.partition, stored=offset, going_on_from=outside.earliest, skipped=skipped,
-        )  # fmt: skip
+        self.purged_offsets_skipped += self._log_start.skip_purged(part, offset, outside.earliest, why, "log")
         self._cursors[part].seek(outside.earliest)
 
 
@@ -218,14 +203,14 @@ class EmbeddedWriter:
         self._turn = 0
 
     def write(self, messages: Sequence[Message]) -> None:
-        """Write the messages; when this returns they are durable.
+        """Write the messages; they are durable when this returns.
 
         Raises
         ------
         SourceUnavailable
-            The disk did not take them. Some may have been written.
+            The disk did not accept them. Some may have been written.
         SourceMisconfigured
-            A partition is named that the log does not have.
+            A message is for a partition that the log does not have.
         """
         if not messages:
             return
@@ -239,10 +224,10 @@ class EmbeddedWriter:
             ) from error
 
     def close(self) -> None:
-        """Nothing is held between writes."""
+        """Do nothing: no resource is held between writes."""
 
     def _placed(self, messages: Sequence[Message]) -> Mapping[TopicPartition, Sequence[Message]]:
-        """Messages by topic partition, each in the order given; those without a key all go to the next partition."""
+        """Messages by topic partition, in order; all of those without a key go to the next partition."""
         count = self._log.partitions
         self._turn = (self._turn + 1) % count
         keyed = [message.key for message in messages if message.partition is None and message.key is not None]

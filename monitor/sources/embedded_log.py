@@ -206,34 +206,34 @@ class EmbeddedLog:
         if not segments:
             return self._begin_segment(part, 0)
         newest = segments[-1]
-        known = self._ends.get(part)
+        end = self._ends.get(part)
         size = newest.path.stat().st_size
-        if known is None or known.segment != newest or size < known.position:
-            known = self._ends[part] = _End(newest, 0, newest.base_offset)
-        if size == known.position:
-            return known
+        if end is None or end.segment != newest or size < end.position:
+            end = self._ends[part] = _End(newest, 0, newest.base_offset)
+        if size == end.position:
+            return end
         file = os.open(newest.path, os.O_RDWR)
         try:
-            for batch in walk(newest.path, file, known.position):
+            for batch in walk(newest.path, file, end.position):
                 if read_body(newest.path, file, batch) is None:
                     break
-                known.position, known.next_offset = batch.end, batch.next_offset
-            torn = os.fstat(file).st_size - known.position
+                end.position, end.next_offset = batch.end, batch.next_offset
+            torn = os.fstat(file).st_size - end.position
             if torn:
                 _log.warning(
                     "dropped the torn end of a segment",
                     topic=part.topic,
                     partition=part.partition,
-                    offset=known.next_offset,
+                    offset=end.next_offset,
                     path=str(newest.path),
-                    position=known.position,
+                    position=end.position,
                     bytes=torn,
                 )
-                os.ftruncate(file, known.position)
+                os.ftruncate(file, end.position)
                 os.fsync(file)
         finally:
             os.close(file)
-        return known
+        return end
 
     def _begin_segment(self, part: TopicPartition, base_offset: int) -> _End:
         segment = Segment(base_offset, self._folder(part) / f"{base_offset:020d}.log")
@@ -358,7 +358,7 @@ class LogCursor:
             later = [other for other in self._log.segments(self._part) if other.base_offset > self._segment.base_offset]
             if not later:
                 break
-            # A next segment means that this one is complete, but it may have grown since we looked.
+            # A next segment means that this one is complete, but it may have grown meanwhile.
             records = self._batch_here(self._segment)
             if records:
                 return records
@@ -387,7 +387,7 @@ class LogCursor:
         try:
             file = os.open(newest.path, os.O_RDONLY)
         except FileNotFoundError:
-            return self._end  # Its writer has begun the next one and dropped it since we looked.
+            return self._end  # Its writer has started the next one and removed it meanwhile.
         try:
             for batch in walk(newest.path, file, self._end_position):
                 self._end_position, self._end = batch.end, batch.next_offset
