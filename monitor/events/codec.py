@@ -32,11 +32,10 @@ from monitor.events.features import read_feature_column, read_features
 from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules, kind_by_keys
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
-from monitor.events.names import Name, Names
 from monitor.events.probabilities import Predictions, read_labels, read_predictions
 from monitor.events.rejection import Rejected
 from monitor.events.rfc3339_loops import GOOD
-from monitor.events.strata import REFUSED, Strata
+from monitor.events.strata import REFUSED, Name, Names, Strata
 from monitor.events.times import parse_times
 from monitor.events.wire import ABSENT, Event
 
