@@ -13,9 +13,8 @@ from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import TopicPartition
-from monitor.sources.embedded_log import EmbeddedLog
+from monitor.sources.embedded_log import EmbeddedLog, LogCursor
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts
-from monitor.sources.log_cursor import LogCursor
 
 
 class Bounds(NamedTuple):

@@ -53,7 +53,7 @@ def report_log(
     """
     file = EventFile(path)
     # The events may come from topics of one type each, where an event need not name its type.
-    decoder = make_decoder(settings, clock, told_by_keys=True)
+    decoder = make_decoder(settings, clock, kind_by_keys=True)
     stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False))
     for batch in file.batches():
         stream.read(batch)

@@ -110,14 +110,14 @@ def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[i
     return kept
 
 
-def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False) -> Decoder:
-    """A decoder with the limits of the settings; ``told_by_keys`` for events of several topics."""
+def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Decoder:
+    """A decoder with the limits of the settings; ``kind_by_keys`` for files that hold several topics."""
     pipeline = settings.pipeline
     return Decoder(
         max_bytes=pipeline.max_message_bytes,
         max_ahead_ms=to_ms(pipeline.max_ahead),
         clock=clock,
-        told_by_keys=told_by_keys,
+        kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
 
