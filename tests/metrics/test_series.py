@@ -121,7 +121,7 @@ def test_labels_are_those_listed() -> None:
 
 def test_the_documented_command_makes_the_page_as_it_stands() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "monitor.metrics"], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-m", "docs.generators.series"], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert made.stdout == (ROOT / "docs" / "series.md").read_text()
     for series in catalogue(MEASURES.values()):
