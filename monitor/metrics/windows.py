@@ -10,8 +10,7 @@ from monitor.metrics.levels import Level, LevelSwitch
 from monitor.metrics.measures import CANONICAL, measure_series
 from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Family, Labels, Rows, Series, Value, read_families
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.reports.evaluation.reliability import ReliabilityBin
-from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
+from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.maturity import AgeCohort
 from monitor.windows.snapshot import Snapshot
 
