@@ -28,7 +28,7 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.serving import Serving
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore

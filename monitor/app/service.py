@@ -55,7 +55,7 @@ from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
