@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.reports.evaluation.classes import evaluate_classes
 from monitor.reports.evaluation.data import evaluate
 from tests.http.service import Service, assert_problem
