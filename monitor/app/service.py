@@ -41,13 +41,14 @@ from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Period
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
+from monitor.http.app import create_api
 from monitor.http.connections import Connections
-from monitor.http.create import create_api
-from monitor.http.parts import Limits, Parts
-from monitor.http.refusals import Refusals
+from monitor.http.limits import Limits
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.http.server import ApiServer
+from monitor.http.services import Services
 from monitor.http.tls import Certificate
-from monitor.http.traffic import Traffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.levels import Level, LevelSwitch
@@ -118,7 +119,7 @@ class Service:
                 clock=self._clock,
             )
             backlog = Backlog(settings, self.store, self._clock)
-            traffic, refusals = Traffic(), Refusals(self._clock)
+            traffic, refused = Traffic(), RefusedRequests(self._clock)
             levels = _levels(settings)
             exposition = Exposition(
                 [
@@ -137,12 +138,12 @@ class Service:
                         make_known(self.pipeline.panes),
                         levels=levels,
                     ),
-                    HttpFamilies(traffic, refusals),
+                    HttpFamilies(traffic, refused),
                 ]
             )
             self.server = ApiServer(
                 create_api(
-                    Parts(
+                    Services(
                         evaluator=self.evaluator,
                         pipeline=self.pipeline,
                         evaluate=evaluate,
@@ -158,7 +159,7 @@ class Service:
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
                         traffic=traffic,
-                        refusals=refusals,
+                        refused=refused,
                     )
                 ),
                 settings.api.host,
@@ -166,7 +167,7 @@ class Service:
                 grace_seconds=_GRACE_SECONDS,
                 max_header_bytes=settings.api.max_header_bytes,
                 header_seconds=settings.api.body_timeout.total_seconds(),
-                connections=Connections(settings.api.max_connections, refusals),
+                connections=Connections(settings.api.max_connections, refused),
                 certificate=_certificate(settings),
             )
             warn_of_no_access(settings, self.store, self._clock)

@@ -1,9 +1,9 @@
-"""POST /v1/events: events into the log, by whoever has no Kafka client."""
+"""POST /v1/events: writes events to the log, for producers without a Kafka client."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import maxsize
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -19,27 +19,28 @@ from monitor.events.fields import text_of
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import REFUSED, Caps, Strata
 from monitor.events.wire import decode_fields
-from monitor.http.access import Of, gate_of, may, needs
-from monitor.http.answers import MEDIA_TYPE, encode_json
-from monitor.http.examples import OUTCOME, PREDICTION
-from monitor.http.parts import Parts
+from monitor.http.access import Of, may, needs
 from monitor.http.problems import Problem
-from monitor.http.requests import Computations, check_json, read_body
-from monitor.http.schemas import TakenBody, ok, problems
+from monitor.http.request_parsing import check_media_type, read_body
+from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
+from monitor.http.schemas import TakenBody
+from monitor.http.services import Services, ServicesOf
 from monitor.sources.base import Message, Topics
+
+router: Final = APIRouter(tags=["events"])
 
 _LINES: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
 _CLOUDEVENT: Final = "application/cloudevents+json"
 _CLOUDEVENTS: Final = "application/cloudevents-batch+json"
-_ALLOWED: Final = (MEDIA_TYPE, *_LINES, _CLOUDEVENT, _CLOUDEVENTS)
+_ALLOWED: Final = (JSON, *_LINES, _CLOUDEVENT, _CLOUDEVENTS)
 
 _SHOWN_ERRORS: Final = 100
 
 _UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
-"""What is one too many is decided where the events are counted."""
+"""Caps are applied where the events are read."""
 
-FORBIDDEN: Final = "forbidden_model"
-"""Why an event is not taken of a model that who sends it may not write."""
+_FORBIDDEN: Final = "forbidden_model"
+"""The reason of an event of a model that the caller may not write."""
 
 _WHITESPACE: Final = b" \t\r\n"
 
@@ -54,9 +55,19 @@ nothing is written and the answer is 422; if all are of models that the key may 
 After a 503, some may have been written. Send all of them again: an event that is known already changes nothing.
 """
 
+_PREDICTION: Final = {
+    "type": "prediction",
+    "model": "churn",
+    "version": "7",
+    "id": "7f3a",
+    "ts": "2026-11-20T10:00:00Z",
+    "p": 0.83,
+    "segments": {"region": "eu"},
+}
+_OUTCOME: Final = {"type": "outcome", "model": "churn", "id": "7f3a", "ts": "2026-11-20T18:00:00Z", "y": 1}
 _EXAMPLES: Final = {
-    "one": {"summary": "One event", "value": PREDICTION},
-    "several": {"summary": "Several", "value": [PREDICTION, OUTCOME]},
+    "one": {"summary": "One event", "value": _PREDICTION},
+    "several": {"summary": "Several", "value": [_PREDICTION, _OUTCOME]},
 }
 
 
@@ -71,77 +82,71 @@ class _Posted:
     key: bytes | None = None
 
 
-class _Checked(NamedTuple):
-    messages: list[Message]
-    errors: list[dict[str, Any]]
+_JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def events_router(parts: Parts, writes: Computations) -> APIRouter:
-    """The route."""
-    router = APIRouter(tags=["events"])
-
-    def take(
-        body: bytes, media: str, headers: Headers, may_write: Callable[[str], bool]
-    ) -> tuple[int, list[dict[str, Any]]]:
-        records = _records(body, media, headers, parts.clock.now_ms())
-        checked = _check(parts, records, may_write)
-        if not checked.messages:
-            if all(error["reason"] == FORBIDDEN for error in checked.errors):
-                raise Forbidden(f"none of the {len(records)} events may be written; {_first(checked.errors)}")
-            raise Problem(
-                422,
-                "invalid-events",
-                f"none of the {len(records)} events is valid; {_first(checked.errors)}",
-                accepted=0,
-                rejected=len(checked.errors),
-                errors=checked.errors[:_SHOWN_ERRORS],
-            )
-        try:
-            parts.writer.write(checked.messages)
-        except SourceUnavailable as error:
-            raise SourceUnavailable(
-                f"some of the {len(checked.messages)} valid events may not have been written: {error}. Send all of "
-                "them again: an event that is known already changes nothing"
-            ) from error
-        return len(checked.messages), checked.errors
-
-    @router.post(
-        "/v1/events",
-        dependencies=[needs(Role.WRITE, Of.ANY)],
-        status_code=202,
-        summary="Events into the log",
-        description=_DESCRIPTION,
-        response_class=Response,
-        responses=ok(TakenBody, "At least one event was taken", 202) | problems(400, 408, 413, 415, 422, 503),
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {
-                    MEDIA_TYPE: {
-                        "schema": {"oneOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]},
-                        "examples": _EXAMPLES,
-                    },
-                    _LINES[0]: {
-                        "schema": {"type": "string"},
-                        "example": "\n".join(encode_json(event).decode() for event in (PREDICTION, OUTCOME)),
-                    },
+@router.post(
+    "/v1/events",
+    dependencies=[needs(Role.WRITE, Of.ANY)],
+    status_code=202,
+    summary="Events into the log",
+    description=_DESCRIPTION,
+    response_model=TakenBody,
+    response_description="At least one event was taken",
+    responses=problems(*BODY_PROBLEMS),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {
+                    "schema": {"oneOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]},
+                    "examples": _EXAMPLES,
                 },
-            }
-        },
-    )
-    async def events(request: Request) -> Response:
-        media = check_json(request, _ALLOWED)
-        body = await read_body(request, parts.limits.event_bytes, parts.limits.body_seconds)
-        may_write = may(request, Role.WRITE)
-        try:
-            accepted, errors = await writes.run(lambda: take(body, media, request.headers, may_write))
-        except Forbidden:
-            gate_of(request).note_forbidden(request)
-            raise
-        answer = {"accepted": accepted, "rejected": len(errors), "errors": errors[:_SHOWN_ERRORS]}
-        return Response(encode_json(answer), 202, media_type=MEDIA_TYPE)
+                _LINES[0]: {
+                    "schema": {"type": "string"},
+                    "example": "\n".join(encode_json(event).decode() for event in (_PREDICTION, _OUTCOME)),
+                },
+            },
+        }
+    },
+)
+async def events(request: Request, services: ServicesOf) -> Response:
+    media = check_media_type(request, *_ALLOWED)
+    body = await read_body(request, services.limits.event_bytes, services.limits.body_seconds)
+    may_write = may(request, Role.WRITE)
+    try:
+        answer = await services.writes.run(lambda: _write(services, body, media, request.headers, may_write))
+    except Forbidden:
+        services.authorization.count_forbidden(request)
+        raise
+    return Response(answer, 202, media_type=JSON)
 
-    return router
+
+def _write(services: Services, body: bytes, media: str, headers: Headers, may_write: Callable[[str], bool]) -> bytes:
+    """Check and write the events of a body; the JSON of the answer."""
+    records = _records(body, media, headers, services.clock.now_ms())
+    messages, errors = _check(services, records, may_write)
+    shown = errors[:_SHOWN_ERRORS]
+    if not messages:
+        first = f"the first: {errors[0]['detail']} (index {errors[0]['index']})"
+        if all(error["reason"] == _FORBIDDEN for error in errors):
+            raise Forbidden(f"none of the {len(records)} events may be written; {first}")
+        raise Problem(
+            422,
+            "invalid-events",
+            f"none of the {len(records)} events is valid; {first}",
+            accepted=0,
+            rejected=len(errors),
+            errors=shown,
+        )
+    try:
+        services.writer.write(messages)
+    except SourceUnavailable as error:
+        raise SourceUnavailable(
+            f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
+            "them again: an event that is known already changes nothing"
+        ) from error
+    return encode_json({"accepted": len(messages), "rejected": len(errors), "errors": shown})
 
 
 def _records(body: bytes, media: str, headers: Headers, now_ms: int) -> list[_Posted]:
@@ -170,8 +175,8 @@ def _records(body: bytes, media: str, headers: Headers, now_ms: int) -> list[_Po
 
 def _elements(array: bytes) -> list[bytes]:
     try:
-        return [bytes(each) for each in msgspec.json.decode(array, type=list[msgspec.Raw])]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return [bytes(event) for event in msgspec.json.decode(array, type=list[msgspec.Raw])]
+    except _JSON_ERRORS as error:
         raise Problem(422, "invalid-events", f"the body begins as a JSON array and is none: {error}") from None
 
 
@@ -180,7 +185,7 @@ def _is_lines(body: bytes) -> bool:
     first, _, _ = body.partition(b"\n")
     try:
         msgspec.json.decode(first, type=msgspec.Raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except _JSON_ERRORS:
         return False
     return True
 
@@ -194,13 +199,15 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
     ]
 
 
-def _check(parts: Parts, records: Sequence[_Posted], may_write: Callable[[str], bool]) -> _Checked:
+def _check(
+    services: Services, records: Sequence[_Posted], may_write: Callable[[str], bool]
+) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
-    # The names go into an object of their own, so that nothing a caller invents stays behind.
-    # Models that may not be written are told apart by the names that the decoder itself finds.
-    strata = Strata(lambda name: parts.policy(name) if may_write(name) else None, _UNCAPPED)
+    # New names go into a temporary object, so that nothing a caller invents stays in memory.
+    # The models that the decoder reads decide what may be written.
+    strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
     as_records: Sequence[Record] = records
-    decoded = parts.decoder().decode(RecordBatch("", 0, as_records, len(records)), strata, None)
+    decoded = services.decoder().decode(RecordBatch("", 0, as_records, len(records)), strata, None)
     errors = [
         {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
         for letter in decoded.dead_letters
@@ -213,16 +220,16 @@ def _check(parts: Parts, records: Sequence[_Posted], may_write: Callable[[str], 
         if model == REFUSED:
             errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
             continue
-        topic = _topic_of(Kind(kind), parts.topics)
+        topic = _topic_of(Kind(kind), services.topics)
         messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
     errors.sort(key=lambda error: error["index"])
-    return _Checked(messages, errors)
+    return messages, errors
 
 
 def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
     if not may_write(model):
-        # The same whether there is such a model or not.
-        return {"reason": FORBIDDEN, "detail": f"events of model {model} take the role write for it"}
+        # The same words whether there is such a model or not.
+        return {"reason": _FORBIDDEN, "detail": f"events of model {model} take the role write for it"}
     return {
         "reason": "refused_model",
         "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "
@@ -233,14 +240,10 @@ def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
 def _model_of(record: _Posted) -> str:
     """The model of a valid event, as it was written."""
     fields = decode_fields(record.value)
-    around = structured_event(fields, record.headers)
-    return text_of(fields.model if around is None else decode_fields(around[1]).model)
+    structured = structured_event(fields, record.headers)
+    return text_of(fields.model if structured is None else decode_fields(structured[1]).model)
 
 
 def _topic_of(kind: Kind, topics: Topics) -> str:
-    """The topic of that kind alone, else one of all kinds; else any, as each event names its own."""
+    """The topic of that kind alone, else one of all kinds; else any, as each event names its kind."""
     return min(topics.kinds, key=lambda topic: (topics.kinds[topic] != kind, topics.kinds[topic] is not None, topic))
-
-
-def _first(errors: Sequence[dict[str, Any]]) -> str:
-    return f"the first: {errors[0]['detail']} (index {errors[0]['index']})"

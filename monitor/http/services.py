@@ -1,17 +1,21 @@
-"""What the API needs of the rest of the service. The one place where concrete parts meet hands it in."""
+"""What the routes use of the rest of the service. ``monitor.app`` puts it together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Annotated, Protocol
 
+from fastapi import Depends, Request
 from numpy.typing import ArrayLike
 
 from monitor.access.base import Authenticator
 from monitor.clock import Clock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.authorization import Authorization
+from monitor.http.limits import ConcurrencyLimit, Limits
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
+from monitor.http.snapshots import LatestView
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
@@ -24,16 +28,16 @@ from monitor.windows.windows import Window
 
 
 class Evaluator(Protocol):
-    """Holds the latest snapshot and answers for earlier times."""
+    """Has the latest snapshot and computes reports of earlier times."""
 
     @property
     def latest(self) -> Snapshot:
-        """What the last evaluation found."""
+        """The result of the last evaluation."""
         ...
 
     @property
     def windows(self) -> Sequence[Window]:
-        """The windows of every series; the first is meant when nobody names one."""
+        """The windows of every series; the first is the default."""
         ...
 
     @property
@@ -42,16 +46,16 @@ class Evaluator(Protocol):
         ...
 
     def scores(self, report: Report) -> ScoreTable:
-        """The labelled predictions that one of its reports is of."""
+        """The labelled predictions of one of its reports."""
         ...
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
-        """One report, recomputed if need be.
+        """One report, recomputed if necessary.
 
         Raises
         ------
         UnknownSeries
-            Nothing is called that.
+            There is no such series.
         NoLongerKept
             The events of that time are gone.
         EvaluationFailed
@@ -61,16 +65,16 @@ class Evaluator(Protocol):
 
 
 class Pipeline(Protocol):
-    """What reads and joins the events."""
+    """Reads and joins the events."""
 
     @property
     def status(self) -> PipelineStatus:
-        """Where it stands."""
+        """Its state."""
         ...
 
 
 class Evaluate(Protocol):
-    """The report of data that somebody hands over."""
+    """Computes the report of data in a request."""
 
     def __call__(
         self,
@@ -93,44 +97,9 @@ class Evaluate(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much a request may ask for.
-
-    Attributes
-    ----------
-    report_bytes, event_bytes
-        Largest body of POST /v1/reports (and of predictions to be recalibrated) and of POST /v1/events.
-    body_seconds
-        How long a request may take to send its body.
-    computations
-        Reports that are computed at one time; those of the latest snapshot are not computed and do not count.
-    writes
-        Requests of POST /v1/events that are written at one time.
-    wait_seconds
-        How long a request waits for its turn to be computed or written.
-    request_seconds
-        How long a request may take, its body included.
-    failures_per_minute
-        Wrong keys and tokens of one address, beyond which its next ones are not looked at.
-    requests_per_second
-        Requests of one key or token's owner.
-    """
-
-    report_bytes: int = 32 * 1024 * 1024
-    event_bytes: int = 4 * 1024 * 1024
-    body_seconds: float = 30.0
-    computations: int = 2
-    writes: int = 8
-    wait_seconds: float = 10.0
-    request_seconds: float = 120.0
-    failures_per_minute: int = 30
-    requests_per_second: int = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The other rooms, as the routes use them.
+@dataclass
+class Services:
+    """The other rooms, as the routes use them, and the state that routes share.
 
     Attributes
     ----------
@@ -145,13 +114,20 @@ class Parts:
     decoder
         Makes a decoder with the stream's own limits.
     authenticator
-        Says who asks; None: access control is off, and everybody may do everything.
-    traffic
-        Where requests are counted.
-    refusals
-        Where those refused are counted.
+        Identifies callers; None: access control is off.
+    traffic, refused
+        Count requests, and those refused.
     local_only
-        Whether only requests are answered whose Host is this machine's own.
+        Whether only requests are answered whose Host is this machine.
+    latest
+        The latest snapshot.
+    computations, writes, lookups, applications
+        Limits of the work at one time: reports, events, queries of the store, and maps that are applied. A long report
+        must not delay the recalibration of predictions.
+    map_hashes
+        SHA-256 of maps that were served before, by id: a map never changes.
+    authorization
+        Identifies callers and refuses requests.
     """
 
     evaluator: Evaluator
@@ -168,5 +144,24 @@ class Parts:
     limits: Limits = field(default_factory=Limits)
     authenticator: Authenticator | None = None
     traffic: Traffic = field(default_factory=Traffic)
-    refusals: Refusals = field(default_factory=Refusals)
+    refused: RefusedRequests = field(default_factory=RefusedRequests)
     local_only: bool = False
+
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self.map_hashes: dict[str, str] = {}
+        self.latest = LatestView(lambda: self.evaluator.latest)
+        self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
+        self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
+        self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
+        self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
+        self.authorization = Authorization(self.authenticator, limits, self.recalibrations, self.lookups, self.refused)
+
+
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesOf = Annotated[Services, Depends(_services)]
+"""The parameter of a route for the services of its app."""
