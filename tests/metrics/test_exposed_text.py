@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
@@ -50,7 +50,7 @@ def exposed() -> str:
             RefitFamilies(maps, MEASURES, lambda: maps.known),
             PipelineFamilies(Pipeline(STATUS)),
             BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-            HttpFamilies(traffic, Refusals()),
+            HttpFamilies(traffic, RefusedRequests()),
         ]
     ).render()
     lines = body.decode().splitlines(keepends=True)
