@@ -42,8 +42,8 @@ def exposed() -> str:
     evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts(0.5)}))
     maps = Maps(state(MEASURES))
     traffic = Traffic()
-    traffic.note("GET", "/metrics", 200, 0.25)
-    traffic.note("GET", "/healthz", 200, 0.5)
+    traffic.count("GET", "/metrics", 200, 0.25)
+    traffic.count("GET", "/healthz", 200, 0.5)
     body, _ = Exposition(
         [
             WindowFamilies(evaluations, MEASURES),
