@@ -1,4 +1,4 @@
-"""Many classes: the measures of probability vectors, their tests, and the sketch that panes store.
+"""Measures and tests of predictions over many classes.
 
 A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; no other file needs to change.
 """

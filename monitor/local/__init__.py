@@ -1,4 +1,4 @@
-"""Local calibration: calibration errors among events with similar features."""
+"""Local calibration: errors among predictions with similar features."""
 
 from monitor.local.calibration import (
     LocalCalibration,

@@ -1,4 +1,4 @@
-"""Recalibration maps, one method a file.
+"""Recalibration maps: one method a file, and the Arrow artifact that holds one.
 
 A file of this folder that declares ``METHOD`` or ``METHODS`` adds methods to :data:`METHODS`. No other file needs to
 change: the REST row, options, artifact and law tests of a method follow from its declaration.
