@@ -15,7 +15,7 @@ from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.base import Topics
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import PaneReader, Window
 

@@ -7,13 +7,18 @@ from monitor.events.model import Reason
 from monitor.metrics import pipeline_series as series
 from monitor.metrics.family import Family
 from monitor.sources.base import TopicPartition
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 
-_DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
+_DEPARTURES: Final = dict.fromkeys(
+    (event_results.ANSWERED, event_results.EXPIRED, event_results.IMPLIED_NEGATIVE, event_results.EVICTED), 0
+)
 
 _KNOWN_EVENTS: Final = {
-    (kind, result): 0 for kind, results in fates.RESULTS.items() for result in results if result != fates.EARLY
+    (kind, result): 0
+    for kind, results in event_results.RESULTS.items()
+    for result in results
+    if result != event_results.EARLY
 }
 
 
@@ -40,7 +45,7 @@ class PipelineFamilies:
         yield Family(series.PARTITIONS, [((), len(status.partitions))])
         yield Family(series.RECORDS, [((), status.records_read)])
         # An early outcome waits and then meets another fate: a number that falls is a gauge, and no counter.
-        met = {key: count for key, count in status.counters.items() if key[1] != fates.EARLY}
+        met = {key: count for key, count in status.counters.items() if key[1] != event_results.EARLY}
         yield Family(series.EVENTS, list((_KNOWN_EVENTS | met).items()))
         yield Family(
             series.DEPARTED, [((result,), count) for result, count in (_DEPARTURES | dict(status.departed)).items()]

@@ -1,7 +1,7 @@
-"""The file that a backup is: a zip archive of a manifest, and of the whole store as one SQLite file.
+"""The file of a backup: a zip archive of a manifest, and of the whole store as one SQLite file.
 
-Whatever database a store is kept in, its backup is the same, so that a backup of one is restored into the other. With
-usual tools: ``unzip -p FILE manifest.json`` shows the manifest, and ``unzip FILE store.db`` takes the SQLite file out.
+It does not depend on the kind of database, so a backup of one is restored into the other. ``unzip -p FILE
+manifest.json`` shows the manifest, ``unzip FILE store.db`` extracts the SQLite file.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ MANIFEST: Final = "manifest.json"
 STORE: Final = "store.db"
 
 _LEVEL: Final = 1
-"""Most of a store is hashes, of which no effort makes less."""
+"""Most of a store is hashes, which do not compress."""
 _PIECE_BYTES: Final = 1 << 20
-_LONGEST_MANIFEST: Final = 16 << 20
+_MAX_MANIFEST_BYTES: Final = 16 << 20
 
 
 class Offset(msgspec.Struct, frozen=True):
-    """Where reading goes on in one topic partition: the store holds every record before it, and none from it on."""
+    """Next offset of one topic partition: the store contains every record before it and none after."""
 
     topic: str
     partition: int
@@ -37,24 +37,24 @@ class Offset(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup says of itself.
+    """Description of a backup.
 
     Attributes
     ----------
     format
         Version of this layout.
     created
-        When, RFC 3339.
+        Time, RFC 3339.
     service_version
-        Of the service that made it.
+        Version of the service that made it.
     database
-        ``sqlite`` or ``postgresql``: what the store was kept in.
+        ``sqlite`` or ``postgresql``: database of the store.
     schema_revision, grid_version
         Of the store.
     tables
-        Table -> its rows.
+        Table -> number of rows.
     offsets
-        Where reading goes on.
+        Next offsets.
     size, sha256
         Of the SQLite file.
     """
@@ -72,22 +72,16 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class _Format(msgspec.Struct):
-    """What every version of the manifest has."""
+    """The part that every version of the manifest has."""
 
     format: int
 
 
 def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
-    """Write a backup: the whole file under its name, or none.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-    """
+    """Write a backup, all of it or nothing. Raises InputError if it cannot be written."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     try:
-        # It holds digests of keys and what models said of people: for its owner alone.
+        # Readable by its owner only: it holds digests of keys and predictions about people.
         handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -106,17 +100,11 @@ def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def opened_backup(source: Path) -> Iterator[tuple[Manifest, "Contents"]]:
-    """The manifest of a backup, and what takes the store out of it.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is no backup, or damaged, or of a later format.
-    """
+    """Open a backup; raises InputError if it is missing, damaged, not a backup, or of a later format."""
     try:
         archive = zipfile.ZipFile(source)
     except zipfile.BadZipFile as error:
-        raise InputError(f"{source} is no backup of this service, or only a part of one: {error}") from error
+        raise InputError(f"{source} is not a backup of this service, or only a part of one: {error}") from error
     except OSError as error:
         raise InputError(f"the backup {source} cannot be read: {error.strerror or error}") from error
     with archive:
@@ -125,7 +113,7 @@ def opened_backup(source: Path) -> Iterator[tuple[Manifest, "Contents"]]:
 
 
 class Contents:
-    """The store in a backup that is open."""
+    """The store in an open backup."""
 
     def __init__(self, source: Path, archive: zipfile.ZipFile, manifest: Manifest) -> None:
         self._source = source
@@ -133,25 +121,19 @@ class Contents:
         self._manifest = manifest
 
     def extract(self, path: Path) -> None:
-        """Take the SQLite file out, and check it.
-
-        Raises
-        ------
-        InputError
-            It is not what was put in.
-        """
+        """Extract the SQLite file. Raises InputError if it does not match the manifest."""
         try:
             with path.open("xb") as file:
-                found = self._copy(file)
+                size, sha256 = self._copy(file)
         except OSError as error:
             raise InputError(
-                f"the store cannot be taken out of the backup {self._source} into {path.parent}, where it needs"
+                f"the store cannot be extracted from the backup {self._source} into {path.parent}, where it needs"
                 f" {self._manifest.size:,} bytes: {error.strerror or error}"
             ) from error
-        if found != (self._manifest.size, self._manifest.sha256):
+        if (size, sha256) != (self._manifest.size, self._manifest.sha256):
             raise InputError(
-                f"the backup {self._source} is damaged: its store has {found[0]:,} bytes and SHA-256 {found[1]}, the"
-                f" manifest says {self._manifest.size:,} and {self._manifest.sha256}; take another backup"
+                f"the backup {self._source} is damaged: its store has {size:,} bytes and SHA-256 {sha256}, the"
+                f" manifest says {self._manifest.size:,} and {self._manifest.sha256}; use another backup"
             )
 
     def _copy(self, file: IO[bytes]) -> tuple[int, str]:
@@ -162,10 +144,10 @@ class Contents:
                     digest.update(piece)
                     size += len(piece)
                     if size > self._manifest.size:
-                        break  # What was not put in need not be taken out.
+                        break  # Do not extract more than was put in.
                     file.write(piece)
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise InputError(f"the backup {self._source} is damaged: {error}; take another backup") from error
+            raise InputError(f"the backup {self._source} is damaged: {error}; use another backup") from error
         return size, digest.hexdigest()
 
 
@@ -178,7 +160,7 @@ def sha256_of(path: Path) -> str:
 def _read_manifest(source: Path, archive: zipfile.ZipFile) -> Manifest:
     try:
         with archive.open(MANIFEST) as member:
-            text = member.read(_LONGEST_MANIFEST)
+            text = member.read(_MAX_MANIFEST_BYTES)
         form = msgspec.json.decode(text, type=_Format).format
         if form != FORMAT:
             raise InputError(
@@ -187,4 +169,4 @@ def _read_manifest(source: Path, archive: zipfile.ZipFile) -> Manifest:
             )
         return msgspec.json.decode(text, type=Manifest)
     except (KeyError, msgspec.MsgspecError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError(f"{source} is no backup of this service: it has no sound {MANIFEST} ({error})") from error
+        raise InputError(f"{source} is not a backup of this service: it has no valid {MANIFEST} ({error})") from error

@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "report.csv"
     other.write_text("p,y\n" * 1000)
-    with pytest.raises(IncompatibleStore, match="is no SQLite file: name another file"):
+    with pytest.raises(IncompatibleStore, match="is not a SQLite file: name another file"):
         SqlStore.open(f"sqlite:///{other}")
     assert other.read_text() == "p,y\n" * 1000
 
