@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, RecordBatch
 from monitor.stream.pane_view import PaneView
-from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
+from monitor.stream.partition import Partition, PartitionSettings
 
 _RECORDS_BETWEEN_EVICTIONS: Final = 200_000
 
@@ -23,7 +24,7 @@ class OfflineStream:
         Settings of all partitions, as for the service.
     """
 
-    def __init__(self, decoder: EventDecoder, settings: PartitionSettings) -> None:
+    def __init__(self, decoder: Decoder, settings: PartitionSettings) -> None:
         self._decoder = decoder
         self._settings = settings
         self._partitions: dict[int, Partition] = {}

@@ -1,15 +1,16 @@
 """A partition, the unit of state: its names, join, panes, offsets and unsaved changes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
-from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
+from monitor.events.codec import Decoder
+from monitor.events.model import DeadLetter, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.store.base import (
     CLAIMED,
@@ -37,33 +38,6 @@ _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
-
-
-class DecodedBatch(Protocol):
-    """What the decoder returns for a batch."""
-
-    @property
-    def columns(self) -> EventColumns:
-        """The valid events."""
-        ...
-
-    @property
-    def dead_letters(self) -> list[DeadLetter]:
-        """The messages that are not valid events."""
-        ...
-
-    @property
-    def features(self) -> Sequence[NDArray[np.float32] | None]:
-        """Features of each valid event, in the order of the columns, or None."""
-        ...
-
-
-class EventDecoder(Protocol):
-    """Decodes messages to columns."""
-
-    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> DecodedBatch:
-        """Decode a batch; every record becomes an event or a dead letter."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +133,7 @@ class Partition:
         """Start of the oldest panes that are kept; 0 while all are."""
         return self._kept_from_ms.get((model, slide_ms), 0)
 
-    def apply(self, batch: RecordBatch, decoder: EventDecoder, default_kind: Kind | None) -> int:
+    def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> int:
         """Decode and join a batch of records; returns how many were not valid events."""
         decoded = decoder.decode(batch, self._strata, default_kind)
         joined = self.join.apply(decoded.columns)

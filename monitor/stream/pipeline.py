@@ -17,13 +17,14 @@ from monitor.errors import (
     StoreUnavailable,
     TooManyDeadLetters,
 )
+from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.pane_view import PaneView
-from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
+from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.stream.topic_progress import Alignment, OutcomeProgress
 
@@ -100,7 +101,7 @@ class Pipeline:
         self,
         source: Source,
         store: StateStore,
-        decoder: EventDecoder,
+        decoder: Decoder,
         *,
         partitions: PartitionSettings,
         settings: PipelineSettings,
