@@ -26,6 +26,8 @@ _LEVEL: Final = 1
 """Most of a store is hashes, which do not compress."""
 _PIECE_BYTES: Final = 1 << 20
 _MAX_MANIFEST_BYTES: Final = 16 << 20
+_DAMAGED: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""Errors from reading a damaged archive."""
 
 
 class Offset(msgspec.Struct, frozen=True):
@@ -99,8 +101,7 @@ def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
 
 
 @contextmanager
-def opened_backup(source: Path) -> Iterator[tuple[Manifest, "Contents"]]:
-    """Open a backup; raises InputError if it is missing, damaged, not a backup, or of a later format."""
+def _opened(source: Path) -> Iterator[zipfile.ZipFile]:
     try:
         archive = zipfile.ZipFile(source)
     except zipfile.BadZipFile as error:
@@ -108,65 +109,59 @@ def opened_backup(source: Path) -> Iterator[tuple[Manifest, "Contents"]]:
     except OSError as error:
         raise InputError(f"the backup {source} cannot be read: {error.strerror or error}") from error
     with archive:
-        manifest = _read_manifest(source, archive)
-        yield manifest, Contents(source, archive, manifest)
+        yield archive
 
 
-class Contents:
-    """The store in an open backup."""
-
-    def __init__(self, source: Path, archive: zipfile.ZipFile, manifest: Manifest) -> None:
-        self._source = source
-        self._archive = archive
-        self._manifest = manifest
-
-    def extract(self, path: Path) -> None:
-        """Extract the SQLite file. Raises InputError if it does not match the manifest."""
+def read_manifest(source: Path) -> Manifest:
+    """Read the manifest of a backup; raises InputError if it is missing, damaged, or of another format."""
+    with _opened(source) as archive:
         try:
-            with path.open("xb") as file:
-                size, sha256 = self._copy(file)
-        except OSError as error:
+            with archive.open(MANIFEST) as member:
+                text = member.read(_MAX_MANIFEST_BYTES)
+            version = msgspec.json.decode(text, type=_Format).format
+            if version != FORMAT:
+                raise InputError(
+                    f"the backup {source} is of format {version}, this version reads {FORMAT}: restore it with the"
+                    " version of the service that made it"
+                )
+            return msgspec.json.decode(text, type=Manifest)
+        except (*_DAMAGED, msgspec.MsgspecError) as error:
             raise InputError(
-                f"the store cannot be extracted from the backup {self._source} into {path.parent}, where it needs"
-                f" {self._manifest.size:,} bytes: {error.strerror or error}"
+                f"{source} is not a backup of this service: it has no valid {MANIFEST} ({error})"
             ) from error
-        if (size, sha256) != (self._manifest.size, self._manifest.sha256):
-            raise InputError(
-                f"the backup {self._source} is damaged: its store has {size:,} bytes and SHA-256 {sha256}, the"
-                f" manifest says {self._manifest.size:,} and {self._manifest.sha256}; use another backup"
-            )
 
-    def _copy(self, file: IO[bytes]) -> tuple[int, str]:
-        digest, size = hashlib.sha256(), 0
-        try:
-            with self._archive.open(STORE) as member:
-                while piece := member.read(_PIECE_BYTES):
-                    digest.update(piece)
-                    size += len(piece)
-                    if size > self._manifest.size:
-                        break  # Do not extract more than was put in.
-                    file.write(piece)
-        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise InputError(f"the backup {self._source} is damaged: {error}; use another backup") from error
-        return size, digest.hexdigest()
+
+def extract_store(source: Path, manifest: Manifest, path: Path) -> None:
+    """Extract the SQLite file of a backup to a new file; raises InputError if it does not match the manifest."""
+    try:
+        with _opened(source) as archive, path.open("xb") as file:
+            size, sha256 = _copy(archive, file, manifest.size)
+    except _DAMAGED as error:
+        raise InputError(f"the backup {source} is damaged: {error}; use another backup") from error
+    except OSError as error:
+        raise InputError(
+            f"the store cannot be extracted from the backup {source} into {path.parent}, where it needs"
+            f" {manifest.size:,} bytes: {error.strerror or error}"
+        ) from error
+    if (size, sha256) != (manifest.size, manifest.sha256):
+        raise InputError(
+            f"the backup {source} is damaged: its store has {size:,} bytes and SHA-256 {sha256}, the"
+            f" manifest says {manifest.size:,} and {manifest.sha256}; use another backup"
+        )
+
+
+def _copy(archive: zipfile.ZipFile, file: IO[bytes], max_bytes: int) -> tuple[int, str]:
+    """Copy the store; returns its size and SHA-256. Stops when it is too large."""
+    digest, size = hashlib.sha256(), 0
+    with archive.open(STORE) as member:
+        while size <= max_bytes and (piece := member.read(_PIECE_BYTES)):
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+    return size, digest.hexdigest()
 
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read_manifest(source: Path, archive: zipfile.ZipFile) -> Manifest:
-    try:
-        with archive.open(MANIFEST) as member:
-            text = member.read(_MAX_MANIFEST_BYTES)
-        form = msgspec.json.decode(text, type=_Format).format
-        if form != FORMAT:
-            raise InputError(
-                f"the backup {source} is of format {form}, this version reads {FORMAT}: restore it with the version of"
-                " the service that made it"
-            )
-        return msgspec.json.decode(text, type=Manifest)
-    except (KeyError, msgspec.MsgspecError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError(f"{source} is not a backup of this service: it has no valid {MANIFEST} ({error})") from error

@@ -26,7 +26,7 @@ from monitor.store.backup import (
     last_numbers,
     store_tables,
 )
-from monitor.store.backup_file import Manifest, opened_backup
+from monitor.store.backup_file import Manifest, extract_store, read_manifest
 from monitor.store.database import Database
 from monitor.store.migrate import (
     check_free,
@@ -123,10 +123,10 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
 
 def _extract(source: Path, file: Path, clock: Clock) -> Manifest:
     """Extract the store of a backup into a file, and check both."""
-    with opened_backup(source) as (manifest, contents):
-        check_known(f"the backup {source}", manifest.schema_revision)
-        check_grid(f"the backup {source}", manifest.grid_version)
-        contents.extract(file)
+    manifest = read_manifest(source)
+    check_known(f"the backup {source}", manifest.schema_revision)
+    check_grid(f"the backup {source}", manifest.grid_version)
+    extract_store(source, manifest, file)
     store = connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)
     with closing(store), store.reading() as connection:
         counted = count_rows(connection, store_tables(connection))

@@ -162,7 +162,7 @@ class Partition:
         dropped, left, sampled = self._evict(names, outcomes_read_ms)
         closed, closed_sketches = self._close(left)
         expired = self._expire() if dropped else {}
-        gone = set(dropped)
+        removed = set(dropped)
         strata = self._strata.strata
         result = Checkpoint(
             partition=self.number,
@@ -171,7 +171,7 @@ class Partition:
             models=self.join.model_states(),
             first_stratum=self._saved_strata,
             new_strata=strata[self._saved_strata :],
-            journal=[batch for batch in batches if batch.bucket not in gone],
+            journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closed=closed,
             closed_sketches=closed_sketches,

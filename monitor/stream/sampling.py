@@ -119,29 +119,6 @@ class _Cell:
         return True
 
 
-@dataclass(slots=True)
-class _Pending:
-    """Candidates that are not assigned to their cells yet."""
-
-    rows: list[NDArray[np.void]] = field(default_factory=list)
-    confidence: list[NDArray[np.int32]] = field(default_factory=list)
-    bucket_ms: list[NDArray[np.int64]] = field(default_factory=list)
-    lengths: list[NDArray[np.int32]] = field(default_factory=list)
-    features: list[NDArray[np.float32]] = field(default_factory=list)
-    count: int = 0
-    numbers: int = 0
-
-    def add_features(self, features: Sequence[NDArray[np.float32] | None]) -> None:
-        """Copy the features of one batch."""
-        present = [vector for vector in features if vector is not None]
-        self.count += len(features)
-        lengths = [NO_FEATURES if vector is None else len(vector) for vector in features]
-        self.lengths.append(np.array(lengths, np.int32))
-        if present:
-            self.features.append(np.concatenate(present))
-            self.numbers += self.features[-1].size
-
-
 class Sampler:
     """The candidates of a partition. Used from the pipeline's thread.
 
@@ -169,7 +146,8 @@ class Sampler:
         self._batches: Counter[Bucket] = Counter()
         self._touched: set[Bucket] = set()
         """Buckets that may hold unsaved candidates."""
-        self._pending = _Pending()
+        self._pending: list[tuple[Candidates, NDArray[np.int64]]] = []
+        """Candidates that are not assigned to their cells yet, with the starts of their buckets."""
         self._full = self._index_full_cells()
         self._new_thresholds = 0
         """Cells whose thresholds changed since ``_full`` was built."""
@@ -200,30 +178,30 @@ class Sampler:
         if not count:
             return
         chosen = chosen[:count]
-        taken, pending = rows[chosen], self._pending
-        pending.rows.append(taken)
-        pending.confidence.append(confidence[chosen])
-        time_ms = taken["time_ms"]
-        pending.bucket_ms.append(time_ms - time_ms % self._widths_ms[joined.model[chosen]])
-        pending.add_features([features[at] for at in joined.event[chosen].tolist()])
-        if pending.count > _MAX_PENDING or pending.numbers > _MAX_PENDING_FEATURES:
+        taken, time_ms = rows[chosen], rows["time_ms"][chosen]
+        vectors = [features[at] for at in joined.event[chosen].tolist()]
+        lengths = [NO_FEATURES if vector is None else len(vector) for vector in vectors]
+        candidates = Candidates(
+            np.ascontiguousarray(taken["id_high"]),
+            np.ascontiguousarray(taken["id_low"]),
+            confidence[chosen],
+            np.ascontiguousarray(taken["stratum"]),
+            np.array(lengths, np.int32),
+            # A copy, as the vectors are slices of a whole batch.
+            np.concatenate([np.empty(0, np.float32), *(vector for vector in vectors if vector is not None)]),
+        )
+        self._pending.append((candidates, time_ms - time_ms % self._widths_ms[joined.model[chosen]]))
+        pending = [part for part, _ in self._pending]
+        if sum(map(len, pending)) > _MAX_PENDING or sum(part.features.size for part in pending) > _MAX_PENDING_FEATURES:
             self.assign_pending()
 
     def assign_pending(self) -> None:
         """Assign the pending candidates to their cells."""
-        pending, self._pending = self._pending, _Pending()
-        if not pending.rows:
+        pending, self._pending = self._pending, []
+        if not pending:
             return
-        rows = np.concatenate(pending.rows)
-        candidates = Candidates(
-            np.ascontiguousarray(rows["id_high"]),
-            np.ascontiguousarray(rows["id_low"]),
-            np.concatenate(pending.confidence),
-            np.ascontiguousarray(rows["stratum"]),
-            np.concatenate(pending.lengths),
-            np.concatenate([np.empty(0, np.float32), *pending.features]),
-        )
-        for bucket, cell, part in self._by_cell(candidates, np.concatenate(pending.bucket_ms)):
+        candidates = Candidates.joined([part for part, _ in pending])
+        for bucket, cell, part in self._by_cell(candidates, np.concatenate([bucket_ms for _, bucket_ms in pending])):
             cell.unsaved.append(part)
             cell.count += len(part)
             self._touched.add(bucket)
@@ -372,12 +350,11 @@ class Sampler:
         ]
         version = np.array([number for number, _, _ in full], np.uint64)
         start_ms = np.array([start_ms for _, start_ms, _ in full], np.int64).astype(np.uint64)
-        first = np.cumsum([0, *(limits.size for _, _, limits in full)], dtype=np.int64)
+        first = np.cumsum([0, *(part.size for _, _, part in full)], dtype=np.int64)
         slots = np.zeros(slots_for(len(full)), np.uint64)
         index_keys(slots, version, start_ms)
-        return FullCells(
-            slots, version, start_ms, first, np.concatenate([np.empty(0, np.uint64), *(t for _, _, t in full)])
-        )
+        limits = np.concatenate([np.empty(0, np.uint64), *(part for _, _, part in full)])
+        return FullCells(slots, version, start_ms, first, limits)
 
     def _update_names(self) -> None:
         count = self._version_of_stratum.size

@@ -200,8 +200,8 @@ def class_rows(
         following = index + 1
         while following < rows.size and rows[following].entry == VECTOR:
             following += 1
-        held = following - index - 1
-        if held > 0:
+        vectors = following - index - 1
+        if vectors > 0:
             label, before = blocks.label[block], blocks.before[block]
             stratum = rows[index].stratum
             classes = min(np.int64(blocks.classes[block]), np.int64(fan_out.classes[stratum]))
@@ -220,6 +220,6 @@ def class_rows(
                 place = fan_out.first[stratum] + at
                 write_row(out, written, entry, _NO_KEY, _NO_KEY, time_ms, value, time_ms, place, outcome)
                 written += 1
-            block += held
+            block += vectors
         index = following
     return written, index, block
