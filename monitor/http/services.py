@@ -13,8 +13,8 @@ from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization
 from monitor.http.limits import ConcurrencyLimit, Limits
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.http.snapshots import LatestView
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations

@@ -14,8 +14,8 @@ from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, Un
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
