@@ -7,7 +7,7 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from numpy.typing import ArrayLike
 
-from monitor.access.base import Authenticator
+from monitor.access.model import Authenticator
 from monitor.clock import Clock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy

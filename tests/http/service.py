@@ -8,7 +8,7 @@ import anyio
 import httpx
 from fastapi import APIRouter, FastAPI
 
-from monitor.access.base import Authenticator
+from monitor.access.model import Authenticator
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
