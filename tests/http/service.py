@@ -22,7 +22,7 @@ from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import PipelineFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.contract import Recalibrations
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics

@@ -1,4 +1,6 @@
-"""Kafka's hash of a key, by which producers place records in partitions."""
+"""The partition of a message by its key: the same one in Kafka and in the embedded log."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,10 +9,32 @@ from monitor.compiled import njit
 
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)
+_POSITIVE = np.uint32(0x7FFFFFFF)
+
+
+def partitions_of(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
+    """The partition of each key, as Kafka's producers choose it by default.
+
+    Parameters
+    ----------
+    keys
+        n keys.
+    partitions
+        How many partitions the topic has.
+
+    Returns
+    -------
+    NDArray[np.int64]
+        Partition numbers, shape (n,).
+    """
+    ends = np.cumsum(np.fromiter(map(len, keys), np.int64, len(keys)), dtype=np.int64)
+    hashes = np.empty(len(keys), np.uint32)
+    _murmur2(np.frombuffer(b"".join(keys), np.uint8), ends, hashes)
+    return ((hashes & _POSITIVE) % np.uint32(partitions)).astype(np.int64)
 
 
 @njit()
-def murmur2(data: NDArray[np.uint8], ends: NDArray[np.int64], out: NDArray[np.uint32]) -> None:
+def _murmur2(data: NDArray[np.uint8], ends: NDArray[np.int64], out: NDArray[np.uint32]) -> None:
     """MurmurHash2 of many keys.
 
     Parameters

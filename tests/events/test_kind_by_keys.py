@@ -10,10 +10,10 @@ from tests.stream.support import LogRecord
 HEAD = b'{"model":"m","id":"1","ts":1760000000000'
 
 
-def decoded(*values: bytes, told_by_keys: bool = True) -> Decoded:
+def decoded(*values: bytes, kind_by_keys: bool = True) -> Decoded:
     records = [LogRecord(at, -1, value) for at, value in enumerate(values)]
     strata = Strata(lambda _: ModelPolicy(horizon_ms=1, lateness_ms=1), Caps())
-    return Decoder(told_by_keys=told_by_keys).decode(RecordBatch("f", 0, records, len(records)), strata, None)
+    return Decoder(kind_by_keys=kind_by_keys).decode(RecordBatch("f", 0, records, len(records)), strata, None)
 
 
 @pytest.mark.parametrize(
@@ -40,5 +40,5 @@ def test_what_it_holds_tells_what_it_is(rest: bytes, kind: Kind | None) -> None:
 
 
 def test_elsewhere_each_names_its_own() -> None:
-    strict = decoded(HEAD + b',"p":0.5}', told_by_keys=False)
+    strict = decoded(HEAD + b',"p":0.5}', kind_by_keys=False)
     assert [letter.reason for letter in strict.dead_letters] == [Reason.MISSING_KEY]

@@ -1,11 +1,13 @@
 """What no replica reads is seen, by any of them."""
 
+import threading
 from pathlib import Path
 
 import pytest
+import structlog
 
-from monitor.app.backlog import Backlog
 from monitor.app.settings import Settings
+from monitor.app.upkeep import Backlog, Periodic
 from monitor.clock import ManualClock
 from monitor.sources.base import Message, TopicPartition
 from monitor.sources.embedded import EmbeddedWriter
@@ -13,6 +15,7 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Unread
+from tests.patience import PATIENCE_SECONDS
 from tests.real.kafka import KafkaBroker
 
 
@@ -66,3 +69,27 @@ def test_an_embedded_log_is_looked_at_again_where_it_grew(tmp_path: Path) -> Non
             }
             store.save([Checkpoint(1, store.claim(1), {"e": 3}, [])])
     writer.close()
+
+
+def test_a_periodic_task_that_fails_is_logged_and_run_again() -> None:
+    runs: list[int] = []
+    again = threading.Event()
+
+    def task() -> None:
+        runs.append(len(runs))
+        if len(runs) > 1:
+            again.set()
+        raise ZeroDivisionError("a fault")
+
+    periodic = Periodic("test", 0.001, task)
+    with structlog.testing.capture_logs() as lines:
+        periodic.start()
+        assert again.wait(PATIENCE_SECONDS)
+        periodic.stop(PATIENCE_SECONDS)
+    count = len(runs)
+    assert {(line["event"], line["task"]) for line in lines} == {("a periodic task failed", "test")}
+    assert len(runs) == count
+
+
+def test_a_periodic_task_that_was_never_started_can_be_stopped() -> None:
+    Periodic("test", 1.0, lambda: None).stop(0.0)

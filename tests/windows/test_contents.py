@@ -4,7 +4,7 @@ import pytest
 from monitor.errors import NoLongerKept
 from monitor.events.model import ModelPolicy
 from monitor.scores import GridTable
-from monitor.windows.cohort import cohort, cohort_as_of
+from monitor.windows.contents import read_window, read_window_as_of
 from monitor.windows.windows import Window
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
@@ -28,7 +28,7 @@ def stream(policy: ModelPolicy, *, minutes: int = 600, every: int = 3) -> Memory
 def test_a_cohort_is_the_events_of_its_span(length_ms: int, mature: bool) -> None:
     panes, window = stream(POLICY), Window("w", length_ms, mature=mature)
     watermark = panes.watermark_ms("churn")
-    found = cohort(panes, CHURN, window, watermark)
+    found = read_window(panes, CHURN, window, watermark)
     assert (found.from_ms, found.to_ms) == window.span(watermark, POLICY)
     events = panes.events(CHURN, found.from_ms, found.to_ms)
     assert events.size > 500
@@ -37,7 +37,7 @@ def test_a_cohort_is_the_events_of_its_span(length_ms: int, mature: bool) -> Non
 
 def test_unanswered_predictions_of_a_mature_window_are_negatives_where_the_policy_says_so() -> None:
     panes = stream(NEGATIVE)
-    found = cohort(panes, CHURN, Window("w", HOUR_MS), panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, Window("w", HOUR_MS), panes.watermark_ms("churn"))
     events = panes.events(CHURN, found.from_ms, found.to_ms)
     assert found.table == GridTable.from_events(events["p"], np.maximum(events["y"], 0))
     assert found.table.labelled == found.table.predictions == events.size
@@ -45,14 +45,14 @@ def test_unanswered_predictions_of_a_mature_window_are_negatives_where_the_polic
 
 def test_a_window_that_is_not_mature_implies_nothing() -> None:
     panes = stream(NEGATIVE)
-    found = cohort(panes, CHURN, Window("w", HOUR_MS, mature=False), panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, Window("w", HOUR_MS, mature=False), panes.watermark_ms("churn"))
     assert 0 < found.table.labelled < found.table.predictions
 
 
 @pytest.mark.parametrize("last", [1, 7, 100, 1000])
 def test_a_last_n_window_is_the_fewest_newest_panes_that_hold_n(last: int) -> None:
     panes, window = stream(POLICY), Window("w", 10 * HOUR_MS, last=last)
-    found = cohort(panes, CHURN, window, panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
     assert found.table.labelled >= last
     without_oldest = panes.sum(CHURN, window.slide_ms, found.from_ms + window.slide_ms, found.to_ms)
     assert without_oldest.labelled < last
@@ -62,7 +62,7 @@ def test_a_last_n_window_is_the_fewest_newest_panes_that_hold_n(last: int) -> No
 def test_a_last_n_window_counts_implied_outcomes() -> None:
     window = Window("w", 10 * HOUR_MS, last=1000)
     explicit, implied = (
-        cohort(panes, CHURN, window, panes.watermark_ms("churn")) for panes in (stream(POLICY), stream(NEGATIVE))
+        read_window(panes, CHURN, window, panes.watermark_ms("churn")) for panes in (stream(POLICY), stream(NEGATIVE))
     )
     assert implied.from_ms > explicit.from_ms
     assert 1000 <= implied.table.labelled < 1000 + 10 * window.slide_ms / MINUTE_MS
@@ -70,16 +70,16 @@ def test_a_last_n_window_counts_implied_outcomes() -> None:
 
 def test_a_last_n_window_reaches_back_its_length_at_the_most() -> None:
     panes, window = stream(POLICY), Window("w", HOUR_MS, last=100_000)
-    found = cohort(panes, CHURN, window, panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
     assert found.to_ms - found.from_ms == HOUR_MS
     assert 0 < found.table.labelled < 100_000
 
 
 def test_a_last_n_window_passes_over_silence() -> None:
     panes, window = stream(POLICY), Window("w", DAY_MS, last=300)
-    busy = cohort(panes, CHURN, window, panes.watermark_ms("churn"))
+    busy = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
     panes.advance("churn", panes.watermark_ms("churn") + 6 * HOUR_MS)
-    silent = cohort(panes, CHURN, window, panes.watermark_ms("churn"))
+    silent = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
     assert silent.to_ms == busy.to_ms + 6 * HOUR_MS
     assert silent.table.labelled >= 300
 
@@ -87,11 +87,11 @@ def test_a_last_n_window_passes_over_silence() -> None:
 def test_a_mature_window_is_recomputed_as_it_was() -> None:
     panes, window = stream(POLICY, minutes=300), Window("w", HOUR_MS)
     then = panes.watermark_ms("churn")
-    reported = cohort(panes, CHURN, window, then)
+    reported = read_window(panes, CHURN, window, then)
     p, y = calibrated(1000, seed=2)
     panes.add(CHURN, then + 1 + np.arange(1000) * 6000, p, y)
-    assert cohort(panes, CHURN, window, panes.watermark_ms("churn")).table != reported.table
-    again = cohort_as_of(panes, CHURN, window, then)
+    assert read_window(panes, CHURN, window, panes.watermark_ms("churn")).table != reported.table
+    again = read_window_as_of(panes, CHURN, window, then)
     assert (again.from_ms, again.to_ms) == (reported.from_ms, reported.to_ms)
     assert again.table == reported.table
 
@@ -99,28 +99,31 @@ def test_a_mature_window_is_recomputed_as_it_was() -> None:
 def test_a_time_to_come_means_now() -> None:
     panes, window = stream(POLICY), Window("w", HOUR_MS)
     watermark = panes.watermark_ms("churn")
-    assert cohort_as_of(panes, CHURN, window, watermark + DAY_MS).table == cohort(panes, CHURN, window, watermark).table
+    assert (
+        read_window_as_of(panes, CHURN, window, watermark + DAY_MS).table
+        == read_window(panes, CHURN, window, watermark).table
+    )
 
 
 def test_what_is_gone_is_refused_and_what_is_named_works() -> None:
     panes, window = stream(POLICY), Window("1h", HOUR_MS)
     panes.kept_ms = START_MS + 4 * HOUR_MS
     with pytest.raises(NoLongerKept) as caught:
-        cohort_as_of(panes, CHURN, window, START_MS + 4 * HOUR_MS + 30 * MINUTE_MS)
+        read_window_as_of(panes, CHURN, window, START_MS + 4 * HOUR_MS + 30 * MINUTE_MS)
     assert str(caught.value) == (
         "window '1h' at 2024-10-04T04:30:00Z needs predictions since 2024-10-04T02:30:00Z, and those of model 'churn' "
         "are kept since 2024-10-04T04:00:00Z: ask as of 2024-10-04T06:00:00Z or later"
     )
-    found = cohort_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
+    found = read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
     assert found.from_ms == panes.kept_ms
     with pytest.raises(NoLongerKept):
-        cohort_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS - 1)
+        read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS - 1)
 
 
 def test_a_last_n_window_needs_only_the_panes_that_it_holds() -> None:
     panes, window = stream(POLICY), Window("w", 5 * HOUR_MS, last=50)
     panes.kept_ms = START_MS + 4 * HOUR_MS
-    found = cohort_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
+    found = read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
     assert found.from_ms >= panes.kept_ms
     assert found.table.labelled >= 50
 
@@ -128,6 +131,6 @@ def test_a_last_n_window_needs_only_the_panes_that_it_holds() -> None:
 def test_before_the_first_event_nothing_is_gone() -> None:
     panes = MemoryPanes(POLICY)
     panes.add(CHURN, [2 * HOUR_MS], [0.5], [1])
-    found = cohort_as_of(panes, CHURN, Window("7d", 7 * DAY_MS), 2 * HOUR_MS)
+    found = read_window_as_of(panes, CHURN, Window("7d", 7 * DAY_MS), 2 * HOUR_MS)
     assert found.from_ms < 0
     assert found.table == GridTable.zero()
