@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from monitor.access.base import StoredKey
-from monitor.access.model import Grant
+from monitor.access.model import Grant, StoredKey
 from monitor.errors import Conflict, DamagedStore, InputError
 from monitor.store import audit
 from monitor.store.database import Database

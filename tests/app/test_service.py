@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import structlog
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import make_key
-from monitor.access.model import parse_grants
+from monitor.access.model import StoredKey, parse_grants
 from monitor.app import service as module
 from monitor.app.offline import report_log
 from monitor.app.parts import make_embedded_log, make_topics, make_writer, open_store
