@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from tests.http.service import Service, assert_problem

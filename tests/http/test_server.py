@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Report

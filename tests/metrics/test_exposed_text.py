@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
@@ -42,15 +42,15 @@ def exposed() -> str:
     evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts(0.5)}))
     maps = Maps(state(MEASURES))
     traffic = Traffic()
-    traffic.note("GET", "/metrics", 200, 0.25)
-    traffic.note("GET", "/healthz", 200, 0.5)
+    traffic.count("GET", "/metrics", 200, 0.25)
+    traffic.count("GET", "/healthz", 200, 0.5)
     body, _ = Exposition(
         [
             WindowFamilies(evaluations, MEASURES),
             RefitFamilies(maps, MEASURES, lambda: maps.known),
             PipelineFamilies(Pipeline(STATUS)),
             BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-            HttpFamilies(traffic, Refusals()),
+            HttpFamilies(traffic, RefusedRequests()),
         ]
     ).render()
     lines = body.decode().splitlines(keepends=True)

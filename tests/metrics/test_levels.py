@@ -1,7 +1,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from monitor.app.settings.exposition import ExpositionSettings
+from monitor.app.settings.model import ExpositionSettings
 from monitor.measures import WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.levels import FEW_MODELS, MANY_MODELS, Level, LevelSwitch

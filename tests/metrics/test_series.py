@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import to_markdown
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.measures import MEASURES
 from monitor.metrics.catalogue import catalogue
 from monitor.metrics.exposition import Exposition
@@ -37,13 +37,13 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     """All that is exported besides the build and the process."""
     maps = Maps(state(MEASURES.values()))
     traffic = Traffic()
-    traffic.note("GET", "/metrics", 200, 0.25)
+    traffic.count("GET", "/metrics", 200, 0.25)
     return [
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
         PipelineFamilies(Pipeline(status)),
         BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        HttpFamilies(traffic, Refusals()),
+        HttpFamilies(traffic, RefusedRequests()),
     ]
 
 
