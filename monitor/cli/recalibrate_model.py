@@ -17,7 +17,7 @@ from monitor.cli.options import method_options
 from monitor.cli.service import USUAL_URL, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
-from monitor.http_client import send_request
+from monitor.http_client import ask
 from monitor.recalibration.refit_text import print_refit
 from monitor.reports.plain import plain
 from monitor.reports.progress import job_progress
@@ -72,7 +72,7 @@ def recalibrate_model(request: ModelRequest) -> None:
     with service_at(request.url, request.key_file) as http:
         body = {key: value for key, value in asked.items() if value is not None}
         try:
-            job = send_request(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
+            job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
         except (ServiceUnavailable, UnknownSeries) as error:
             raise type(error)(f"{error}; {model} is taken for a model, as there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
@@ -113,7 +113,7 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page
                 )
             time.sleep(_POLL_SECONDS)
             try:
-                job = send_request(http, "GET", job["links"]["self"].lstrip("/")).json()
+                job = ask(http, "GET", job["links"]["self"].lstrip("/")).json()
                 heard = time.monotonic()
             except ServiceUnavailable:
                 # It may be restarting: a refit outlives that.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap
-from monitor.local.calibration import MIN_NEIGHBOURS
+from monitor.local.calibration import LEAST_NEIGHBOURS
 from monitor.reports.figures.style import GREY, HAPPENED, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
 from monitor.reports.figures.words import count, points
 
@@ -62,10 +62,10 @@ def local_map_figure(
     NotEnoughData
         Nowhere are there enough events to say anything.
     """
-    enough = (local.n_eff >= MIN_NEIGHBOURS) & np.isfinite(local.error)
+    enough = (local.n_eff >= LEAST_NEIGHBOURS) & np.isfinite(local.error)
     if not enough.any():
         raise NotEnoughData(
-            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
+            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
             "use a larger gamma"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -117,5 +117,5 @@ def local_map_figure(
 def shaded(shades: ScalarMappable, error: Floats, n_eff: Floats) -> Floats:
     """Errors as colours, the paler the fewer events are near; (rows, columns) -> (rows, columns, 4)."""
     picture = np.asarray(shades.to_rgba(np.nan_to_num(error)), np.float64)
-    picture[..., 3] = np.clip(np.nan_to_num(n_eff) / MIN_NEIGHBOURS, 0.0, 1.0) ** 2
+    picture[..., 3] = np.clip(np.nan_to_num(n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
     return picture

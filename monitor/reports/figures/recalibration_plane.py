@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
+from monitor.local.calibration import LEAST_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
 from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.reports.figures.local_map import COLORS, shaded
@@ -68,7 +68,7 @@ class _Errors:
 
     @property
     def enough(self) -> NDArray[np.bool_]:
-        return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
+        return np.asarray(self.n_eff >= LEAST_NEIGHBOURS)
 
 
 def plane_figure(
@@ -127,7 +127,7 @@ def plane_figure(
     found = _errors(corners, where, residual, w, gamma)
     if not found.enough.any():
         raise NotEnoughData(
-            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {found.n_eff.max():.0f}"
+            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {found.n_eff.max():.0f}"
         )
     worst = np.abs(found.error[found.enough]).max(axis=0)
     height = HEIGHT.get(len(labels), 7.6)
