@@ -20,7 +20,7 @@ from monitor.scores import ClassTable
 MAX_TERM: Final = 2.0
 """Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
 
-_LEAST_DRAWS: Final = 19
+_MIN_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
 
 _ROUNDING: Final = 1e-9
@@ -277,8 +277,8 @@ def table_seed(table: ClassTable) -> int:
 
 
 def _generator(table: ClassTable, draws: int, seed: int | None) -> np.random.Generator:
-    if draws < _LEAST_DRAWS:
-        raise InputError(f"draws must be at least {_LEAST_DRAWS}, got {draws}")
+    if draws < _MIN_DRAWS:
+        raise InputError(f"draws must be at least {_MIN_DRAWS}, got {draws}")
     return np.random.default_rng(table_seed(table) if seed is None else seed)
 
 
