@@ -152,12 +152,11 @@ class Decoder:
         interned, misnamed = names.intern(kept, draft.kind)
         if misnamed:
             for at, (reason, detail) in misnamed.items():
+                events[rows[at]] = None
                 dead[rows[at]] = _dead_letter(batch, records[rows[at]], reason, detail)
-            named = np.array([at not in misnamed for at in range(len(rows))])
-            draft = draft.where(named)
-            rows = list(compress(rows, named))
-            kept = list(compress(kept, named))
-            interned = list(compress(interned, named))
+            interned = [name for at, name in enumerate(interned) if at not in misnamed]
+            rows, kept = _kept(events, dead)
+            draft = self._draft(kept, records, rows, default_kind)
         return Decoded(
             columns=_columns(draft, kept, interned),
             dead_letters=[dead[row] for row in sorted(dead)],
@@ -256,11 +255,6 @@ class _Draft(NamedTuple):
     predictions: Predictions
     outcome: NDArray[np.int16]
     good: NDArray[np.bool_]
-
-    def where(self, mask: NDArray[np.bool_]) -> "_Draft":
-        """The rows of the mask."""
-        predictions = self.predictions.where(mask)
-        return _Draft(self.kind[mask], self.time_ms[mask], predictions, self.outcome[mask], self.good[mask])
 
 
 def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[int], list[Event]]:
