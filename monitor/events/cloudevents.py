@@ -69,9 +69,16 @@ def mode_of(headers: Headers) -> Mode | None:
 
 def complete_from_headers(event: Event, headers: Headers) -> bool:
     """Complete an event in binary mode; False if the envelope needs a closer check."""
-    attributes = {name.lower(): value for name, value in headers}
+    attributes = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-type" and _is_structured(value):
+            return False
+        attributes[lower] = value
     sort = attributes.get("ce_type")
-    if attributes["ce_specversion"] != b"1.0" or not (sort and attributes.get("ce_id") and attributes.get("ce_source")):
+    if attributes.get("ce_specversion") != b"1.0" or not (
+        sort and attributes.get("ce_id") and attributes.get("ce_source")
+    ):
         return False
     time = attributes.get("ce_time")
     _complete(event, sort.decode("utf-8", "replace"), time.decode("utf-8", "replace") if time else None)
@@ -123,6 +130,7 @@ def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes]
     return envelope, _data(fields)
 
 
+@lru_cache(maxsize=256)
 def _is_structured(content_type: bytes | None) -> bool:
     return content_type is not None and content_type.strip().lower().startswith(STRUCTURED)
 
