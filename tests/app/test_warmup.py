@@ -30,7 +30,7 @@ from monitor.app.parts import make_decoder, make_partition_settings
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
 import numpy as np
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.events.model import RecordBatch
