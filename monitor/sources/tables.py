@@ -221,10 +221,16 @@ def read_table(
     with _naming(file):
         source = file if isinstance(file, MemoryTable) else open_table(file, skip_bad_rows=skip_bad_rows)
         names = source.names()
-        apart = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
-        named = (*several, *apart, *features, *values, *(name for name in (outcome, time, weight, ids) if name))
+        segment_columns = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
+        named = (
+            *several,
+            *segment_columns,
+            *features,
+            *values,
+            *(name for name in (outcome, time, weight, ids) if name),
+        )
         header = _Header(file, names, set(named))
-        for role, columns_of_role in (("segment", apart), ("feature", features), ("feature", values)):
+        for role, columns_of_role in (("segment", segment_columns), ("feature", features), ("feature", values)):
             for name in columns_of_role:
                 header.require(role, name)
         columns = _Columns(
@@ -234,7 +240,7 @@ def read_table(
             outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
             time=header.optional("time", time, TIME_NAMES if labelled else ()),
             time_guessed=time is None,
-            segments=apart,
+            segments=segment_columns,
             weight=None if weight is None else header.require("weight", weight),
             ids=None if ids is None else header.require("id", ids),
             features=tuple(features),
