@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
