@@ -14,9 +14,8 @@ from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.recalibration.refit_file import artifact
-from monitor.recalibration.refit_table import print_advice
 from monitor.recalibration.refit_trial import Trial
-from monitor.recalibration.refit_words import advice, reasons_of
+from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.files import SearchReport
@@ -25,7 +24,7 @@ from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings, Wanted, with_views
 from monitor.reports.progress import patient_progress
-from monitor.reports.report_tables import comparison_sentence, search_sentences, segments_sentence
+from monitor.reports.report_view import comparison_sentence, report_view, search_sentences, segments_sentence
 from monitor.sources.tables import EventTable
 
 if TYPE_CHECKING:
@@ -79,18 +78,18 @@ class Measured:
     def page(self) -> bytes:
         """The page of the report."""
         # matplotlib takes a while to load, and most reports are never drawn.
-        from monitor.reports.page import page  # noqa: PLC0415
+        from monitor.reports.page import report_page  # noqa: PLC0415
 
         with patient_progress() as progress:
             found = with_views(self.findings, self.wanted, self.table, progress)
             progress("drawing", 0.0)
-            return page(found)
+            return report_page(found)
 
     def fragment(self) -> str:
         """What a notebook shows of the report."""
-        from monitor.reports.page import fragment  # noqa: PLC0415
+        from monitor.reports.page import render_notebook  # noqa: PLC0415
 
-        return fragment(self.findings)
+        return render_notebook(report_view(self.findings))
 
 
 class _Plotted(Presented):
@@ -323,9 +322,9 @@ class Recalibration(Presented, Trial):
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
-        from monitor.recalibration.refit_page import refit_fragment  # noqa: PLC0415
+        from monitor.reports.page import render_notebook  # noqa: PLC0415
 
-        return refit_fragment(self, self.model)
+        return render_notebook(trial_view(self, self.model))
 
     def _page(self) -> bytes:
         from monitor.recalibration.refit_page import refit_page  # noqa: PLC0415

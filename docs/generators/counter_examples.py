@@ -32,7 +32,7 @@ from monitor.reports.figures.style import (
     legend,
     new_figure,
 )
-from monitor.reports.figures.words import amount, tick
+from monitor.reports.formatting import tick, value_text
 from monitor.scores import ClassTable, ScoreTable
 
 Floats = NDArray[np.float64]
@@ -140,7 +140,7 @@ def cancellation_figure() -> Figure:
         place, [*bars.values()], height=0.6, color=[HAPPENED if value > 0.1 else PREDICTED for value in bars.values()]
     )
     for y, (name, value) in enumerate(bars.items()):
-        text = amount(100.0 * value, "percent") if name == "TCE" else amount(value, "ratio")
+        text = value_text(100.0 * value, "percent") if name == "TCE" else value_text(value, "ratio")
         right.text(value + 0.02, y, text, size=TEXT_SIZE, color=INK, va="center")
     right.set_yticks(place, [*bars])
     right.invert_yaxis()

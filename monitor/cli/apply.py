@@ -18,9 +18,8 @@ from monitor.reports.apply_file import (
     recalibrated,
     write_beside,
 )
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain, share_text
 from monitor.reports.progress import rows_progress, stages_progress
-from monitor.reports.tables import share_text
 
 app = typer.Typer(add_completion=False)
 

@@ -14,8 +14,9 @@ from monitor.cli.service import USUAL_URL
 from monitor.demo import MODELS, Simulator
 from monitor.events.model import ALL
 from monitor.reports.evaluation.report import Report
-from monitor.reports.tables import reports_table, time_text, value_text
-from monitor.reports.verdict import of_report
+from monitor.reports.formatting import time_text, value_text
+from monitor.reports.report_view import reports_table
+from monitor.reports.verdicts import judge_report
 from monitor.stream import fates
 from monitor.stream.status import PipelineStatus
 from monitor.windows.snapshot import Snapshot
@@ -79,7 +80,7 @@ def plain_line(service: Service, simulator: Simulator) -> str:
 def final_lines(snapshot: Snapshot) -> Iterator[Text]:
     """The last word on each model."""
     for report in _in_order(snapshot):
-        verdict = of_report(report)
+        verdict = judge_report(report)
         line = Text(f"{report.model:<14} {report.window}: ")
         yield line.append(verdict.value, style=verdict.style).append(f" ({_smce(report)}, {report.n:,} predictions)")
 
@@ -94,7 +95,7 @@ def _in_order(snapshot: Snapshot) -> list[Report]:
 
 
 def _one(report: Report) -> str:
-    return f"{report.model} {_smce(report)} {of_report(report).value}"
+    return f"{report.model} {_smce(report)} {judge_report(report).value}"
 
 
 def _smce(report: Report) -> str:

@@ -17,9 +17,10 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.uncertainty import DRAWS, WINDOW_DRAWS
 from monitor.reports.findings import Findings, Wanted, find
-from monitor.reports.page import page, sheet
+from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.text import print_findings, report_console
+from monitor.reports.report_view import print_findings
+from monitor.reports.view import report_console
 
 app = typer.Typer(add_completion=False)
 
@@ -234,7 +235,7 @@ def _write(found: Findings, html: Path | None, png: Path | None) -> None:
     with stages_progress() as progress:
         if html is not None:
             progress(f"drawing {html.name}", 0.0)
-            write_target("--html", html, page(found))
+            write_target("--html", html, report_page(found))
         if png is not None:
             progress(f"drawing {png.name}", 0.5)
-            write_target("--png", png, sheet(found))
+            write_target("--png", png, report_picture(found))

@@ -6,8 +6,9 @@ from pathlib import Path
 import typer
 
 from monitor.app.offline import LogReport
-from monitor.reports.tables import reports_table, telling, time_text
-from monitor.reports.text import report_console
+from monitor.reports.formatting import time_text
+from monitor.reports.report_view import distinguishing_columns, reports_table
+from monitor.reports.view import report_console
 from monitor.stream import fates
 
 
@@ -41,7 +42,7 @@ def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
     reports = list(snapshot.reports.values())
     if reports:
-        console.print(reports_table(reports, columns=telling(reports), width=console.width))
+        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
     else:
         console.print("no predictions in any window")
     for report in snapshot.reports.values():

@@ -131,7 +131,7 @@ def _recomputed(parts: Parts, model: str, query: ReportQuery) -> Callable[[], Re
 def _drawn(parts: Parts, report: Callable[[], Report], root: str) -> Callable[[], bytes]:
     def draw() -> bytes:
         # The first browser loads matplotlib: that takes a second, and memory that a service without visitors can spare.
-        from monitor.reports.window import window_page  # noqa: PLC0415
+        from monitor.reports.page import window_page  # noqa: PLC0415
 
         found = report()
         return window_page(found, parts.evaluator.scores(found), root)

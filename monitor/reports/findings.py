@@ -23,6 +23,7 @@ from monitor.reports.evaluation.files import FileReport, Progress, known_outcome
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local
 from monitor.reports.evaluation.plane import plane_of
+from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segment_columns import ranges_of, segment_columns
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
@@ -170,6 +171,20 @@ class Findings:
     local: LocalReport | None = None
     views: Views = Views()
     shows_all: bool = True
+
+    @property
+    def report(self) -> Report | None:
+        """The report on ``scores``: of two files that of the second, of many classes that of the most probable one."""
+        if self.many is not None:
+            return self.many.top_label
+        if self.comparison is not None:
+            return self.comparison.second
+        return None if self.binary is None else self.binary.whole
+
+    @property
+    def insufficient(self) -> str | None:
+        """Why that report gives no verdict, if it gives none."""
+        return None if self.report is None else self.report.insufficient
 
     def shown(self, results: Mapping[str, _Result]) -> dict[str, _Result]:
         """Of results by the names of measures, those that people are shown."""

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain
 
 _PATIENCE_SECONDS: Final = 2.0
 """Work that is done sooner shows no progress to callers in Python."""

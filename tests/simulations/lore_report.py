@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from monitor.reports.figures import save
+from monitor.reports.figures.output import save
 from monitor.reports.figures.recalibration_gamma import GammaCurve, gamma_figure
 from monitor.reports.figures.style import (
     BLUE,

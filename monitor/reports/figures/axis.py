@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.reports.figures.words import tick
+from monitor.reports.formatting import tick
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]

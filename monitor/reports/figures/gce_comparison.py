@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from monitor.classes.gce import FAMILY, GceMember
 from monitor.errors import NotEnoughData
 from monitor.reports.figures.style import GREY, INK, PAPER, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
-from monitor.reports.figures.words import amount
+from monitor.reports.formatting import value_text
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -40,7 +40,7 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
     title = (
         f"The same predictions, {len(found)} measures:\n"
-        f"the error is {amount(found[least], 'ratio')} to {amount(found[most], 'ratio')}, as one chooses"
+        f"the error is {value_text(found[least], 'ratio')} to {value_text(found[most], 'ratio')}, as one chooses"
     )
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
@@ -54,7 +54,7 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             member, value = GceMember(*line, *column), float(values[i, j])
-            text = "none above" if np.isnan(value) else amount(value, "ratio")
+            text = "none above" if np.isnan(value) else value_text(value, "ratio")
             axes.text(
                 j,
                 i,

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import NotEnoughData
@@ -30,8 +30,9 @@ from monitor.reports.figures.style import (
     frame,
     legend,
     new_figure,
+    points_tick,
 )
-from monitor.reports.figures.words import points
+from monitor.reports.formatting import points
 
 Floats = NDArray[np.float64]
 
@@ -151,9 +152,9 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
             axes.plot(x, curve.mlce if raw else curve.excess, color=color, ls=style, lw=width, marker="o", ms=3.0)
             if raw:
                 handles.append(Line2D([], [], color=color, ls=style, lw=width, marker="o", ms=3.0, label=label))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.3g}"))
+        axes.yaxis.set_major_formatter(points_tick)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.xaxis.set_minor_locator(NullLocator())
     upper.tick_params(axis="x", labelbottom=False)
     upper.axhline(0.0, color=GREY, lw=1.0)

@@ -160,6 +160,16 @@ def frame(
     )
 
 
+def points_tick(value: float, _position: float = 0.0) -> str:
+    """Label of an axis of shares, in percentage points."""
+    return f"{100.0 * value:.3g}"
+
+
+def size_tick(value: float, _position: float = 0.0) -> str:
+    """The same without a sign."""
+    return points_tick(abs(value))
+
+
 def dress(axes: Axes, *, grid: str = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
     for side in ("top", "right"):

@@ -15,11 +15,11 @@ from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import tce_draws
 from monitor.measures.tce_options import TceKeywords
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import drawn
-from monitor.reports.figures.picture import MeasureRow
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
-from monitor.reports.figures.words import percent, short_count
+from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ _MOST_LABELS: Final = 24
 """Bins beyond which shares are no longer written at them."""
 
 
-def tce_diagram(table: ScoreTable, row: MeasureRow | None = None, **options: Unpack[TceKeywords]) -> Figure:
+def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: Unpack[TceKeywords]) -> Figure:
     """The test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at

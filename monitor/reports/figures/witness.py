@@ -9,11 +9,12 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from monitor.measures import smce_witness
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn, smce_row
-from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.cells import drawn, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
-from monitor.reports.figures.words import amount, pair, percent
+from monitor.reports.formatting import pair, percent, value_text
+from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -147,7 +148,7 @@ def _variance(table: ScoreTable) -> Floats:
     return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
 
 
-def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None) -> Figure:
+def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None) -> Figure:
     """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
 
     Parameters
@@ -166,16 +167,16 @@ def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insuffi
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
+    draw_witness(figure, HEIGHT, cells, smce or smce_result(cells), insufficient)
     return figure
 
 
 def draw_witness(
-    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
 ) -> None:
     """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    sure = bool(smce.beyond_chance) and insufficient is None
+    sure = bool(beyond_chance(smce)) and insufficient is None
     found = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
     title = _title(cells, found, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
@@ -188,22 +189,22 @@ def draw_witness(
     _draw_surplus(bars, cells, axis, colors)
 
 
-def _title(cells: ScoreTable, found: tuple[Place, ...], smce: MeasureRow) -> str:
+def _title(cells: ScoreTable, found: tuple[Place, ...], smce: MeasureResult) -> str:
     if found:
         strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
         return "\n".join(str(place) for place in strongest)
-    if smce.beyond_chance:
+    if beyond_chance(smce):
         return _on_the_whole(cells, smce)
     if smce.null_q95 is None:
-        return f"How much of this is chance is not known\n({smce.title} {amount(smce.value, smce.unit)})"
+        return f"How much of this is chance is not known\n(smCE {value_text(smce.value, smce.unit)})"
     return (
         "No range of predictions is too low or too high beyond chance\n"
-        f"({smce.title} {amount(smce.value, smce.unit)}; 95% of calibrated models stay below "
-        f"{amount(smce.null_q95, smce.unit)})"
+        f"(smCE {value_text(smce.value, smce.unit)}; 95% of calibrated models stay below "
+        f"{value_text(smce.null_q95, smce.unit)})"
     )
 
 
-def _on_the_whole(cells: ScoreTable, smce: MeasureRow) -> str:
+def _on_the_whole(cells: ScoreTable, smce: MeasureResult) -> str:
     """What an error beyond chance is where no range of its own stands out."""
     gap = cells.mean_prediction - cells.prevalence
     means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from monitor.errors import InputError
-from monitor.reports.figures import reliability_diagram, save, to_png, to_svg, witness_figure
+from monitor.reports.figures.output import save, to_png, to_svg
+from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.witness import witness_figure
 from tests.reports.figures.tables import TABLES
 
 

@@ -15,11 +15,16 @@ from monitor.maps import METHODS
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import smce
 from monitor.recalibration.comparison_local import local_finding
-from monitor.reports.figures.recalibration import recalibration_figures, refit_figures
+from monitor.reports.figures.local_map import plane_figure
+from monitor.reports.figures.recalibration import (
+    MAX_SEGMENTS,
+    SegmentRow,
+    recalibration_figures,
+    refit_figures,
+    segments_figure,
+)
 from monitor.reports.figures.recalibration_gamma import GAMMAS, GammaCurve, gamma_curves, gamma_figure
-from monitor.reports.figures.recalibration_plane import plane_figure
-from monitor.reports.figures.recalibration_reliability import before_and_after_figure
-from monitor.reports.figures.recalibration_segments import MOST, SegmentRow, segments_figure
+from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import WIDTH, fitting
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import check_layout, texts
@@ -259,9 +264,9 @@ def test_segments_that_became_worst_are_drawn_too() -> None:
     rows = [SegmentRow(f"region={k:02d}", 100, before=0.3 - 0.01 * k, after=0.01 * k) for k in range(20)]
     written = texts(segments_figure(rows))
     shown = [each for each in written if each.startswith("region=")]
-    assert len(shown) == MOST
+    assert len(shown) == MAX_SEGMENTS
     assert set(shown) == {f"region={k:02d}" for k in [*range(8), *range(16, 20)]}
-    assert any(f"{MOST} of 20 segments are shown" in each for each in written)
+    assert any(f"{MAX_SEGMENTS} of 20 segments are shown" in each for each in written)
 
 
 def test_a_long_name_of_a_segment_is_cut() -> None:
