@@ -13,10 +13,11 @@ from monitor.cli.report_log import print_log
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.uncertainty import DRAWS, WINDOW_DRAWS
-from monitor.reports.findings import Findings, Wanted, find
+from monitor.reports.findings import Findings, ReportOptions, measure_files
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
 from monitor.reports.report_view import print_findings
@@ -146,7 +147,7 @@ def report(
             raise InputError(f"{each}: no such file; name a CSV, Parquet or JSON lines file that is there")
         if each.is_dir():
             raise InputError(f"{each}: is a directory; name one file in it")
-    wanted = Wanted(
+    options = ReportOptions(
         file,
         prediction,
         outcome,
@@ -164,10 +165,9 @@ def report(
         skip_bad_rows,
         find_segments,
         show_all,
+        TOLERANCE if tolerance is None else tolerance,
     )
-    if tolerance is not None:
-        wanted = wanted._replace(tolerance=tolerance)
-    wanted.check()
+    options.check()
     conditions = [Condition.parse(each) for each in fail_if]
     if conditions and compare is not None:
         raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
@@ -175,7 +175,7 @@ def report(
     for option, path in (("--html", html), ("--png", png)):
         if path is not None:
             check_target(option, path)
-    if not wanted.is_of_table and looks_like_event_log(file):
+    if not options.is_of_table and looks_like_event_log(file):
         for option, value in (
             ("measure", measure),
             ("draws", draws),
@@ -194,14 +194,14 @@ def report(
         _report_log(file, config, as_json=as_json)
         return
     # What only a page shows is not worked out for a table on the terminal.
-    found = find(wanted, views=html is not None)
-    _write(found, html, png)
-    document = found.to_dict()
+    findings = measure_files(options, pictures=html is not None)
+    _write(findings, html, png)
+    document = findings.to_dict()
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
         console = report_console()
-        print_findings(console, found)
+        print_findings(console, findings)
         for path in (html, png):
             if path is not None:
                 typer.echo(f"wrote {path}")
@@ -229,13 +229,13 @@ def _report_log(file: Path, config: Path | None, *, as_json: bool) -> None:
     print_log(file, log, as_json=as_json)
 
 
-def _write(found: Findings, html: Path | None, png: Path | None) -> None:
+def _write(findings: Findings, html: Path | None, png: Path | None) -> None:
     if html is None and png is None:
         return
     with stages_progress() as progress:
         if html is not None:
             progress(f"drawing {html.name}", 0.0)
-            write_target("--html", html, report_page(found))
+            write_target("--html", html, report_page(findings))
         if png is not None:
             progress(f"drawing {png.name}", 0.5)
-            write_target("--png", png, report_picture(found))
+            write_target("--png", png, report_picture(findings))

@@ -34,31 +34,31 @@ _NORMAL_95: Final = 1.96
 def pictures_of(findings: Findings) -> tuple[list[Picture], list[str]]:
     """The figures of a page, the most important first, and why others are missing."""
     pictures: list[Picture] = []
-    views, missing = findings.views, list(findings.views.missing)
+    data, missing = findings.pictures, list(findings.pictures.missing)
     compared, about = findings.comparison, ""
     if compared is not None and compared.differences:
         figure = comparison_of(compared, findings.shown(compared.differences))
         pictures.append(Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure))
-    if views.spans is not None:
-        pictures.append(_over_time(views.spans))
+    if data.spans is not None:
+        pictures.append(_over_time(data.spans))
     if compared is not None:
         about = f" ({plain(compared.second.model)})"
     elif findings.many is not None:
         about = " (the most probable class)"
     drawn = report_figures(findings.scores, _results(findings.report), insufficient=findings.insufficient)
     pictures += [replace(picture, title=f"{picture.title}{about}") for picture in drawn]
-    if views.classes is not None and views.classes.rows:
+    if data.classes is not None and data.classes.rows:
         pictures.append(
             Picture(
                 "gce",
                 "How much the choice of a measure decides",
                 "The general calibration error comes in 32 forms. These are all of them, for the same predictions.",
-                gce_figure(gce_family(views.classes)),
+                gce_figure(gce_family(data.classes)),
             )
         )
-    if views.plane is not None and findings.local is not None:
+    if data.plane is not None and findings.local is not None:
         try:
-            pictures.append(_plane(views.plane, findings.local, findings.scores))
+            pictures.append(_plane(data.plane, findings.local, findings.scores))
         except NotEnoughData as error:
             missing.append(f"no map of the features: {error}")
     return pictures, missing
