@@ -25,7 +25,7 @@ _REGIONS: Final = ("north", "east", "south", "west")
 
 @cache
 def example() -> Mapping[str, Figure]:
-    """The pictures of its refit, by the names that :func:`recalibration_figures` gives them.
+    """The pictures of its refit, by the names that :func:`refit_figures` gives them.
 
     Customers are known by two features. Since the model was trained, those of one corner have become likelier to leave
     than it says and those of another less likely; and its log odds are too large by a third, for all.

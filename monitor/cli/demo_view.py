@@ -27,7 +27,7 @@ _LINE_WINDOW: Final = "1h"
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where to look."""
+    """Addresses of the demonstration."""
 
     url: str
     directory: Path
@@ -49,8 +49,8 @@ class Links:
         for model in MODELS:
             text.append(f"  {model.name:<14}", style="cyan").append(f"{model.story}\n", style="not bold")
         text.append("To repair two of them, two minutes from now, in another terminal:\n", style="bold")
-        for asked in ("overconfident --wait --promote", "local-error --wait"):
-            text.append(f"  monitor recalibrate {asked}{at}\n", style="not bold")
+        for arguments in ("overconfident --wait --promote", "local-error --wait"):
+            text.append(f"  monitor recalibrate {arguments}{at}\n", style="not bold")
         return text
 
 
@@ -64,7 +64,7 @@ def view(service: Service, simulator: Simulator, width: int) -> RenderableType:
         parts.append(reports_table(reports, columns=("model", "window"), width=width))
     else:
         parts.append(Text("the first windows are being filled", style="dim"))
-    # Of five models alike, one says when.
+    # One line stands for all models.
     empty = {report.window: report.insufficient for report in whole if not report.predictions}
     parts += [Text(f"{window} {reason}", style="dim") for window, reason in sorted(empty.items())]
     parts.append(_events_line(service.status))
@@ -78,7 +78,7 @@ def plain_line(service: Service, simulator: Simulator) -> str:
 
 
 def final_lines(snapshot: Snapshot) -> Iterator[Text]:
-    """The last word on each model."""
+    """The final verdict on each model."""
     for report in _in_order(snapshot):
         verdict = judge_report(report)
         line = Text(f"{report.model:<14} {report.window}: ")
@@ -115,7 +115,7 @@ def _time_line(simulator: Simulator) -> Text:
 
 def _events_line(status: PipelineStatus) -> Text:
     counts = status.counters
-    told = {
+    numbers = {
         "read": status.records_read,
         "predictions": counts.get((fates.PREDICTION, fates.ACCEPTED), 0),
         "joined": counts.get((fates.OUTCOME, fates.JOINED), 0),
@@ -127,7 +127,7 @@ def _events_line(status: PipelineStatus) -> Text:
         "lag": sum(status.lag.values()),
     }
     line = Text("events ", style="dim")
-    for name, count in told.items():
+    for name, count in numbers.items():
         line.append(f" {name} ", style="dim").append(f"{count:,}")
     if status.detail:
         line.append(f"\n{status.phase.value}: {status.detail}", style="bold red")

@@ -1,4 +1,4 @@
-"""What a log of events says, on a terminal and as JSON."""
+"""The report on a log of events, on a terminal and as JSON."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from monitor.stream import fates
 
 
 def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
-    """Say what became of the events, and what the windows at the log's end hold."""
+    """Print the results of the events, and the windows at the end of the log."""
     snapshot = log.snapshot
     if as_json:
         counts: dict[str, dict[str, int]] = {}
@@ -33,8 +33,8 @@ def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         return
     console = report_console()
     total = sum(log.events.values())
-    told = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in _by_size(log) if number)
-    console.print(f"{file.name}: {total:,} lines: {told or 'none'}".replace("_", " "), markup=False)
+    results = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in _by_size(log) if number)
+    console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
     if log.first_dead_letter is not None:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in log.dead_letters.items())
         console.print(f"no valid events: {reasons}; the first is {log.first_dead_letter}", style="yellow", markup=False)

@@ -16,7 +16,6 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.reports.figures.cells import drawn, smce_result
 from monitor.reports.figures.local_map import plane_figure
-from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration_gamma import gamma_curves, gamma_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (
@@ -82,7 +81,7 @@ class SegmentRow:
         return self.name if len(self.name) <= _MAX_NAME else f"{self.name[: _MAX_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def recalibration_figures(
+def refit_figures(
     held_out: LabelledEvents,
     predictions: Mapping[str, Floats],
     phi: Floats | None = None,
@@ -90,8 +89,8 @@ def recalibration_figures(
     segments: Sequence[Mapping[str, Any]] = (),
     methods: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> dict[str, bytes]:
-    """The pictures of a comparison, as SVG, by name; those that the data are too few for are left out.
+) -> dict[str, Figure]:
+    """The pictures of a comparison by name; without those that need more data.
 
     Parameters
     ----------
@@ -112,28 +111,13 @@ def recalibration_figures(
 
     Returns
     -------
-    ``reliability``, ``mlce_by_gamma``, ``local_map``, ``segments`` -> an ``<svg>`` element in UTF-8. The same bytes for
-    the same arguments.
+    ``reliability``, ``mlce_by_gamma``, ``local_map``, ``segments`` -> a figure.
 
     Raises
     ------
     InputError
         ``none`` or ``challenger`` is missing, a name is another one, or shapes do not fit.
     """
-    found = refit_figures(held_out, predictions, phi, segments=segments, methods=methods, seed=seed)
-    return {name: to_svg(figure).encode() for name, figure in found.items()}
-
-
-def refit_figures(
-    held_out: LabelledEvents,
-    predictions: Mapping[str, Floats],
-    phi: Floats | None = None,
-    *,
-    segments: Sequence[Mapping[str, Any]] = (),
-    methods: Mapping[str, str] | None = None,
-    seed: int = 0,
-) -> dict[str, Figure]:
-    """The same as figures, to be written in any format: see :func:`recalibration_figures`."""
     labels = _labels(predictions, methods or {})
     observed = {name: confidence_and_hit(predictions[name], held_out.outcome) for name in labels}
     tables = {
