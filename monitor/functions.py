@@ -105,7 +105,7 @@ def evaluate(
     measures
         Names of the measures, of many classes those of the top label; those of a report on a file if left out.
     minimum
-        How much must be known before anything is said; two outcomes if left out.
+        How many outcomes a report needs; two if left out.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out. 999 if left out, of many classes 199.
     seed
@@ -237,8 +237,8 @@ def compare(
     Examples
     --------
     >>> table = {"y": [0, 0, 1, 1] * 50, "old": [0.4, 0.6] * 100, "new": [0.1, 0.2, 0.8, 0.9] * 50}
-    >>> found = compare(table, table, prediction="old", compare_prediction="new", measures=["smce"], seed=0)
-    >>> found.first.model, found.second.model, found.pairing
+    >>> comparison = compare(table, table, prediction="old", compare_prediction="new", measures=["smce"], seed=0)
+    >>> comparison.first.model, comparison.second.model, comparison.pairing
     ('old', 'new', 'rows')
     """
     both = prediction is not None and compare_prediction is not None and prediction != compare_prediction
@@ -457,7 +457,7 @@ def _require_values(**columns: Any) -> None:
 
 
 def _require_no_table_options(**options: Any) -> None:
-    """Raise InputError if something is asked for that takes a table's columns, where there are arrays."""
+    """Raise InputError if an option for tables is given with arrays."""
     for name, value in options.items():
         if value:
             raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
@@ -480,11 +480,11 @@ def _arrays(
     if holds_vectors(prediction):
         if weight is not None:
             raise InputError("weight must be left out for probability vectors, whose measures count whole events")
-        vectors, known = check_vectors(prediction, y)
+        vectors, labelled = check_vectors(prediction, y)
         times = None if time is None else times_ms(time)
         table = EventTable(
             prediction,
-            np.where(known, vectors.outcome, UNLABELLED),
+            np.where(labelled, vectors.outcome, UNLABELLED),
             classes=tuple(str(label) for label in range(vectors.classes)),
         )
     else:

@@ -36,15 +36,15 @@ def to_markdown(measures: Iterable[Measure]) -> str:
     measures = tuple(measures)
     parts = [_INTRODUCTION]
     sections = {
-        "Measures": tuple(each.series for each in measure_series(measures)),
-        "Whole probability vectors": tuple(each.series for each in CANONICAL),
+        "Measures": tuple(declaration.series for declaration in measure_series(measures)),
+        "Whole probability vectors": tuple(declaration.series for declaration in CANONICAL),
         "Diagnosis": DIAGNOSIS,
         "Windows": WINDOWS,
         "Reliability diagrams": RELIABILITY,
         "Coverage by age": COVERAGE,
         "Evaluation and exposition": EVALUATION,
         "Recalibration": RECALIBRATION,
-        "Measures of raw and recalibrated scores": tuple(each.series for each in map_series(measures)),
+        "Measures of raw and recalibrated scores": tuple(declaration.series for declaration in map_series(measures)),
         "Pipeline": PIPELINE,
         "HTTP": HTTP,
         "Process": PROCESS,

@@ -33,7 +33,7 @@ class Links:
     directory: Path
 
     def text(self) -> Text:
-        """The links, a line each."""
+        """The addresses, one per line."""
         at = "" if urlsplit(self.url).port == urlsplit(USUAL_URL).port else f" --url {self.url}"
         rows = {
             "all pages": f"{self.url}/",
@@ -55,7 +55,7 @@ class Links:
 
 
 def view(service: Service, simulator: Simulator, width: int) -> RenderableType:
-    """The live display: the measures of each model and window, and what became of the events."""
+    """The live display: the measures of each model and window, and the results of the events."""
     whole = _whole(service.evaluator.latest)
     reports = [report for report in whole if report.n or report.predictions]
     reports.sort(key=lambda report: (_ORDER.index(report.model), report.window))

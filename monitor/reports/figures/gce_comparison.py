@@ -34,13 +34,13 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     NotEnoughData
         The family is empty.
     """
-    found = {member: family[member] for member in FAMILY if member in family}
-    if not found:
+    members = {member: family[member] for member in FAMILY if member in family}
+    if not members:
         raise NotEnoughData("a comparison of GCE measures needs at least 1 of the 32, got 0")
-    least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    least, most = min(members, key=members.__getitem__), max(members, key=members.__getitem__)
     title = (
-        f"The same predictions, {len(found)} measures:\n"
-        f"the error is {value_text(found[least], 'ratio')} to {value_text(found[most], 'ratio')}, as one chooses"
+        f"The same predictions, {len(members)} measures:\n"
+        f"the error is {value_text(members[least], 'ratio')} to {value_text(members[most], 'ratio')}, as one chooses"
     )
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
@@ -48,7 +48,7 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     dress(axes, grid="")
     lines = list(dict.fromkeys(member[:3] for member in FAMILY))
     columns = list(dict.fromkeys(member[3:] for member in FAMILY))
-    values = np.array([[found.get(GceMember(*line, *column), np.nan) for column in columns] for line in lines])
+    values = np.array([[members.get(GceMember(*line, *column), np.nan) for column in columns] for line in lines])
     top = float(np.nanmax(values)) or 1.0
     axes.imshow(values, cmap=_COLORS, vmin=0.0, vmax=1.25 * top, aspect="auto")
     for i, line in enumerate(lines):

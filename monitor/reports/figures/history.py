@@ -197,7 +197,7 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
     axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
     lowest = np.fmin(np.fmin(value, lower), least)
     axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
-    axes.yaxis.set_major_formatter(lambda each, _: f"{each:g}%" if unit == "percent" else f"{each:g}")
+    axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}%" if unit == "percent" else f"{tick:g}")
     axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
     last = next(result for result in reversed(results) if result is not None)
     axes.set_title(f"last {value_text(last.value, unit)}", loc="right", size=SMALL_SIZE, color=GREY)

@@ -88,7 +88,7 @@ def local_map_figure(
     x_name, y_name
         What the two coordinates are called.
     p_value
-        Of the local calibration error, as the report on the same events has it; None where it was not asked for.
+        Of the local calibration error, as the report on the same events has it; None where it was not measured.
         Above .05 no place is accused.
     variance
         Mean of p (1 - p) of the events: how much chance there is in a place. That of predictions of .5, the most there
@@ -109,7 +109,7 @@ def local_map_figure(
         clear = enough & (np.abs(local.error) > _CLEAR * np.sqrt(variance / local.n_eff))
     accused = bool(clear.any()) and (p_value is None or p_value <= _EVIDENT)
     size = np.where(clear if accused else enough, np.abs(local.error), -1.0)
-    i, j = (int(each) for each in np.unravel_index(int(np.argmax(size)), size.shape))
+    i, j = np.unravel_index(int(np.argmax(size)), size.shape)
     worst = float(local.error[i, j])
     if accused:
         title = (
@@ -231,12 +231,12 @@ def plane_figure(
     ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
     x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
     corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    found = _errors(corners, where, residual, w, gamma)
-    if not found.enough.any():
+    errors = _errors(corners, where, residual, w, gamma)
+    if not errors.enough.any():
         raise NotEnoughData(
-            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {found.n_eff.max():.0f}"
+            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
         )
-    worst = np.abs(found.error[found.enough]).max(axis=0)
+    worst = np.abs(errors.error[errors.enough]).max(axis=0)
     height = _PLANE_HEIGHTS.get(len(labels), 7.6)
     figure = new_figure(height)
     grid = frame(
@@ -253,7 +253,7 @@ def plane_figure(
     shades = ScalarMappable(Normalize(-max(worst.max(), 0.01), max(worst.max(), 0.01)), COLORS)
     for column, label in enumerate(labels):
         axes = figure.add_subplot(maps[column])
-        error, n_eff = found.error[:, column].reshape(_SIZE, _SIZE), found.n_eff.reshape(_SIZE, _SIZE)
+        error, n_eff = errors.error[:, column].reshape(_SIZE, _SIZE), errors.n_eff.reshape(_SIZE, _SIZE)
         _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
         name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
         axes.set_xlabel(names[0] if column == 0 else "")
@@ -294,10 +294,10 @@ def _near(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: f
     Of a single range of predictions there are few events; what is enough for the maps is not for it.
     """
     for wider in (1.0, 2.0, 4.0):
-        found = _errors(at, others, residual, weight, wider * gamma)
-        if 2 * found.enough.sum() >= found.enough.size:
+        errors = _errors(at, others, residual, weight, wider * gamma)
+        if 2 * errors.enough.sum() >= errors.enough.size:
             break
-    return found
+    return errors
 
 
 def _draw_bins(
@@ -325,8 +325,8 @@ def _draw_bins(
     drawn: list[Axes] = []
     for column, (b, remark) in enumerate(shown.items()):
         inside = np.flatnonzero(place == b)
-        asked = inside if inside.size <= _MAX_POINTS else np.sort(rng.choice(inside, _MAX_POINTS, replace=False))
-        found = _near(where[asked], where[inside], residual[inside], weight[inside], gamma)
+        sample = inside if inside.size <= _MAX_POINTS else np.sort(rng.choice(inside, _MAX_POINTS, replace=False))
+        errors = _near(where[sample], where[inside], residual[inside], weight[inside], gamma)
         axes = figure.add_subplot(panels[column])
         dress(axes, grid="both")
         drawn.append(axes)
@@ -334,12 +334,12 @@ def _draw_bins(
         share = np.linspace(0.0, 1.0, _SHARES)
         for number in range(len(labels)):
             color, style, width = _line(number, len(labels))
-            size = np.abs(found.error[found.enough, number])
+            size = np.abs(errors.error[errors.enough, number])
             if size.size:
                 axes.plot(np.quantile(size, share), share, color=color, ls=style, lw=width)
-        if not found.enough.any():
-            told = "too few events\nfor any to be alike"
-            axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", va="center", size=SMALL_SIZE, color=GREY)
+        if not errors.enough.any():
+            reason = "too few events\nfor any to be alike"
+            axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", va="center", size=SMALL_SIZE, color=GREY)
         first, last = percent(b / bins), percent((b + 1) / bins)
         name_panel(axes, f"Predictions of {first} to {last}", f"{remark}: {points(mean[b])} off")
         axes.set_xlabel("off by, among those alike")

@@ -159,7 +159,7 @@ def refit_figures(
 def _rows(
     held_out: LabelledEvents, observed: Mapping[str, tuple[Floats, Floats]], segments: Sequence[Mapping[str, Any]]
 ) -> list[SegmentRow]:
-    """What a comparison says of segments, with what chance gives in each."""
+    """The segments of a comparison, with the level of each under calibration."""
     rows = []
     p, y = observed["challenger"]
     for entry in segments:

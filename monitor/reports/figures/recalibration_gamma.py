@@ -47,7 +47,7 @@ CAPTION: Final = (
     "95% of calibrated models (the widest of these maps'). A line begins where neighbourhoods are worth 50 events."
 )
 _STYLES: Final = ((YELLOW, "-"), (GREEN, "-"), (PINK, "-"), (SKY, "-"), (ORANGE, "-"), (GREEN, ":"), (PINK, ":"))
-_LEAST_SHARE: Final = 0.05
+_MIN_SHARE: Final = 0.05
 """Of the points that have enough neighbours. The maximum over fewer says little of the rest."""
 
 
@@ -98,14 +98,16 @@ def gamma_curves(
     gammas
         Bandwidths, ascending.
     """
-    found = mlce_curve(predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed)
-    return {name: _curve(gammas, of_all) for name, of_all in found.items()}
+    calibrations = mlce_curve(
+        predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed
+    )
+    return {name: _curve(gammas, of_all) for name, of_all in calibrations.items()}
 
 
-def _curve(gammas: Sequence[float], found: Sequence[LocalCalibration | None]) -> GammaCurve:
+def _curve(gammas: Sequence[float], calibrations: Sequence[LocalCalibration | None]) -> GammaCurve:
     values = np.full((3, len(gammas)), np.nan)
-    for place, local in enumerate(found):
-        if local is not None and local.level is not None and local.valid_share >= _LEAST_SHARE:
+    for place, local in enumerate(calibrations):
+        if local is not None and local.level is not None and local.valid_share >= _MIN_SHARE:
             values[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
     return GammaCurve(np.asarray(gammas, np.float64), *values)
 
@@ -116,8 +118,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
     Parameters
     ----------
     curves
-        What each map is called -> its curve, all at the same gammas. The first is what was before, the last is what is
-        asked about.
+        What each map is called -> its curve, all at the same gammas. The first is before, the last after.
     gamma
         Of which the title speaks.
 

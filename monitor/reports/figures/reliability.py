@@ -241,8 +241,8 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     Parameters
     ----------
     tables
-        What each map is called -> the score table of what it makes of the events. The first is what was before, the
-        last is what is asked about.
+        What each map is called -> the score table of what it makes of the events. The first is before, the
+        last after.
 
     Raises
     ------
@@ -252,9 +252,9 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     if len(tables) < 2:
         raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
     cells = {label: drawn(table) for label, table in tables.items()}
-    rows = {label: smce_result(each) for label, each in cells.items()}
+    rows = {label: smce_result(table) for label, table in cells.items()}
     # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
-    axis = ProbabilityAxis.of(_together(list(cells.values())), [each.prevalence for each in cells.values()])
+    axis = ProbabilityAxis.of(_together(list(cells.values())), [table.prevalence for table in cells.values()])
     height = _HEIGHTS.get(len(cells), 5.7)
     figure = new_figure(height)
     grid = frame(

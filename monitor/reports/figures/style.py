@@ -1,6 +1,6 @@
 """How every figure looks: one palette, one set of sizes, one place for title and caption.
 
-The colours are those of Okabe and Ito, which people who see few colours can tell apart; what matters is told by words
+The colours are those of Okabe and Ito, which people who see few colours can tell apart; what matters is said by words
 or by form as well.
 """
 
