@@ -16,8 +16,8 @@ from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
-from monitor.reports.evaluation.uncertainty import DRAWS, WINDOW_DRAWS
 from monitor.reports.findings import Findings, ReportOptions, measure_files
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress

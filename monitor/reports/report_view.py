@@ -13,8 +13,7 @@ from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.difference import Difference
 from monitor.reports.evaluation.files import FileReport, SearchReport
-from monitor.reports.evaluation.performance import Performance
-from monitor.reports.evaluation.report import MeasureResult, Report, Verdict
+from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings
 from monitor.reports.formatting import interval_text, p_text, plain, share_text, time_text, value_text

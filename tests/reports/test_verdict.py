@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Severity, Verdict
 from monitor.reports.report_view import distinguishing_columns, reports_table
 from monitor.reports.verdicts import (
