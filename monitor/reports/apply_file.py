@@ -19,14 +19,12 @@ from numpy.typing import NDArray
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
+from monitor.progress import StageProgress
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
 from monitor.sources.memory import MemoryTable
 from monitor.sources.tables import EventTable, read_table
 
 Floats = NDArray[np.float64]
-Progress = Callable[[str, float], None]
-"""Called with the stage, and the share of it that is done."""
-
 _ROWS: Final = 1 << 16
 """Rows to recalibrate, or write, at a time."""
 
@@ -120,7 +118,7 @@ def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[in
     )
 
 
-def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: Progress) -> Floats:
+def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: StageProgress) -> Floats:
     """Apply the map to the rows; float64, (n,) or (n, K).
 
     Raises

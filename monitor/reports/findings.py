@@ -17,11 +17,12 @@ from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import StageProgress
 from monitor.reports.evaluation.assess import GIVEN, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
 from monitor.reports.evaluation.evaluate import evaluate_classes
-from monitor.reports.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
+from monitor.reports.evaluation.files import FileReport, known_outcomes, model_of, report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
@@ -229,7 +230,9 @@ def measure_files(options: ReportOptions, *, pictures: bool = False) -> Findings
         return add_picture_data(findings, options, table, progress) if pictures else findings
 
 
-def measure_table(options: ReportOptions, table: EventTable, other: EventTable | None, progress: Progress) -> Findings:
+def measure_table(
+    options: ReportOptions, table: EventTable, other: EventTable | None, progress: StageProgress
+) -> Findings:
     """Measure a table, or compare it with another.
 
     Raises
@@ -249,7 +252,9 @@ def measure_table(options: ReportOptions, table: EventTable, other: EventTable |
     return replace(findings, shows_all=options.all or bool(options.measure))
 
 
-def add_picture_data(findings: Findings, options: ReportOptions, table: EventTable, progress: Progress) -> Findings:
+def add_picture_data(
+    findings: Findings, options: ReportOptions, table: EventTable, progress: StageProgress
+) -> Findings:
     """Measure what only pictures show: spans of time, vectors of classes, errors over two features."""
     if findings.comparison is not None:
         return findings
@@ -311,7 +316,7 @@ def _refuse_for_classes(options: ReportOptions) -> None:
         )
 
 
-def _measure_binary(options: ReportOptions, table: EventTable, progress: Progress) -> Findings:
+def _measure_binary(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     report = report_table(
         table,
         model=options.model,
@@ -338,7 +343,7 @@ def _searched(table: EventTable) -> dict[str, SegmentColumn]:
     }
 
 
-def _compare(options: ReportOptions, first: EventTable, second: EventTable, progress: Progress) -> Findings:
+def _compare(options: ReportOptions, first: EventTable, second: EventTable, progress: StageProgress) -> Findings:
     names = _names(options)
     comparison = compare_tables(
         first,
@@ -358,7 +363,7 @@ def _compare(options: ReportOptions, first: EventTable, second: EventTable, prog
     return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=comparison)
 
 
-def _measure_classes(options: ReportOptions, table: EventTable, progress: Progress) -> Findings:
+def _measure_classes(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     chosen: dict[str, Any] = {}
     if isinstance(options.measure, Mapping):
         chosen = {"measures": options.measure}
@@ -392,7 +397,7 @@ def _measure_classes(options: ReportOptions, table: EventTable, progress: Progre
     )
 
 
-def _local(options: ReportOptions, table: EventTable, progress: Progress) -> LocalReport | None:
+def _local(options: ReportOptions, table: EventTable, progress: StageProgress) -> LocalReport | None:
     if not options.feature:
         return None
     progress("measuring local calibration", 0.0)
@@ -400,7 +405,7 @@ def _local(options: ReportOptions, table: EventTable, progress: Progress) -> Loc
     return evaluate_local(table.prediction, known_outcomes(table), columns, **options.resampling)
 
 
-def _spans(options: ReportOptions, table: EventTable, progress: Progress) -> Spans | None:
+def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -> Spans | None:
     """Reports on spans of time; of many classes, of the top label."""
     if table.time_ms is None:
         return None
@@ -422,7 +427,7 @@ def _spans(options: ReportOptions, table: EventTable, progress: Progress) -> Spa
     )
 
 
-def _plane(options: ReportOptions, table: EventTable, progress: Progress) -> Plane | None:
+def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -> Plane | None:
     """Local errors over the first two features that are numbers."""
     names = [name for name in options.feature if isinstance(table.values[name], np.ndarray)][:2]
     if len(names) < 2:
