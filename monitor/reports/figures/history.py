@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -113,7 +113,7 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
         gap=0.75,
         above=0.25,
     )
-    x = _with_gaps(np.array([_days(moment.time) for moment in ordered]))
+    x = _Times.of([moment.time for moment in ordered])
     first = figure.add_subplot(grid[0, :])
     _draw_prevalence(first, ordered, x)
     for number, title in enumerate(titles):
@@ -122,37 +122,23 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
     return figure
 
 
-@dataclass(frozen=True, eq=False)
-class _Times:
-    """Places on the axis of time, one more for each gap.
-
-    Attributes
-    ----------
-    x
-        float64, shape (places,): days, as matplotlib counts them.
-    source
-        intp, shape (places,): which moment stands there; -1 in a gap.
-    """
+class _Times(NamedTuple):
+    """Places on the axis of time, in days as matplotlib counts them, with one more before each of ``gaps``."""
 
     x: Floats
-    source: NDArray[np.intp]
+    gaps: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, times: Sequence[datetime]) -> "_Times":
+        days = np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]  # matplotlib's dates are untyped
+        steps = np.diff(days)
+        gaps = np.flatnonzero(steps > _GAP * np.median(steps)) + 1 if steps.size else np.zeros(0, np.intp)
+        return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value a moment, nan where there is none, or no finite one, and in gaps; shape (places,)."""
-        filled = np.array([np.nan if value is None or math.isinf(value) else value for value in values] + [np.nan])
-        return np.asarray(filled[self.source])
-
-
-def _days(time: datetime) -> float:
-    """As matplotlib counts them."""
-    return float(date2num(time))  # type: ignore[no-untyped-call]  # matplotlib's dates are untyped
-
-
-def _with_gaps(x: Floats) -> _Times:
-    steps = np.diff(x)
-    usual = float(np.median(steps)) if steps.size else 0.0
-    after = np.flatnonzero(steps > _GAP * usual) + 1
-    return _Times(np.insert(x, after, 0.5 * (x[after] + x[after - 1])), np.insert(np.arange(x.size), after, -1))
+        """One value per place; nan in gaps, and where there is no finite value."""
+        filled = [np.nan if value is None or math.isinf(value) else value for value in values]
+        return np.insert(np.array(filled), self.gaps, np.nan)
 
 
 def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> None:

@@ -184,7 +184,6 @@ def plane_figure(
     plane: Floats,
     weight: Floats | None = None,
     *,
-    names: tuple[str, str] = ("first direction of the features", "second"),
     gamma: float = DEFAULT_GAMMA,
     seed: int = 0,
 ) -> Figure:
@@ -203,8 +202,6 @@ def plane_figure(
         Shape (n, 2): coordinates.
     weight
         Shape (n,): how many events of the stream each stands for; 1 if left out.
-    names
-        What the coordinates are called.
     gamma
         Bandwidth, in standard deviations of the coordinates.
     seed
@@ -256,9 +253,9 @@ def plane_figure(
         error, n_eff = errors.error[:, column].reshape(_SIZE, _SIZE), errors.n_eff.reshape(_SIZE, _SIZE)
         _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
         name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
-        axes.set_xlabel(names[0] if column == 0 else "")
+        axes.set_xlabel("first direction of the features" if column == 0 else "")
         if column == 0:
-            axes.set_ylabel(names[1])
+            axes.set_ylabel("second")
         else:
             axes.tick_params(axis="y", labelleft=False)
     _draw_scale(figure, figure.add_subplot(maps[len(labels)]), shades, "too low     points     too high", SMALL_SIZE)

@@ -112,15 +112,13 @@ def _curve(gammas: Sequence[float], calibrations: Sequence[LocalCalibration | No
     return GammaCurve(np.asarray(gammas, np.float64), *values)
 
 
-def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAMMA) -> Figure:
+def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     """The largest local error of several maps against gamma: above chance, and as measured.
 
     Parameters
     ----------
     curves
         What each map is called -> its curve, all at the same gammas. The first is before, the last after.
-    gamma
-        Of which the title speaks.
 
     Raises
     ------
@@ -134,7 +132,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
     grid = frame(
         figure,
         HEIGHT,
-        _title(list(curves.values()), known, gamma),
+        _title(list(curves.values()), known),
         CAPTION,
         rows=(1.0, 1.0),
         gap=0.3,
@@ -189,8 +187,8 @@ def _draw_chance(axes: Axes, curves: Sequence[GammaCurve], *, raw: bool) -> None
     axes.fill_between(curves[0].gamma, 0.0, high, color=CHANCE, lw=0.0)
 
 
-def _title(curves: Sequence[GammaCurve], known: NDArray[np.bool_], gamma: float) -> str:
-    distance = np.where(known, np.abs(np.log(curves[0].gamma / gamma)), np.inf)
+def _title(curves: Sequence[GammaCurve], known: NDArray[np.bool_]) -> str:
+    distance = np.where(known, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
     at = int(np.argmin(distance))
     before, after = (
         f"{points(float(curve.mlce[at]))} ({'beyond' if curve.mlce[at] > curve.null_q95[at] else 'within'} chance)"
