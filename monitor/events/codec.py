@@ -41,7 +41,7 @@ from monitor.events.wire import ABSENT, Event
 
 Features = NDArray[np.float32]
 
-_Claim = tuple[Format, set[int]]
+_Claim = tuple[Format, Collection[int]]
 """A format, and the rows of the messages in it."""
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
@@ -173,9 +173,9 @@ class Decoder:
         claims: list[_Claim] = []
         left = set(range(len(records))) if len(self._others) > 1 else None
         for other in self._others:
-            rows = other.matches(messages) if other.matches is not None else set()
+            rows = other.matches(messages) if other.matches is not None else ()
             if left is not None:
-                rows &= left
+                rows = left.intersection(rows)
                 left -= rows
             if rows:
                 claims.append((other, rows))
