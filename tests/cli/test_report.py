@@ -397,8 +397,8 @@ def test_too_little_to_say_much_is_said(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("p,y\n" + ".3,1\n.3,0\n" * 10, encoding="utf-8")
     found = json.loads(inside("report", "f.csv", "--draws", "19", "--json", cwd=tmp_path).stdout)
     assert found["notes"][-2:] == [
-        "only 20 predictions have an outcome: with so few, only gross errors can be told from chance",
-        "every prediction is 0.3: all that can be told is whether they are right on average",
+        "only 20 predictions have an outcome: with so few, only large errors are significant",
+        "every prediction is 0.3: a report can only show whether they are right on average",
     ]
 
 

@@ -1,6 +1,6 @@
 """What a format of events declares, and the limits that every event must keep."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -81,7 +81,7 @@ class Format(NamedTuple):
     last argument is the type of the topic's events. Defines what is valid; only called where the fast path fails."""
     schema: Callable[[Kind], dict[str, Any]]
     """The document that describes one type of event to those who write them."""
-    matches: Callable[[Messages], Collection[int]] | None = None
+    matches: Callable[[Messages], set[int]] | None = None
     """The rows of the messages that are in this format, cheaply found. None for the one default format, which gets all
     messages that no other format claims."""
 
