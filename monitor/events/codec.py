@@ -36,7 +36,7 @@ from monitor.events.probabilities import Predictions, read_labels, read_predicti
 from monitor.events.rejection import Rejected
 from monitor.events.rfc3339_loops import GOOD
 from monitor.events.strata import REFUSED, Name, Names, Strata
-from monitor.events.times import parse_times
+from monitor.events.times import EARLIEST_MS, parse_times
 from monitor.events.wire import ABSENT, Event
 
 Features = NDArray[np.float32]
@@ -223,7 +223,7 @@ class Decoder:
                 kind[at] = _NO_KIND if by_keys is None else by_keys
         time_ms, good = _times([event.ts for event in events])
         good &= kind != _NO_KIND
-        good &= time_ms >= self._rules.earliest_ms
+        good &= time_ms >= EARLIEST_MS
         good &= self._is_timely(time_ms, [records[row].timestamp for row in rows])
 
         classes = None

@@ -13,7 +13,7 @@ from monitor.events.cloudevents import PLAIN, Envelope, binary_envelope, structu
 from monitor.events.formats.base import Rules, kind_by_keys
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.rejection import Rejected, shown
-from monitor.events.times import check_range, read_time
+from monitor.events.times import EARLIEST_MS, check_range, read_time
 from monitor.events.wire import ABSENT, Event, Fields, decode_fields
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -65,7 +65,7 @@ def _event(
     identifier = read.read_id(fields.id)
     text = read.text_of(fields.ts)
     time_ms = read_time(read.value_of(fields.ts), text, time_key)
-    check_range(time_ms, text, rules.earliest_ms, rules.latest_ms(record_timestamp_ms), time_key)
+    check_range(time_ms, text, EARLIEST_MS, rules.latest_ms(record_timestamp_ms), time_key)
     event = Event(model, identifier, time_ms, read.WORDS[kind])
     classes = rules.classes.get(model, 0)
     if kind != Kind.OUTCOME:

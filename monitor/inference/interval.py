@@ -16,7 +16,6 @@ from monitor.inference.resampling import (
     CAUTIOUS,
     DEVIATIONS,
     REFITTED,
-    Progress,
     Work,
     deviation_variance,
     deviations,
@@ -26,6 +25,7 @@ from monitor.inference.resampling import (
     require_draws,
 )
 from monitor.inference.smoothed import smoothed_rates
+from monitor.progress import Progress
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
