@@ -29,11 +29,11 @@ def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64],
     for draw in range(draws):
         for i in range(n):
             # The last sum may differ from 1 by rounding, so scale by it.
-            wanted = rng.random() * cumulative[i, classes - 1]
+            target = rng.random() * cumulative[i, classes - 1]
             low, high = 0, classes - 1
             while low < high:
                 middle = (low + high) // 2
-                if cumulative[i, middle] > wanted:
+                if cumulative[i, middle] > target:
                     high = middle
                 else:
                     low = middle + 1

@@ -1,6 +1,6 @@
 """The general calibration error: 32 measures from five choices."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product, starmap
 from typing import Final, Literal, NamedTuple, get_args
@@ -213,18 +213,18 @@ class _Binned(Prepared):
             raise NotEnoughData(f"GCE needs a probability above the threshold of {member.threshold:g}, there is none")
         bins = np.full(p.shape, -1, np.int32)
         place = _even if member.bins == "even" else _adaptive
-        for group, columns in _groups(table.classes, member.class_conditional):
+        groups = [slice(k, k + 1) for k in range(table.classes)] if member.class_conditional else [slice(None)]
+        for group, columns in enumerate(groups):
             chosen = counting[:, columns]
             of_group = bins[:, columns]  # a view
             of_group[chosen] = group * n_bins + place(p[:, columns][chosen], n_bins)
-        groups = table.classes if member.class_conditional else 1
-        size = groups * n_bins
-        at = bins[counting]
+        shape = len(groups), n_bins
+        index, size = bins[counting], len(groups) * n_bins
         return cls(
             table,
             bins,
-            np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
-            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
+            np.bincount(index, weights=p[counting], minlength=size).astype(np.float64).reshape(shape),
+            np.bincount(index, minlength=size).astype(np.float64).reshape(shape),
             member.norm,
         )
 
@@ -256,14 +256,6 @@ class _Binned(Prepared):
         counted = total > 0.0
         error = (gaps.sum(axis=2)[:, counted] / total[counted]).mean(axis=1)
         return np.asarray(error if self.norm == 1 else np.sqrt(error))
-
-
-def _groups(classes: int, class_conditional: bool) -> Iterator[tuple[int, slice]]:
-    """Yield the index of each group and its columns."""
-    if class_conditional:
-        yield from ((k, slice(k, k + 1)) for k in range(classes))
-    else:
-        yield 0, slice(None)
 
 
 def _even(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:

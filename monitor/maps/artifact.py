@@ -219,12 +219,12 @@ def _header(text: bytes) -> dict[str, Any]:
     for name, shape in header["shapes"].items():
         sizes = isinstance(shape, list) and all(_is_a(size, int) and size >= 0 for size in shape)
         if not sizes or len(shape) not in {1, 2}:
-            raise CorruptMap(f"array {name} of the map has the shape {shape!r}: one size or two are wanted")
+            raise CorruptMap(f"array {name} of the map has the shape {shape!r}: one or two sizes are required")
         if sum(shape) > MAX_BYTES:  # an empty array may have one huge dimension
             raise CorruptMap(f"array {name} of the map has the shape {shape!r}, which is larger than any map")
         kind = header["types"].get(name)
         if not isinstance(kind, str) or kind not in _TYPES:
-            raise CorruptMap(f"array {name} of the map has the type {kind!r}: one of {', '.join(_TYPES)} is wanted")
+            raise CorruptMap(f"array {name} of the map has the type {kind!r}: one of {', '.join(_TYPES)} is required")
     return header
 
 

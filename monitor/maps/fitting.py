@@ -170,8 +170,8 @@ def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
         check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
         return p
     if p.ndim != 2 or p.shape[1] != chosen.classes:
-        wanted = "(n,)" if chosen.classes == 2 else f"(n, {chosen.classes})"
-        raise InputError(f"prediction must have the shape {wanted} for this map, got {p.shape}")
+        expected = "(n,)" if chosen.classes == 2 else f"(n, {chosen.classes})"
+        raise InputError(f"prediction must have the shape {expected} for this map, got {p.shape}")
     return ClassTable.from_events(p, np.zeros(p.shape[0])).prediction
 
 

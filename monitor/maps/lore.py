@@ -186,7 +186,7 @@ class Lore(FieldMap):
         bandwidth = "all events of a bin alike" if self.gamma >= WHOLE_BIN else f"gamma {self.gamma:g}"
         return (
             f"share of hits among events alike in {describe(self.space)}, within {self.bins.count} bins of confidence; "
-            f"{bandwidth} ({'found by leaving each event out' if self.gamma_found else 'as told'}), "
+            f"{bandwidth} ({'chosen by leave-one-out' if self.gamma_found else 'as given'}), "
             f"{self.stored.hit.size:,} events kept, shrunk towards the bin by {self.shrinkage:g} events"
         )
 
@@ -322,7 +322,7 @@ METHOD: Final = Method(
     name="lore",
     title="LoRe",
     meaning="Local recalibration: the share of hits among past events of like confidence and like features. Takes away "
-    "errors of parts of the population that nobody named; needs features and some thousand events.",
+    "errors in parts of the population that were not declared as segments; needs features and some thousand events.",
     rank=90,
     fit=_fit,
     load=Lore.from_parts,

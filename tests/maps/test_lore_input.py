@@ -105,7 +105,7 @@ def test_it_says_what_it_does() -> None:
     events = simulated(29, 1200)
     assert fit(events, gamma=0.4, dimensions=2).describe() == (
         "share of hits among events alike in 2 principal components of 3 features, within 15 bins of confidence; "
-        "gamma 0.4 (as told), 1,200 events kept, shrunk towards the bin by 5 events"
+        "gamma 0.4 (as given), 1,200 events kept, shrunk towards the bin by 5 events"
     )
     assert "all events of a bin alike" in fit(events, gamma=1e6).describe()
 
