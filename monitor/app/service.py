@@ -56,7 +56,6 @@ from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
-from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
@@ -146,7 +145,6 @@ class Service:
                     Services(
                         evaluator=self.evaluator,
                         pipeline=self.pipeline,
-                        evaluate=evaluate,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,
                         topics=make_topics(settings),

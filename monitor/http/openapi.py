@@ -16,11 +16,11 @@ from monitor.http.schemas import Body, DataBody, LogInBody, ProblemBody, definit
 DESCRIPTION: Final = """\
 Watches the calibration of probabilistic classifiers in production.
 
-Every error is `application/problem+json` (RFC 9457): `detail` names key and value and says what to do, `type` is what
-programs tell it by. Lists have cursors: pass `next_cursor` as `cursor`, until it is null.
+Every error is `application/problem+json` (RFC 9457): `detail` names key and value and says what to do, `type`
+identifies it for programs. Lists have cursors: pass `next_cursor` as `cursor`, until it is null.
 
-Whoever asks brings an API key or a token: `Authorization: Bearer ...`. Lists hold what concerns the models that one may
-read; others look as if there were none.
+Callers send an API key or a token: `Authorization: Bearer ...`. Lists hold what concerns the models that the caller may
+read; other models look as if they did not exist.
 """
 
 _REQUESTS: Final = (ApplyRequestBody, DataBody, LogInBody, NoteBody, RefitRequestBody, RollbackBody)
@@ -35,17 +35,18 @@ _SCHEMES: Final = {
         "type": "apiKey",
         "in": "cookie",
         "name": SESSION_COOKIE,
-        "description": "Of browsers, made by `POST /v1/session`. Operations that change something are then taken from "
-        "the pages of this service alone.",
+        "description": "Of browsers, made by `POST /v1/session`. Operations that change something are then accepted "
+        "from the pages of this service only.",
     },
 }
 
 _ROLE_TEXTS: Final = {
-    Of.MODEL: "Takes the role `{role}` for the model. A model that one may not read is 404, as if there were none.",
-    Of.REFIT: "Takes the role `{role}` for the model of the refit. One of a model that one may not read is 404, as if "
-    "there were none.",
-    Of.ANY: "Takes the role `{role}` for any model.",
-    Of.ALL: "Takes the role `{role}` for all models.",
+    Of.MODEL: "Needs the role `{role}` for the model. A model that the caller may not read is 404, as if it did not "
+    "exist.",
+    Of.REFIT: "Needs the role `{role}` for the model of the refit. A refit of a model that the caller may not read is "
+    "404, as if it did not exist.",
+    Of.ANY: "Needs the role `{role}` for at least one model.",
+    Of.ALL: "Needs the role `{role}` for all models.",
 }
 
 _REFUSALS: Final = problems(401, 403, 429, 503)

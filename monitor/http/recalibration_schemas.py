@@ -111,7 +111,7 @@ def _time(milliseconds: int | None) -> str | None:
 
 
 class RefitRequestBody(Body):
-    """What is to be fitted. What is left out, or null, is as the settings of the model say."""
+    """The refit that is requested. The settings of the model say what is left out, or null."""
 
     method: str | None = field("beta", "one that GET /v1/recalibration-methods lists", None)
     options: dict[str, OptionValue] | None = Field(None, description="of the method; those left out at their defaults")
@@ -128,7 +128,7 @@ class RefitRequestBody(Body):
 
 
 class LinksBody(Body):
-    """Where the parts of a refit stand."""
+    """Paths of the parts of a refit."""
 
     self: str = field(_PATH)
     page: str = field(f"/recalibrations/{_ID}", "for people")
@@ -153,7 +153,7 @@ class RefitSummaryBody(Body):
     window: str | None = field("7d", "null: since the last change of calibration, or all there are")
     promote: bool = field(False, "whether the map is promoted at once if it passes the guard")
     trigger: str = field("request", "request, schedule or verdict")
-    actor: str = field("anonymous", "who asked")
+    actor: str = field("anonymous", "who requested it")
     state: JobState = field(
         "candidate",
         (
@@ -203,12 +203,12 @@ class RefitBody(RefitSummaryBody):
     """A refit."""
 
     comparison: dict[str, Any] | None = field(
-        _COMPARISON, "what events say that the fit never saw (docs/recalibration.md); null until there is one"
+        _COMPARISON, "results on events that the fit never saw (docs/recalibration.md); null until there is one"
     )
 
     @classmethod
     def with_comparison(cls, recalibrations: Recalibrations, job: Job) -> Self:
-        """The body of a refit with all that is known of it."""
+        """The body of a refit with its comparison."""
         return cls.of(job, Available.among(recalibrations, (job,)), comparison=job.comparison)
 
 
@@ -226,7 +226,7 @@ class ArtifactBody(Body):
     method: str = field("beta")
     classes: int = field(2, "of the predictions that it is for; 2 for P(y = 1) alone")
     feature_count: int | None = field(None, "how many features an event must have; null: none are used")
-    segment_key: str | None = field(None, "the segment that an event must tell; null: none is used")
+    segment_key: str | None = field(None, "the segment that an event must have; null: none is used")
     settings: dict[str, Any] = field({"a": 0.71, "b": 0.69, "c": -0.02}, "what is small")
     shapes: dict[str, list[int]] = field({}, "of the arrays")
     types: dict[str, str] = field({}, "of the arrays")
@@ -238,27 +238,27 @@ class ArtifactBody(Body):
 
 
 class NoteBody(Body):
-    """Why."""
+    """A note for the audit trail."""
 
     note: str = field("agreed with the pricing team", "kept in the audit trail", "", max_length=2000)
 
 
 class RollbackBody(Body):
-    """Which version's map is taken back, and why."""
+    """The version whose map is rolled back, and a note for the audit trail."""
 
     note: str = field("complaints since noon", "kept in the audit trail", "", max_length=2000)
     version: str | int | None = field("7", "the one with the newest predictions if left out", None)
 
 
 class ChampionBody(Body):
-    """What serves the predictions of a model's version."""
+    """The map that serves a version of a model."""
 
     model: str = field("churn")
     version: str = field("7")
     map: str | None = field(_ID, "id of the map; null: none, predictions are as they are")
     since: str | None = field("2026-11-21T08:05:13.000Z", "RFC 3339; null if no map ever served")
     revision: int = field(1, "grows with each promotion and rollback; 0 if no map ever served")
-    artifact: str | None = field(f"{_PATH}/artifact", "where the map stands")
+    artifact: str | None = field(f"{_PATH}/artifact", "path of the map")
 
     @classmethod
     def of(cls, champion: Champion) -> Self:
@@ -298,11 +298,11 @@ class AppliedBody(Body):
     version: str = field("7")
     map: str | None = field(_ID, "id of the map that made them; null: none serves")
     p: Probabilities = field([0.842, 0.371], "in the order of the request")
-    note: str | None = field(None, "says so where no map serves and predictions are as they were sent")
+    note: str | None = field(None, "says that no map serves, and that predictions are as they were sent")
 
 
 class RefitSettingsBody(Body):
-    """What refits of a model are like, unless a request says otherwise."""
+    """The settings of refits of a model."""
 
     method: str = field("beta")
     options: dict[str, OptionValue] = field({})
@@ -335,7 +335,7 @@ class RefitSettingsBody(Body):
 
 
 class RecalibrationBody(Body):
-    """How a model's version stands with recalibration."""
+    """The state of recalibration of a version of a model."""
 
     model: str = field("churn")
     version: str = field("7")
@@ -391,7 +391,7 @@ class MethodsBody(Body):
 
 
 class AuditEntryBody(Body):
-    """Who did what."""
+    """An entry of the audit trail."""
 
     number: int = field(4)
     at: str = field("2026-11-21T08:05:13.000Z", "RFC 3339")

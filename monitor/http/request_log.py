@@ -167,7 +167,7 @@ class RequestLog:
             earlier.unlogged += 1
             return
         if earlier is not None and earlier.unlogged:
-            entry["untold"] = earlier.unlogged
+            entry["unlogged"] = earlier.unlogged
         self._failures[kind] = _Failures(now)
         _log.warning("request failed", **entry)
 

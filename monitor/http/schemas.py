@@ -147,7 +147,7 @@ class PerformanceBody(Body):
 
 
 class DiagnosisBody(Body):
-    """Is it the prior or the model? Logits are z = logit p. What is null could not be had from these data."""
+    """Is it the prior or the model? Logits are z = logit p. Null: these data do not suffice for the value."""
 
     verdict: Verdict = field("prior_shift")
     sentence: str = field(
@@ -192,7 +192,7 @@ _TCE: Final = MeasureBody.example() | {
 
 
 class ReportBody(Body):
-    """What is known of the calibration of one series in one window."""
+    """The calibration of one series in one window."""
 
     model: str = field("churn")
     version: str = field("7")
@@ -215,12 +215,12 @@ class ReportBody(Body):
         {}, "measures of whole probability vectors by name: skce, where a model of classes has sketches"
     )
     insufficient: str | None = field(None, "why there are no measures, or null")
-    omitted: dict[str, str] = field({}, "measures that were asked for and are not there: name, and why")
+    omitted: dict[str, str] = field({}, "requested measures that are missing: name to reason")
     decomposition: dict[str, DecompositionBody] = field(
         {"brier": DecompositionBody.example()}, "proper scores in parts: brier and log_loss, where they are finite"
     )
     diagnosis: DiagnosisBody | None = field(
-        DiagnosisBody.example(), "null where it was not asked for, or is not there yet"
+        DiagnosisBody.example(), "null where it was not requested, or is not computed yet"
     )
     performance: PerformanceBody | None = field(
         PerformanceBody.example(), "null where there are no measures, and of the most probable of several classes"
@@ -264,7 +264,7 @@ _CLASS_EXAMPLE: Final = {**ReportBody.example(), "model": "species", "version": 
 
 
 class ClassReportBody(Body):
-    """What is known of the calibration of a model of many classes."""
+    """The calibration of a model of many classes."""
 
     model: str = field("species")
     version: str = field("2")
@@ -286,7 +286,7 @@ class ClassReportBody(Body):
         {"smce": _CLASSWISE}, "mean over the classes of their measures against the rest, by name"
     )
     insufficient: str | None = field(None, "why there are no measures, or null")
-    omitted: dict[str, str] = field({}, "measures of whole vectors that are not there: name to why")
+    omitted: dict[str, str] = field({}, "missing measures of whole vectors: name to reason")
     top_label: ReportBody = field(_CLASS_EXAMPLE, "of the largest probability, and whether its class came true")
     each_class: list[ReportBody] = field(
         [{**_CLASS_EXAMPLE, "performance": PerformanceBody.example(), "segment": f"class={k}"} for k in range(3)],
@@ -315,17 +315,17 @@ class ReportsBody(Body):
 
 
 class PolicyBody(Body):
-    """What is declared of a model."""
+    """The settings of a model."""
 
     horizon_seconds: float = field(86400.0, "how long after a prediction its outcome still counts")
     lateness_seconds: float = field(3600.0, "how far out of order events may stand in their log")
     implied_negative: bool = field(False, "whether no outcome within the horizon means a negative")
     segments: list[str] = field(["region"], "segment keys that become series of their own")
-    classes: list[str] = field([], "classes that it tells apart, each a segment class=...; empty if binary")
+    classes: list[str] = field([], "its classes, each a segment class=...; empty if binary")
 
 
 class VersionBody(Body):
-    """A version of a model, with what is reported of it."""
+    """A version of a model, with its segments and windows."""
 
     version: str = field("7")
     segments: list[str] = field(["all", "region=eu"])
@@ -343,7 +343,7 @@ class ModelBody(Body):
             "failed: no report could be made; waiting: no events yet"
         ),
     )
-    current_version: str | None = field("7", "the one a report is of when nobody names one")
+    current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time seen, RFC 3339")
     policy: PolicyBody | None = field(PolicyBody.example())
@@ -382,13 +382,13 @@ class DataBody(Body):
         None,
         description="names of the measures wanted, of those that GET /v1/measures lists; the usual ones if left out",
     )
-    model: str = field("churn", "what the report says it is about", "unnamed")
+    model: str = field("churn", "the name of the model in the report", "unnamed")
     version: str = Field("unversioned", description="likewise")
     segment: str = Field("all", description="likewise")
 
 
 class RejectedBody(Body):
-    """An event that was not taken."""
+    """An event that was refused."""
 
     index: int = field(1, "its place in the request, from 0")
     reason: str = field(
@@ -398,15 +398,15 @@ class RejectedBody(Body):
 
 
 class TakenBody(Body):
-    """What became of the events of a request."""
+    """The result of the events of a request."""
 
     accepted: int = field(1, "written, and durable")
     rejected: int = field(1)
-    errors: list[RejectedBody] = field([RejectedBody.example()], "the first hundred of those rejected")
+    errors: list[RejectedBody] = field([RejectedBody.example()], "the first hundred rejected events")
 
 
 class MeasureHelpBody(Body):
-    """What a measure says."""
+    """The description of a measure."""
 
     name: str = field("tce", "its key in a report")
     title: str = field("TCE")
@@ -439,7 +439,7 @@ class ReadyBody(Body):
 
 
 class LogInBody(Body):
-    """Who logs in."""
+    """The credential of a log-in."""
 
     key: str = field(
         "cmk_0123456789ab_Zm9yIGV4YW1wbGUgb25seSwgdGhpcyBpcyBub2tleSE",
@@ -448,7 +448,7 @@ class LogInBody(Body):
 
 
 class SessionBody(Body):
-    """Who asks, and what they may do."""
+    """The caller and their roles."""
 
     name: str = field("key:nightly-refits", "as the audit trail has it")
     roles: list[str] = field(
@@ -459,9 +459,9 @@ class SessionBody(Body):
 class ProblemBody(BaseModel):
     """RFC 9457 problem details. Some kinds have further members, such as ``errors``."""
 
-    type: str = Field(description="what programs tell the problem by")
+    type: str = Field(description="identifies the problem for programs")
     title: str
     status: int
     detail: str = Field(description="names key and value and says what to do")
-    instance: str = Field(description="the path that was asked for")
+    instance: str = Field(description="the requested path")
     request_id: str = Field(description="as in the header X-Request-ID, and in the service's log")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
-from numpy.typing import ArrayLike
 
 from monitor.access.model import Authenticator
 from monitor.clock import Clock, SystemClock
@@ -19,6 +18,7 @@ from monitor.http.snapshots import LatestView
 from monitor.measures.base import Measure
 from monitor.recalibration.contract import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
 from monitor.sources.base import Topics, Writer
@@ -73,30 +73,6 @@ class Pipeline(Protocol):
         ...
 
 
-class Evaluate(Protocol):
-    """Computes the report of data in a request."""
-
-    def __call__(
-        self,
-        p: ArrayLike,
-        y: ArrayLike,
-        *,
-        weight: ArrayLike | None,
-        measures: Mapping[str, Measure],
-        model: str,
-        version: str,
-        segment: str,
-    ) -> Report | ClassReport:
-        """Measure predictions ``p``, shape (n,) or (n, K), and outcomes ``y`` (nan where unknown), shape (n,).
-
-        Raises
-        ------
-        InputError
-            A value is out of its range, or lengths differ.
-        """
-        ...
-
-
 @dataclass
 class Services:
     """The other rooms, as the routes use them, and the state that routes share.
@@ -109,6 +85,8 @@ class Services:
         (Accept header) -> body and content type of GET /metrics.
     recalibrations
         Refits, maps and what serves.
+    evaluate
+        Computes the report of the data in a request.
     declared
         Names of the models that the settings declare: they are listed before their first event.
     decoder
@@ -132,12 +110,12 @@ class Services:
 
     evaluator: Evaluator
     pipeline: Pipeline
-    evaluate: Evaluate
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer
     topics: Topics
     metrics: Callable[[str | None], tuple[bytes, str]]
     recalibrations: Recalibrations
+    evaluate: Callable[..., Report | ClassReport] = evaluate
     declared: Sequence[str] = ()
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)

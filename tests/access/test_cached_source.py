@@ -15,7 +15,7 @@ TIMES = CacheTimes(refresh=5.0, stale=8.0, expire=900.0, retry=1.0, wait=PATIENC
 
 
 class Source:
-    """Counts up with each reading, and raises what it is told to."""
+    """Counts up with each reading, and raises the error that is set."""
 
     def __init__(self) -> None:
         self.reads = 0
@@ -71,11 +71,11 @@ def test_it_is_read_anew_beside_requests_and_waited_for_once_it_is_stale(
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "event"),
     [(StoreUnavailable("no answer"), "away"), (ZeroDivisionError("ours"), "the counter cannot be read")],
 )
 def test_it_holds_until_it_is_lost_and_is_asked_for_once_in_a_while(
-    counter: Source, last: CachedSource[int], clock: ManualClock, fault: Exception, told: str
+    counter: Source, last: CachedSource[int], clock: ManualClock, fault: Exception, event: str
 ) -> None:
     last.refresh()
     counter.raises = fault
@@ -86,7 +86,7 @@ def test_it_holds_until_it_is_lost_and_is_asked_for_once_in_a_while(
             last.start_read()
             assert not last.wait()
     assert (last.get(), counter.reads) == (1, 2)
-    assert [each["event"] for each in logs] == [told]
+    assert [each["event"] for each in logs] == [event]
     clock.advance(TIMES.expire - TIMES.stale)
     assert last.get() is None
     counter.raises = None

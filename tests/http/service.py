@@ -22,7 +22,6 @@ from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import PipelineFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.contract import Recalibrations
-from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
@@ -59,10 +58,10 @@ class Evaluator(Evaluations):
             raise EvaluationFailed(f"the report could not be made: {self.latest.failures[key]}")
         if key not in self.latest.reports:
             raise UnknownSeries(f"no model {model!r}; models are {sorted(self.latest.current_versions)}")
-        found = self.latest.reports[key]
+        latest = self.latest.reports[key]
         if as_of_ms is None:
-            return found
-        return report(*found.key.series, found.window, n=as_of_ms % 1000)
+            return latest
+        return report(*latest.key.series, latest.window, n=as_of_ms % 1000)
 
 
 @dataclass
@@ -120,7 +119,6 @@ class Service:
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
             "pipeline": self.pipeline,
-            "evaluate": evaluate,
             "policy": self.policies.get,
             "writer": self.log,
             "topics": self.topics,

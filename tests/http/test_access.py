@@ -155,10 +155,10 @@ def test_a_role_for_another_model_finds_nothing(operation: Operation, refit: str
             **({"json": BODIES.get(operation.path, {})} if operation.method == "POST" else {}),
         )
         # Word for word as where there is none.
-        told = [assert_problem(answer, 404) for answer in (hidden, absent)]
-        words = [each["detail"].replace(MODEL, "ghost").replace(refit, "rc_ghost") for each in told]
+        problems = [assert_problem(answer, 404) for answer in (hidden, absent)]
+        words = [problem["detail"].replace(MODEL, "ghost").replace(refit, "rc_ghost") for problem in problems]
         assert words[0] == words[1]
-        assert told[0]["type"] == told[1]["type"]
+        assert problems[0]["type"] == problems[1]["type"]
         assert OTHER not in hidden.text
         assert set(hidden.headers) == set(absent.headers)
 
@@ -220,8 +220,8 @@ def test_a_cursor_finds_out_nothing(refit: str) -> None:
     cursor = first["next_cursor"]
     hidden = CLIENT.get(f"/v1/recalibrations?cursor={cursor}", key=KEYS(f"read:{OTHER}"))
     absent = CLIENT.get("/v1/recalibrations?cursor=WyJyY19naG9zdCJd", key=KEYS(f"read:{OTHER}"))
-    told = [re.sub(r"'[^']*'", "", assert_problem(each, 422)["detail"]) for each in (hidden, absent)]
-    assert told[0] == told[1]
+    details = [re.sub(r"'[^']*'", "", assert_problem(answer, 422)["detail"]) for answer in (hidden, absent)]
+    assert details[0] == details[1]
     assert refit not in hidden.text
 
 
@@ -239,13 +239,13 @@ def test_events_are_written_for_the_models_that_one_may_write() -> None:
     sent = [event(MODEL), event(OTHER), event(MODEL, y=2), event("nobodys")]
     answer = CLIENT.post("/v1/events", key=key, json=sent)
     assert answer.status_code == 202
-    told = answer.json()
-    assert (told["accepted"], told["rejected"]) == (1, 3)
-    assert [error["index"] for error in told["errors"]] == [1, 2, 3]
-    reasons = [error["reason"] for error in told["errors"]]
+    body = answer.json()
+    assert (body["accepted"], body["rejected"]) == (1, 3)
+    assert [error["index"] for error in body["errors"]] == [1, 2, 3]
+    reasons = [error["reason"] for error in body["errors"]]
     assert reasons == ["forbidden_model", "invalid_outcome", "forbidden_model"]
     # Word for word the same, whether there is such a model or not.
-    assert told["errors"][0]["detail"].replace(OTHER, "nobodys") == told["errors"][2]["detail"]
+    assert body["errors"][0]["detail"].replace(OTHER, "nobodys") == body["errors"][2]["detail"]
     assert [message.value for message in SERVICE.log.messages[before:]] == [
         httpx.Request("POST", "http://x", json=[event(MODEL)]).content[1:-1]
     ]

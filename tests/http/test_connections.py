@@ -106,7 +106,7 @@ def test_there_are_never_more_than_the_most_and_one_alone_gets_in(most: int) -> 
 def test_who_holds_many_keeps_nobody_else_out(caplog: pytest.LogCaptureFixture) -> None:
     refused = RefusedRequests(ManualClock(0))
     connections = Connections(16, refused)
-    with ExitStack() as stack, structlog.testing.capture_logs() as told:
+    with ExitStack() as stack, structlog.testing.capture_logs() as logs:
         server = stack.enter_context(serving(connections))
         kept = stack.enter_context(connect(server))
         assert is_answered(kept)
@@ -127,7 +127,7 @@ def test_who_holds_many_keeps_nobody_else_out(caplog: pytest.LogCaptureFixture) 
         eventually(lambda: connections.total == 0)
         with connect(server) as caller:
             assert is_answered(caller)
-    lines = [line for line in told if line["log_level"] != "debug"]
+    lines = [line for line in logs if line["log_level"] != "debug"]
     assert [(line["event"], line.get("reason"), line.get("last_address")) for line in lines] == [
         ("listening", None, None),
         # Of all those, one.

@@ -61,7 +61,7 @@ def test_a_probe_and_a_single_report_go_through_no_snapshot(service: Service, re
 def test_the_openapi_document_is_made_once(service: Service) -> None:
     app = service.app()
     first = app.openapi()
-    assert "Takes the role" in str(first)
+    assert "Needs the role" in str(first)
     assert app.openapi() is first
     client = service.client()
     assert client.get("/openapi.json").content == client.get("/openapi.json").content

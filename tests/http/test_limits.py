@@ -71,11 +71,11 @@ def test_ten_thousand_wrong_keys_leave_little_behind() -> None:
 
     def attack(count: int) -> list[int]:
         statuses = anyio.run(ask_often, app, [make_key().text for _ in range(count)])
-        told[:] = [line for line in told if line["log_level"] != "debug"]
+        logs[:] = [line for line in logs if line["log_level"] != "debug"]
         gc.collect()
         return statuses
 
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logs:
         statuses = attack(9_000)
         tracemalloc.start()
         attack(10)
@@ -89,7 +89,7 @@ def test_ten_thousand_wrong_keys_leave_little_behind() -> None:
     assert after - before < 30_000
     assert keys.reads <= 3
     # A line for each reason, and not for each request. The clock stands still: a minute has one each.
-    assert [line["reason"] for line in told] == ["wrong", "failures"]
+    assert [line["reason"] for line in logs] == ["wrong", "failures"]
     assert service.refused.counts["wrong"] == 30
     assert service.refused.counts["failures"] == 10_000 - 30
     # From elsewhere a good key is answered, and so is the neighbour's, who was right before.
@@ -99,7 +99,7 @@ def test_ten_thousand_wrong_keys_leave_little_behind() -> None:
     unread = Client(app, address=NEIGHBOUR).get("/v1/models", key=keys("promote"))
     assert_problem(unread, 429, "too many wrong keys")
     assert 1 <= int(unread.headers["retry-after"]) <= 60
-    assert "cmk_" not in repr(told)
+    assert "cmk_" not in repr(logs)
 
 
 def test_a_key_that_memory_knows_comes_in_beside_one_who_guesses() -> None:
@@ -210,22 +210,22 @@ def test_an_attackers_addresses_fill_no_memory() -> None:
 def test_refusals_are_told_of_once_a_minute() -> None:
     clock = ManualClock(0)
     refused = RefusedRequests(clock)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logs:
         for _ in range(5):
             refused.count(Reason.WRONG, ATTACKER)
         refused.count(Reason.MISSING, ELSEWHERE)
         clock.advance(59)
         refused.log_due()
-        assert len(told) == 2
+        assert len(logs) == 2
         clock.advance(1)
         refused.log_due()
         refused.log_due()
-    assert [(line["reason"], line["count"], line["log_level"]) for line in told] == [
+    assert [(line["reason"], line["count"], line["log_level"]) for line in logs] == [
         ("wrong", 1, "warning"),
         ("missing", 1, "info"),
         ("wrong", 4, "warning"),
     ]
-    assert told[2]["last_address"] == ATTACKER
+    assert logs[2]["last_address"] == ATTACKER
     assert refused.counts["wrong"] == 5
 
 
@@ -254,12 +254,12 @@ def test_what_takes_too_long_is_for_later_and_keeps_its_turn() -> None:
                     break
         return slow, busy, after
 
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logs:
         slow, busy, after = anyio.run(ask)
     assert_problem(slow, 503, "0.05 seconds", "api.request_timeout")
     assert_problem(busy, 503, "1 requests like this")
     assert "one time" not in after.text
-    assert not [line for line in told if line.get("exc_info")]
+    assert not [line for line in logs if line.get("exc_info")]
 
 
 def test_requests_are_counted_by_route_and_never_by_path() -> None:

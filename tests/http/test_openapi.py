@@ -43,8 +43,8 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    found: dict[str, Any] = Service().client().get("/openapi.json").json()
-    return found
+    document: dict[str, Any] = Service().client().get("/openapi.json").json()
+    return document
 
 
 def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -59,11 +59,11 @@ def examples(document: dict[str, Any], content: dict[str, Any]) -> list[Any]:
         return [content["example"]]
     if "examples" in content:
         return [each["value"] for each in content["examples"].values()]
-    found: list[Any] = []
+    values: list[Any] = []
     for schema in content["schema"].get("oneOf", [content["schema"]]):
         name = schema["$ref"].removeprefix("#/components/schemas/")
-        found += document["components"]["schemas"][name]["examples"]
-    return found
+        values += document["components"]["schemas"][name]["examples"]
+    return values
 
 
 def check(document: dict[str, Any], schema: dict[str, Any], value: Any) -> None:

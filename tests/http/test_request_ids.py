@@ -71,7 +71,7 @@ def test_a_route_that_goes_on_failing_is_told_of_once_a_minute() -> None:
         with structlog.testing.capture_logs() as lines:
             assert client.post("/v1/reports", json=REPORT).status_code == 503
         told += [dict(line) for line in lines if line["event"] == "request failed"]
-    assert [line.get("untold") for line in told] == [None, 1]
+    assert [line.get("unlogged") for line in told] == [None, 1]
     assert {line["status"] for line in told} == {503}
 
 

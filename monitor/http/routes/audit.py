@@ -29,9 +29,9 @@ class AuditQuery(BaseModel):
 @router.get(
     "/v1/audit",
     dependencies=[needs(Role.READ, Of.ANY)],
-    summary="Who did what",
+    summary="The audit trail",
     description="Requests, ends of refits, promotions, rollbacks and refusals; API keys made and revoked, dead "
-    "letters sent back, restored backups; the oldest first. Entries never change. Without `model` it takes a grant "
+    "letters sent back, restored backups; the oldest first. Entries never change. Without `model` it needs a grant "
     "for all models.",
     response_model=AuditBody,
     response_description="A page of entries",
@@ -42,7 +42,7 @@ async def audit(request: Request, services: ServicesOf, query: Annotated[AuditQu
     after = _number(query.cursor) if query.cursor else 0
 
     def page() -> AuditBody:
-        # One more than is shown tells whether there is a next page.
+        # One more than is shown: if it exists, there is a next page.
         entries = services.recalibrations.audit(after=after, limit=query.limit + 1, model=query.model or None)
         shown = entries[: query.limit]
         return AuditBody(

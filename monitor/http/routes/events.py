@@ -45,14 +45,15 @@ _FORBIDDEN: Final = "forbidden_model"
 _WHITESPACE: Final = b" \t\r\n"
 
 _DESCRIPTION: Final = """\
-One event, a JSON array of events, or one event a line. CloudEvents 1.0 are taken too, in both modes and in batches.
+One event, a JSON array of events, or one event per line. CloudEvents 1.0 are accepted too, in both modes and in
+batches.
 Each event names its `type`.
 
-Every event is checked by the rules of the stream and stands alone: the valid ones are written, under their id as key,
-and are durable when the answer comes; each of the others is named with its index, key and value. If none is valid,
-nothing is written and the answer is 422; if all are of models that the key may not write, 403.
+Every event is checked on its own by the rules of the stream: valid events are written, with their id as key, and are
+durable when the answer comes; the others are listed with index, key and value. If none is valid, nothing is written and
+the answer is 422; if all are of models that the key may not write, 403.
 
-After a 503, some may have been written. Send all of them again: an event that is known already changes nothing.
+After a 503, some may have been written. Send all of them again: an event that was written before changes nothing.
 """
 
 _PREDICTION: Final = {
@@ -89,10 +90,10 @@ _JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
     "/v1/events",
     dependencies=[needs(Role.WRITE, Of.ANY)],
     status_code=202,
-    summary="Events into the log",
+    summary="Write events to the log",
     description=_DESCRIPTION,
     response_model=TakenBody,
-    response_description="At least one event was taken",
+    response_description="At least one event was accepted",
     responses=problems(*BODY_PROBLEMS),
     openapi_extra={
         "requestBody": {

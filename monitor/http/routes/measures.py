@@ -22,7 +22,7 @@ router: Final = APIRouter()
     "/v1/measures",
     tags=["reports"],
     dependencies=[needs(Role.READ, Of.ANY)],
-    summary="All measures, and where they stand",
+    summary="All measures, and where they appear",
     response_model=MeasuresBody,
     response_description="In the order of a report",
     responses=problems(),

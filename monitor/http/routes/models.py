@@ -34,11 +34,11 @@ class ModelsQuery(BaseModel):
 @router.get(
     "/v1/models",
     dependencies=[needs(Role.READ, Of.ANY)],
-    summary="The models that are watched",
+    summary="The monitored models",
     description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
     "`partitions` says which.",
     response_model=ModelsBody,
-    response_description="Models by name, those declared that wait for events too",
+    response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
 )
 async def models(request: Request, services: ServicesOf, query: Annotated[ModelsQuery, Query()]) -> Response:

@@ -65,15 +65,15 @@ _NONE_SERVES: Final = {409: ("conflict", "no map serves churn 7, so that there i
 _REQUEST_DESCRIPTION: Final = """\
 Fits a map on a sample of the labelled events, compares it on later events with what serves now and with no map at all,
 and ends as `candidate`, `rejected` (it is not better, and is never promoted) or `failed`. The answer comes at once;
-follow `Location` to see how far it is. One that promotes by itself, be it that the settings say so, takes the role
-`promote` too. Of one model one refit is under way at a time: another is 409.
+follow `Location` to see its progress. A refit that promotes itself, by the request or the settings, needs the role
+`promote` too. A model has one refit under way at a time: another is 409.
 
-Send an `Idempotency-Key`, and a request that is sent again to the same model gets the refit that the first one made.
+Send an `Idempotency-Key`: a request that is sent again to the same model gets the refit of the first one.
 """
 
 _PROMOTE_DESCRIPTION: Final = """\
-Lets the map of a `candidate` serve. 409 where it is none, or where what it was compared with serves no more: then
-nothing is known of whether it is better than what does.
+Lets the map of a `candidate` serve. 409 if it is not a candidate, or if the map that it was compared with does not
+serve any more: then it is unknown whether it is better than the one that does.
 """
 
 _read_refit_request: Final = reader(RefitRequestBody)
@@ -97,7 +97,7 @@ class RefitsQuery(BaseModel):
     dependencies=[needs(Role.WRITE, Of.MODEL), NO_PARAMETERS],
     description=_REQUEST_DESCRIPTION,
     response_model=RefitBody,
-    response_description="The refit, queued; `Location` says where it stands",
+    response_description="The refit, queued; `Location` is its path",
     responses=problems(*BODY_PROBLEMS, 404, 409),
     openapi_extra={
         "parameters": [
@@ -143,7 +143,7 @@ async def request_refit(request: Request, response: Response, services: Services
 
 @router.post(
     "/v1/recalibrations/{id}/promotion",
-    summary="Let a map serve",
+    summary="Promote a map",
     dependencies=[needs(Role.PROMOTE, Of.REFIT), NO_PARAMETERS],
     description=_PROMOTE_DESCRIPTION,
     response_description="What serves from now on",
@@ -161,9 +161,9 @@ async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBo
 
 @router.post(
     "/v1/models/{model:path}/rollback",
-    summary="Let the map before serve again",
+    summary="Roll back to the previous map",
     dependencies=[needs(Role.PROMOTE, Of.MODEL), NO_PARAMETERS],
-    description="Takes back the map that serves: the one before it serves again, or none. 409 where none serves.",
+    description="The previous map serves again, or none. 409 if no map serves.",
     response_description="What serves from now on",
     responses=problems(*BODY_PROBLEMS, 404, 409, other=_NONE_SERVES),
     openapi_extra=request_body(RollbackBody, required=False),
@@ -188,7 +188,7 @@ _LIST_RESPONSES: Final = NOT_MODIFIED | SEE_PAGE | problems(422, 503)
     "/v1/models/{model:path}/recalibrations",
     dependencies=[needs(Role.READ, Of.MODEL)],
     summary="The refits of a model",
-    description="The newest first, without their comparisons. A model that nobody refitted has an empty list.",
+    description="The newest first, without their comparisons. The list of a model without refits is empty.",
     response_model=RefitsBody,
     response_description="A page of refits",
     responses=_LIST_RESPONSES,
@@ -214,10 +214,10 @@ async def all_refits(request: Request, services: ServicesOf, query: Annotated[Re
 
 @router.get(
     "/v1/recalibrations/{id}",
-    summary="What became of a refit",
+    summary="A refit",
     dependencies=[needs(Role.READ, Of.REFIT), NO_PARAMETERS],
     response_model=RefitBody,
-    response_description="How far it is, and what it found",
+    response_description="Its progress and its results",
     responses=NOT_MODIFIED | SEE_PAGE | problems(404, 422, 503, other=_UNKNOWN),
 )
 async def refit(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
@@ -277,7 +277,7 @@ def _page(recalibrations: Recalibrations, models: Collection[str] | None, query:
         if before is not None and models is not None and recalibrations.job(before).order.model not in models:
             # A cursor must not tell whether there is a refit of this name.
             raise wrong_cursor(query.cursor)
-        # One more than is shown tells whether there is a next page.
+        # One more than is shown: if it exists, there is a next page.
         jobs = recalibrations.jobs(models, before=before, limit=query.limit + 1)
     except UnknownRecalibration:
         raise wrong_cursor(query.cursor) from None

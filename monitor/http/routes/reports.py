@@ -84,7 +84,7 @@ class ReportsQuery(BaseModel):
     summary="One report",
     description="The report of one series in one window: one report, never several. Without `version` it is of "
     "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
-    "window that is declared. Of the latest snapshot it is served as it stands there; `as_of` recomputes it. "
+    "window that is declared. It is that of the latest snapshot; `as_of` recomputes it. "
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
     "prefers HTML, as that of a browser does, it is a page with figures.",
     response_model=ReportBody,
@@ -112,7 +112,7 @@ async def report(
     "/v1/reports",
     dependencies=[needs(Role.READ, Of.ANY)],
     summary="The reports of the latest snapshot",
-    description="By model, version, segment and window, with what the last evaluation could not report.",
+    description="By model, version, segment and window, with the failures of the last evaluation.",
     response_model=ReportsBody,
     response_description="A page of reports",
     responses=SEE_PAGE | problems(422),
@@ -142,10 +142,10 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
     "/v1/reports",
     name="report",
     dependencies=[needs(Role.READ, Of.ANY)],
-    summary="The report of data that is sent along",
-    description="One report of all the data, the same as of a window; of class probabilities, p a list of lists, "
-    "a report of many classes. Too little data is no error: the report says so in `insufficient`. Nothing of the "
-    "data is kept.",
+    summary="The report of data in the request",
+    description="One report of all the data, in the form of a window's; for class probabilities (p a list of lists) a "
+    "report of many classes. Too little data is not an error: the report says so in `insufficient`. The data are not "
+    "stored.",
     responses={
         200: {
             "description": "The report",

@@ -45,12 +45,12 @@ _MAX_HASHES: Final = 10_000
 
 _APPLY_DESCRIPTION: Final = """\
 Recalibrates a batch by the map that serves. Where none serves, predictions come back as they were sent, `map` is null,
-and `note` says so. Events go on carrying the model's raw p: what this answers is for whoever uses the prediction.
+and `note` says so. Events must still carry the model's raw p: this answer is for those who use the prediction.
 """
 
 _MAP_DESCRIPTION: Final = """\
-For scorers that apply the map themselves: ask again with `If-None-Match`, and get 304 until another one serves. 204
-says that none serves: predictions are to be used as they are. `Content-Location` names the map's refit.
+For scorers that apply the map themselves: poll with `If-None-Match`, and get 304 until another map serves. 204 says
+that none serves: predictions are to be used as they are. `Content-Location` names the map's refit.
 """
 
 _read_batch: Final = reader(ApplyRequestBody)
@@ -84,9 +84,9 @@ async def recalibrate(request: Request, services: ServicesOf, model: str) -> Res
 @router.get(
     "/v1/models/{model:path}/recalibration",
     dependencies=[needs(Role.READ, Of.MODEL)],
-    summary="What serves a model, and what is under way",
+    summary="The state of recalibration of a model",
     response_model=RecalibrationBody,
-    response_description="What serves, refits, settings, and what live events say",
+    response_description="The map that serves, refits, settings, and live measures",
     responses=NOT_MODIFIED | problems(404, 422, 503),
 )
 async def recalibration(

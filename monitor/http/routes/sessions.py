@@ -23,9 +23,9 @@ _COOKIE_CHARACTERS: Final = 3800
 """Browsers keep cookies of up to 4096 bytes, name and attributes included."""
 
 _DESCRIPTION: Final = """\
-For the pages in a browser: the key, or token, comes back as a cookie that no script can read, and ends with the
-browser, or with `DELETE /v1/session`. Programs send `Authorization: Bearer` instead, which stands before the cookie.
-With the cookie alone, what changes anything is taken from the pages of this service only.
+For the pages in a browser: the key, or token, becomes a cookie that no script can read, until the browser ends, or
+`DELETE /v1/session`. Programs send `Authorization: Bearer` instead, which has precedence over the cookie. With the
+cookie alone, requests that change something are accepted from the pages of this service only.
 """
 
 _read_log_in: Final = reader(LogInBody)
@@ -55,9 +55,9 @@ async def log_in(request: Request, services: ServicesOf) -> Response:
 
 @router.get(
     "/v1/session",
-    summary="Who asks, and what they may do",
+    summary="The caller and their roles",
     dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
-    response_description="Whose key or token it is",
+    response_description="The owner of the key or token",
     responses=problems(422),
 )
 async def session(request: Request) -> SessionBody:
@@ -70,7 +70,7 @@ async def session(request: Request) -> SessionBody:
     status_code=204,
     summary="Log out, from a browser",
     dependencies=[public(), NO_PARAMETERS],
-    description="The key goes on being good: revoke it with `monitor keys revoke` where it is known to others.",
+    description="The key stays valid: revoke it with `monitor keys revoke` if others know it.",
     response_class=Response,
     response_description="The browser forgets the session, if it had one",
     responses=problems(403, 422),
@@ -96,6 +96,6 @@ def _parse(body: bytes) -> Credential:
 
 
 def _cookie(request: Request, text: str) -> dict[str, str]:
-    # Behind a proxy that ends https, the page's origin tells. A client that sends a wrong one spoils its own cookie.
+    # Behind a proxy that ends https, the page's origin shows the scheme. A wrong one spoils the client's own cookie.
     https = request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
     return {"set-cookie": f"{SESSION_COOKIE}={text}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if https else ''}"}
