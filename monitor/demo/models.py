@@ -1,11 +1,11 @@
-"""Five models: what each predicts, what is true, and how that changes.
+"""Five simulated models: their predictions, their outcomes, and how both change.
 
-Of each prediction, the true logit z is normal, the outcome is 1 with probability sigmoid(z), and the model says
-sigmoid(slope * z + offset). So a model is calibrated exactly if its slope is 1 and its offset 0, whatever the z.
+The true logit z of each prediction is normal, the outcome is 1 with probability sigmoid(z), and the model predicts
+sigmoid(slope * z + offset). So a model is calibrated exactly if its slope is 1 and its offset 0.
 
-Of one model that is the truth on average alone. Half of its customers are new, whatever z is, and half are loyal: with
+For one model this holds on average only. Half of its customers are new, independently of z, and half are loyal: with
 q = sigmoid(z), the outcome is 1 with probability q + c q (1 - q) for the new ones and q - c q (1 - q) for the loyal
-ones. So it is as calibrated as the others, and wrong for everybody; who is who, only the features tell.
+ones. So it is as calibrated as the others, and wrong for every customer; only the features distinguish them.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class Drawn(NamedTuple):
-    """Predictions and what comes of them.
+    """Predictions and their outcomes.
 
     Attributes
     ----------
@@ -39,17 +39,17 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """How a model behaves at one time.
+    """The behaviour of a model at one time.
 
     Attributes
     ----------
     mean, spread
-        Of the true logits, which are normal.
+        Mean and standard deviation of the true logits, which are normal.
     slope, offset
-        What the model makes of a true logit.
+        The model predicts the logit slope * z + offset.
     contrast
-        By how much new customers differ from loyal ones, c above, in [0, 1]. None: there are no kinds of customers, and
-        events carry no features.
+        Difference between new and loyal customers, c above, in [0, 1]. None: customers are all alike, and events
+        carry no features.
     """
 
     mean: float
@@ -59,7 +59,7 @@ class Regime:
     contrast: float | None = None
 
     def towards(self, other: "Regime", share: float) -> "Regime":
-        """The regime that share of the way, from 0 to 1, from this one to the other."""
+        """Interpolate between this regime (share 0) and the other (share 1)."""
         return Regime(
             mean=self.mean + share * (other.mean - self.mean),
             spread=self.spread + share * (other.spread - self.spread),
@@ -69,7 +69,7 @@ class Regime:
         )
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
-        """Predictions and what comes of them."""
+        """Draw predictions and their outcomes."""
         logit = rng.normal(self.mean, self.spread, count)
         chance = expit(logit)
         features = np.empty((count, 0), np.float32)
@@ -87,7 +87,7 @@ class Regime:
 
 
 def _customers(is_new: NDArray[np.bool_], logit: Floats, rng: np.random.Generator) -> NDArray[np.float32]:
-    """What is known of customers, (n, 2): the years tell the kinds apart, the visits go with what is predicted."""
+    """Draw features, (n, 2): the years distinguish the kinds, the visits correlate with the prediction."""
     count = is_new.size
     years = np.where(is_new, rng.uniform(0.0, 2.0, count), rng.uniform(4.0, 8.0, count))
     visits = np.maximum(6.0 - 1.5 * logit + rng.normal(0.0, 2.0, count), 0.0)
@@ -96,18 +96,18 @@ def _customers(is_new: NDArray[np.bool_], logit: Floats, rng: np.random.Generato
 
 @dataclass(frozen=True, slots=True)
 class SimulatedModel:
-    """One model and its story.
+    """One model and how it changes.
 
     Attributes
     ----------
     name
-        As in its events.
+        Name in its events.
     story
-        What becomes of it, for people.
+        What happens to it, in words.
     before, after
-        How it behaves before its change and once that is complete.
+        Its behaviour before and after its change.
     ramp_seconds
-        How long the change takes, in simulated time.
+        Duration of the change, in simulated time.
     """
 
     name: str
@@ -117,13 +117,13 @@ class SimulatedModel:
     ramp_seconds: float = 900.0
 
     def regime(self, seconds: float) -> Regime:
-        """How it behaves that long after its change began; before that the time is negative."""
+        """Its behaviour this long after its change began; negative before that."""
         share = min(max(seconds / self.ramp_seconds, 0.0), 1.0)
         return self.before.towards(self.after, share)
 
 
 def mean_for(prevalence: float, spread: float) -> float:
-    """Mean of the true logits at which that share of outcomes is 1."""
+    """The mean of the true logits for which this share of outcomes is 1."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(64)
     weights = weights / weights.sum()
 
@@ -135,9 +135,9 @@ def mean_for(prevalence: float, spread: float) -> float:
 
 _RARE: Final = mean_for(0.01, 0.9)
 _MISSED: Final = 0.9
-"""By how much the odds of the rare event rise, in logit units, while its model goes on as before."""
+"""Rise of the log odds of the rare event, which its model does not follow."""
 _CONTRAST: Final = 0.7
-"""Of customers of whom half leave, 67.5% of the new ones do, and 32.5% of the loyal ones."""
+"""Where half of the customers leave, 67.5% of the new ones do, and 32.5% of the loyal ones."""
 
 MODELS: Final = (
     SimulatedModel(

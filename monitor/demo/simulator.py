@@ -1,4 +1,4 @@
-"""Writes the simulated traffic to the log at its pace."""
+"""Write the simulated traffic to the log at its pace."""
 
 import math
 import threading
@@ -8,7 +8,6 @@ from typing import Final
 import structlog
 
 from monitor.clock import Clock
-from monitor.demo.models import MODELS
 from monitor.demo.traffic import Traffic
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import Writer
@@ -19,7 +18,7 @@ _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 _TURN_SECONDS: Final = 0.25
 _CHUNK_MS: Final = 300_000
-"""Simulated time written at once: a long leap is written piece by piece."""
+"""Simulated time written at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +28,13 @@ class Pace:
     Attributes
     ----------
     speed
-        Simulated seconds a second.
+        Simulated seconds per second.
     history_ms
-        How much has happened already when it begins to run.
+        Simulated time before the start of :meth:`Simulator.run`, written at once.
     calm_ms
-        How long it runs before the models begin to change.
+        Simulated time from there until the models begin to change.
     behind_ms
-        How far in the past it begins. Once it has caught up with the present it runs no faster than that.
+        How far in the past simulated time begins. Once it has reached the present, it runs at speed 1.
     """
 
     speed: float = 120.0
@@ -50,15 +49,9 @@ class Simulator:
     Parameters
     ----------
     writer
-        Where the messages go.
-    topic
-        The topic that they go to.
-    clock
-        The wall clock.
-    pace
-        How simulated time runs.
+        Writes the messages.
     seed, rate
-        As of :class:`~monitor.demo.traffic.Traffic`.
+        As for :class:`~monitor.demo.traffic.Traffic`.
     """
 
     def __init__(
@@ -73,7 +66,7 @@ class Simulator:
         """Simulated time at which :meth:`run` begins."""
         self.change_ms = self.start_ms + self._pace.calm_ms
         """Simulated time at which the models begin to change."""
-        self._traffic = Traffic(topic, start_ms=begin_ms, change_ms=self.change_ms, seed=seed, rate=rate, models=MODELS)
+        self._traffic = Traffic(topic, start_ms=begin_ms, change_ms=self.change_ms, seed=seed, rate=rate)
         self._written_ms = begin_ms
         self._stopping = threading.Event()
         self.messages = 0
@@ -85,12 +78,12 @@ class Simulator:
         return self._written_ms
 
     def write_until(self, end_ms: int) -> None:
-        """Write what reaches the log before that simulated time.
+        """Write the messages that reach the log before that simulated time.
 
         Raises
         ------
         SourceUnavailable
-            The log does not take it.
+            The log cannot be written.
         """
         while self._written_ms < end_ms and not self._stopping.is_set():
             chunk_ms = min(self._written_ms + _CHUNK_MS, end_ms)
@@ -100,19 +93,19 @@ class Simulator:
             self._written_ms = chunk_ms
 
     def run(self) -> None:
-        """Write until :meth:`stop`, or until the log takes nothing more, which is logged. For a thread of its own."""
+        """Write until :meth:`stop`, or until the log cannot be written, which is logged. For a thread of its own."""
         try:
             self.produce()
         except SourceUnavailable as error:
             _log.error("the simulator stopped", detail=str(error))
 
     def produce(self, seconds: float = math.inf) -> None:
-        """Write the history at once, then what happens as it happens, for so many seconds or until :meth:`stop`.
+        """Write the history at once, then in simulated time for so many seconds or until :meth:`stop`.
 
         Raises
         ------
         SourceUnavailable
-            The log does not take it.
+            The log cannot be written.
         """
         self.write_until(self.start_ms)
         began = self._clock.monotonic()

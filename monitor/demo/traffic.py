@@ -1,24 +1,125 @@
 """The messages of all simulated models, in the order in which they reach the log."""
 
 import heapq
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from monitor.demo.cohort import HORIZON_MS, LATENESS_MS, REGIONS, Cohort, draw_cohort
-from monitor.demo.models import MODELS, SimulatedModel
+from monitor.demo.models import MODELS, Regime, SimulatedModel
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.sources.base import Message
 
-__all__ = ["HORIZON_MS", "LATENESS_MS", "STEP_MS", "Traffic"]
-
 STEP_MS: Final = 10_000
 _REPEAT_MS: Final = 15_000
-"""How long after a message its copy follows, at the most."""
+"""Largest delay of a repeated message."""
 _GARBAGE: Final = 0.001
-"""Share of messages that are no valid events."""
+"""Share of messages that are not valid events."""
 _VERSION: Final = "1"
+
+HORIZON_MS: Final = 600_000
+"""How long an outcome counts. Few outcomes arrive later."""
+
+LATENESS_MS: Final = 300_000
+"""Events reach the log at most this much after their time."""
+
+REGIONS: Final = ("eu", "us", "apac")
+
+_STRAGGLERS: Final = 0.02
+"""Share of predictions that reach the log up to three minutes late, some of them after their outcome."""
+_STRAGGLE_MS: Final = 180_000.0
+_NEVER: Final = 0.04
+_TOO_LATE: Final = 0.01
+_CORRECTED: Final = 0.01
+_TWICE: Final = 0.01
+
+Times = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+class Cohort(NamedTuple):
+    """The predictions of one model in one step, one row each. Times are simulated, milliseconds since the epoch.
+
+    Attributes
+    ----------
+    time_ms, prediction, region
+        Of the prediction; int64, float64, and int8 index into REGIONS.
+    logged_ms
+        When it reaches the log.
+    outcome, outcome_ms, outcome_logged_ms
+        The truth, when it is known, and when that reaches the log.
+    answered
+        Whether the outcome ever reaches the log.
+    corrected
+        Whether the outcome is first reported wrongly; the truth then follows at ``corrected_ms``.
+    prediction_twice, outcome_twice
+        Whether the message is sent a second time.
+    features
+        Features in the prediction, float32, shape (n, D); D is 0 where there are none.
+    """
+
+    time_ms: Times
+    prediction: NDArray[np.float64]
+    region: NDArray[np.int8]
+    logged_ms: Times
+    outcome: NDArray[np.int8]
+    outcome_ms: Times
+    outcome_logged_ms: Times
+    answered: Flags
+    corrected: Flags
+    corrected_ms: Times
+    prediction_twice: Flags
+    outcome_twice: Flags
+    features: NDArray[np.float32]
+
+
+def draw_cohort(regime: Regime, start_ms: int, length_ms: int, rate: float, rng: np.random.Generator) -> Cohort:
+    """Draw the predictions that a model makes in [start, start + length).
+
+    The delay of an outcome depends on the outcome, but whether it is reported within the horizon does not: so a mature
+    window holds an unbiased sample, and one that is not mature does not.
+
+    Parameters
+    ----------
+    rate
+        Predictions per simulated second, on average.
+    """
+    count = int(rng.poisson(rate * length_ms / 1000))
+    prediction, outcome, features = regime.draw(count, rng)
+    time_ms = np.sort(rng.integers(start_ms, start_ms + length_ms, count))
+
+    # Positives are reported early, negatives mostly late.
+    share = np.where(outcome == 1, rng.beta(1.2, 5.0, count), rng.beta(3.0, 2.5, count))
+    too_late = rng.random(count) < _TOO_LATE
+    delay = np.where(too_late, HORIZON_MS * (1.05 + 0.3 * rng.random(count)), 0.95 * HORIZON_MS * share)
+    outcome_ms = time_ms + delay.astype(np.int64)
+
+    corrected = (rng.random(count) < _CORRECTED) & ~too_late
+    left_ms = np.maximum(time_ms + 0.99 * HORIZON_MS - outcome_ms, 0.0)
+    corrected_ms = outcome_ms + 1 + (left_ms * rng.random(count)).astype(np.int64)
+
+    straggling = np.where(rng.random(count) < _STRAGGLERS, _STRAGGLE_MS * rng.random(count), 0.0)
+    return Cohort(
+        time_ms=time_ms,
+        prediction=prediction,
+        region=rng.choice(len(REGIONS), count, p=(0.5, 0.3, 0.2)).astype(np.int8),
+        logged_ms=time_ms + _transport(count, rng) + straggling.astype(np.int64),
+        outcome=outcome,
+        outcome_ms=outcome_ms,
+        outcome_logged_ms=outcome_ms + _transport(count, rng),
+        answered=rng.random(count) >= _NEVER,
+        corrected=corrected,
+        corrected_ms=corrected_ms,
+        prediction_twice=rng.random(count) < _TWICE,
+        outcome_twice=rng.random(count) < _TWICE,
+        features=features,
+    )
+
+
+def _transport(count: int, rng: np.random.Generator) -> Times:
+    """Milliseconds from the making of a message to the log, shape (count,)."""
+    return np.minimum(rng.exponential(800.0, count), 20_000.0).astype(np.int64)
 
 
 class _Logged(NamedTuple):
@@ -31,22 +132,20 @@ class _Logged(NamedTuple):
 
 
 class Traffic:
-    """What the simulated models send. The same seed and start give the same messages, however they are asked for.
+    """The messages of the simulated models. The same seed and start give the same messages, in pieces of any size.
 
     Parameters
     ----------
     topic
-        Where the messages are to be written.
+        Topic of the messages.
     start_ms
         When simulated time begins, milliseconds since the epoch.
     change_ms
         When the models begin to change.
     seed
-        Of all random draws.
+        Seed of all random draws.
     rate
-        Predictions a model and simulated second.
-    models
-        The models.
+        Predictions per model and simulated second.
     """
 
     def __init__(
@@ -57,22 +156,20 @@ class Traffic:
         change_ms: int,
         seed: int = 0,
         rate: float = 2.5,
-        models: Sequence[SimulatedModel] = MODELS,
     ) -> None:
         self._topic = topic
         self._start_ms = start_ms
         self._change_ms = change_ms
         self._seed = seed
         self._rate = rate
-        self._models = models
         self._step = 0
         self._number = 0
         self._waiting: list[_Logged] = []
 
     def until(self, end_ms: int) -> list[Message]:
-        """The messages that reach the log before that time and were not given yet, in log order."""
+        """The next messages, up to those that reach the log before that time, in log order."""
         while self._start_ms + self._step * STEP_MS < end_ms:
-            for index, model in enumerate(self._models):
+            for index, model in enumerate(MODELS):
                 for logged in self._messages(index, model):
                     heapq.heappush(self._waiting, logged)
             self._step += 1
@@ -83,65 +180,52 @@ class Traffic:
         return messages
 
     def cohort(self, index: int, step: int) -> Cohort:
-        """The predictions of a model in a step, with the truth: what a test compares with."""
+        """The predictions of a model in a step, with their outcomes; used by tests."""
         return self._draw(index, step, self._rng(index, step))
 
     def _draw(self, index: int, step: int, rng: np.random.Generator) -> Cohort:
         start_ms = self._start_ms + step * STEP_MS
-        regime = self._models[index].regime((start_ms - self._change_ms) / 1000)
+        regime = MODELS[index].regime((start_ms - self._change_ms) / 1000)
         return draw_cohort(regime, start_ms, STEP_MS, self._rate, rng)
 
     def _rng(self, index: int, step: int) -> np.random.Generator:
-        # A generator for each model and step: what one model does never moves another's draws.
+        # A generator for each model and step, so that the draws of one model do not change another's.
         return np.random.default_rng([self._seed, index, step])
 
     def _messages(self, index: int, model: SimulatedModel) -> Iterator[_Logged]:
         rng = self._rng(index, self._step)
         cohort = self._draw(index, self._step, rng)
         repeat_ms = rng.integers(1, _REPEAT_MS, (2, len(cohort.time_ms)))
-        # Plain lists: indexing an array element by element costs more than all the rest.
-        rows = zip(*(getattr(cohort, name).tolist() for name in Cohort.__slots__), *repeat_ms.tolist(), strict=True)
-        for row, (
-            time_ms,
-            prediction,
-            region,
-            logged_ms,
-            outcome,
-            outcome_ms,
-            outcome_logged_ms,
-            answered,
-            corrected,
-            corrected_ms,
-            prediction_twice,
-            outcome_twice,
-            features,
-            repeat_prediction_ms,
-            repeat_outcome_ms,
-        ) in enumerate(rows):
+        # Plain lists: indexing an array element by element costs more than everything else.
+        rows = zip(*(column.tolist() for column in cohort), strict=True)
+        for row, (values, repeat_prediction_ms, repeat_outcome_ms) in enumerate(
+            zip(rows, *repeat_ms.tolist(), strict=True)
+        ):
+            event: Any = Cohort._make(values)
             identifier = f"{self._step:x}-{row}"
             key = identifier.encode()
             value = encode_prediction(
                 model.name,
                 identifier,
-                time_ms,
-                prediction,
+                event.time_ms,
+                event.prediction,
                 version=_VERSION,
-                segments={"region": REGIONS[region]},
-                features=features or None,
+                segments={"region": REGIONS[event.region]},
+                features=event.features or None,
             )
-            yield self._logged(logged_ms, key, value)
-            if prediction_twice:
-                yield self._logged(logged_ms + repeat_prediction_ms, key, value)
-            if not answered:
+            yield self._logged(event.logged_ms, key, value)
+            if event.prediction_twice:
+                yield self._logged(event.logged_ms + repeat_prediction_ms, key, value)
+            if not event.answered:
                 continue
-            first = 1 - outcome if corrected else outcome
-            value = encode_outcome(model.name, identifier, outcome_ms, first)
-            yield self._logged(outcome_logged_ms, key, value)
-            if outcome_twice:
-                yield self._logged(outcome_logged_ms + repeat_outcome_ms, key, value)
-            if corrected:
-                value = encode_outcome(model.name, identifier, corrected_ms, outcome)
-                yield self._logged(corrected_ms + outcome_logged_ms - outcome_ms, key, value)
+            first = 1 - event.outcome if event.corrected else event.outcome
+            value = encode_outcome(model.name, identifier, event.outcome_ms, first)
+            yield self._logged(event.outcome_logged_ms, key, value)
+            if event.outcome_twice:
+                yield self._logged(event.outcome_logged_ms + repeat_outcome_ms, key, value)
+            if event.corrected:
+                value = encode_outcome(model.name, identifier, event.corrected_ms, event.outcome)
+                yield self._logged(event.corrected_ms + event.outcome_logged_ms - event.outcome_ms, key, value)
         for _ in range(rng.poisson(2 * len(cohort.time_ms) * _GARBAGE)):
             logged_ms = self._start_ms + self._step * STEP_MS + int(rng.integers(STEP_MS))
             yield self._logged(logged_ms, b"", _garbage(model.name, logged_ms, rng))
@@ -152,7 +236,7 @@ class Traffic:
 
 
 def _garbage(model: str, time_ms: int, rng: np.random.Generator) -> bytes:
-    """A message such as producers with a bug send."""
+    """An invalid message, such as producers with a bug send."""
     kinds = (
         f'{{"type":"prediction","model":"{model}","id":"bad","ts":{time_ms},"p":1.7}}',
         f'{{"type":"prediction","model":"{model}","id":"bad","ts":{time_ms}}}',

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.demo.cohort import HORIZON_MS, LATENESS_MS, Cohort, draw_cohort
 from monitor.demo.models import MODELS, Regime
-from monitor.demo.traffic import STEP_MS, Traffic
+from monitor.demo.traffic import HORIZON_MS, LATENESS_MS, STEP_MS, Cohort, Traffic, draw_cohort
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.model import ModelPolicy, RecordBatch
