@@ -91,14 +91,14 @@ def reliability_diagram(
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_reliability(figure, HEIGHT, cells, smce or smce_result(cells), insufficient)
+    draw_reliability(figure, cells, smce or smce_result(cells), insufficient)
     return figure
 
 
 def draw_reliability(
-    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
+    figure: FigureBase, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
 ) -> None:
-    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
+    """Draw it into a figure of ``HEIGHT``, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     bins = BinSums.of(cells, axis.edges(_BINS))
     caption = CAPTION
@@ -106,7 +106,7 @@ def draw_reliability(
         caption += " Both axes are stretched where predictions are."
     grid = frame(
         figure,
-        height,
+        HEIGHT,
         finding(bins, beyond_chance=bool(beyond_chance(smce)), insufficient=insufficient),
         caption,
         rows=(4.2, 1.0),

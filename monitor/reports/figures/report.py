@@ -147,8 +147,8 @@ def report_sheet(
     if filled:
         cells = drawn(table)
         smce = judged(results if of_table is None else of_table, "smce") or smce_result(cells)
-        reliability.draw_reliability(next(parts), reliability.HEIGHT, cells, smce, insufficient)
-        witness.draw_witness(next(parts), witness.HEIGHT, cells, smce, insufficient)
+        reliability.draw_reliability(next(parts), cells, smce, insufficient)
+        witness.draw_witness(next(parts), cells, smce, insufficient)
     else:
         next(parts).text(
             MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY

@@ -5,7 +5,7 @@ or by form as well.
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from matplotlib.artist import Artist
@@ -63,21 +63,23 @@ class NotebookFigure(Figure):
         return buffer.getvalue()
 
 
+def _ruler(size: float, *, bold: bool) -> Callable[[str], float]:
+    """A function that measures text of that size, in inches."""
+    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    return lambda text: float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72.0
+
+
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text broken into lines that fit into ``width`` inches at ``size`` points; its own line breaks are kept."""
-    font = FontProperties(size=size, weight="bold" if bold else "normal")
-
-    def points(word: str) -> float:
-        return float(text_to_path.get_text_width_height_descent(word, font, ismath=False)[0])
-
-    space, most = points(" "), 72.0 * width
+    inches = _ruler(size, bold=bold)
+    space = inches(" ")
     lines = []
     for paragraph in text.split("\n"):
         line: list[str] = []
         used = 0.0
         for word in paragraph.split():
-            needed = points(word)
-            if line and used + space + needed > most:
+            needed = inches(word)
+            if line and used + space + needed > width:
                 lines.append(" ".join(line))
                 line, used = [], 0.0
             used += needed + (space if line else 0.0)
@@ -203,11 +205,7 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float 
 
 def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
     """The text, cut if it must be, and the points, ``size`` or less, at which it fits into ``width`` inches."""
-    font = FontProperties(size=size, weight="bold" if bold else "normal")
-
-    def inches(words: str) -> float:
-        return float(text_to_path.get_text_width_height_descent(words, font, ismath=False)[0]) / 72.0
-
+    inches = _ruler(size, bold=bold)
     most = width * size / LEAST_SIZE
     if inches(text) > most:
         kept = next((n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= most), 0)

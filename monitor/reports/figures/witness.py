@@ -167,20 +167,18 @@ def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insu
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_witness(figure, HEIGHT, cells, smce or smce_result(cells), insufficient)
+    draw_witness(figure, cells, smce or smce_result(cells), insufficient)
     return figure
 
 
-def draw_witness(
-    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
-) -> None:
-    """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
+def draw_witness(figure: FigureBase, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None) -> None:
+    """Draw it into a figure of ``HEIGHT``, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
     sure = bool(beyond_chance(smce)) and insufficient is None
     ranges = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
     title = _title(cells, ranges, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
-    grid = frame(figure, height, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
+    grid = frame(figure, HEIGHT, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
     line = figure.add_subplot(grid[0, 0])
     bars = figure.add_subplot(grid[1, 0])
     dress(line)
