@@ -170,4 +170,4 @@ def test_a_store_that_does_not_answer_then_is_said(tmp_path: Path, clock: Manual
     with SqlStore.open(f"sqlite:///{path}", clock=clock) as store:
         with store.database.writing() as connection:
             connection.exec_driver_sql("DROP TABLE api_keys")
-        assert warnings(settings(), store, clock) == ["whether there is any API key cannot be told"]
+        assert warnings(settings(), store, clock) == ["cannot check whether any API key is in force"]
