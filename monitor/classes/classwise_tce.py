@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from monitor.classes.reductions import classwise, of_each_class
 from monitor.measures import tce
-from monitor.measures.tce_options import TceKeywords
+from monitor.measures.tce_blocks import TceKeywords
 from monitor.scores import ClassTable
 
 

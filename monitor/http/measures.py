@@ -29,7 +29,7 @@ def measures_router(measures: Iterable[Measure], of_windows: Container[str]) -> 
                     "title": each.title,
                     "help": each.help,
                     "unit": each.unit,
-                    "stands_in": each.stands_in,
+                    "stands_in": each.appears_in,
                     "in_windows": each.name in of_windows,
                 }
                 for each in measures

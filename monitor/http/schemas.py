@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from monitor.http.examples import EXAMPLES
 from monitor.http.problems import MEDIA_TYPE as PROBLEM_TYPE
-from monitor.measures.base import StandsIn, Unit
+from monitor.measures.base import AppearsIn, Unit
 from monitor.reports.evaluation.report import Severity, Verdict
 
 JSON: Final = "application/json"
@@ -264,7 +264,7 @@ class MeasureHelpBody(Body):
     title: str
     help: str
     unit: Unit
-    stands_in: StandsIn = Field(
+    stands_in: AppearsIn = Field(
         description="windows: in every report; reports: in those of files and of data sent along; request: where named"
     )
     in_windows: bool = Field(description="whether the windows of this service are measured by it")

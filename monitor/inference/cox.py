@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, expit, ndtri, xlogy
 
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.logistic import fit_logistic, log_sigmoid
 from monitor.scores import ScoreTable, grid
@@ -20,8 +20,6 @@ _PRECISION: Final = 1e-12
 _END_PRECISION: Final = 1e-6
 """Of the ends of an interval, which mean nothing beyond it."""
 _NORMAL_975: Final = float(ndtri(0.975))
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

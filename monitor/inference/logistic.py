@@ -3,11 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.inference.newton import Curved, minimise
-
-Floats = NDArray[np.float64]
 
 _BLOCK: Final = 8192
 """Events at a time: what is computed of them stays in the processor's cache, and needs no fresh memory."""

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Bools, Floats
 
 _STEPS: Final = 300
 _HALVINGS: Final = 40
@@ -111,7 +110,7 @@ def _in_box(x: Floats, lower: Floats, upper: Floats) -> Floats:
     return np.asarray(np.where(x <= lower + near, lower, np.where(x >= upper - near, upper, x)))
 
 
-def _step(here: Curved, x: Floats, free: NDArray[np.bool_], lower: Floats, upper: Floats) -> Floats:
+def _step(here: Curved, x: Floats, free: Bools, lower: Floats, upper: Floats) -> Floats:
     """Where to go from x; shape (d,), 0 where a bound stops the way."""
     step = np.zeros_like(x)
     apart = np.zeros_like(free)
@@ -132,7 +131,7 @@ def _step(here: Curved, x: Floats, free: NDArray[np.bool_], lower: Floats, upper
     return step
 
 
-def _newton_step(here: Curved, free: NDArray[np.bool_]) -> Floats:
+def _newton_step(here: Curved, free: Bools) -> Floats:
     gradient, size = here.gradient[free], int(free.sum())
     steep = float(np.abs(gradient).max())
     damping = _DAMPING * steep

@@ -1,13 +1,12 @@
 """What each measure would be if the model were calibrated."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.inference.named import NamedMeasure, listed_measures
+from monitor.arrays import Floats
 from monitor.inference.resampling import (
     NULL,
     PAIRS,
@@ -16,10 +15,12 @@ from monitor.inference.resampling import (
     coarsen,
     drawn_tables,
     generator,
+    listed_measures,
     outcomes,
     percent_point_95,
     require_draws,
 )
+from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.scores import ScoreTable, grid
 from monitor.scores.table import require_table
 
@@ -50,10 +51,10 @@ class NullLevel:
     mean: float
     q95: float
     p_value: float
-    law: NDArray[np.float64] = field(compare=False, repr=False)
+    law: Floats = field(compare=False, repr=False)
 
     @classmethod
-    def of(cls, law: NDArray[np.float64], value: float) -> "NullLevel":
+    def of(cls, law: Floats, value: float) -> "NullLevel":
         """The level that draws of a calibrated model's measure make, in any order, and what they say of a value."""
         ascending = np.sort(law)
         return cls(float(law.mean()), percent_point_95(law), _p_value(ascending, value), ascending)
@@ -65,7 +66,7 @@ class NullLevel:
 
 def null_level(
     table: ScoreTable,
-    measures: Iterable[NamedMeasure],
+    measures: Iterable[Measure],
     *,
     draws: int = 199,
     seed: int | None = None,
@@ -113,13 +114,13 @@ def null_level(
     require_table(table, "a null level")
     chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
-    laws: dict[str, NDArray[np.float64]] = {}
+    laws: dict[str, Floats] = {}
     for drawn, those in drawn_tables(table, chosen, "a null level"):
         rng = generator(drawn, seed, NULL)
         laws |= laws_of(drawn, drawn.score, those, draws=draws, rng=rng, work=work)
         # A norm moves by far less than it varies, a mean loss too; finer rows were chosen so that this holds.
         if drawn is not table and drawn.rows <= grid.cell_count():
-            far = [measure for measure in those if measure.norms is None and measure.losses is None]
+            far = [measure for measure in those if not isinstance(measure, SemiNorm | MeanLoss)]
             for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
                 laws[name] = laws[name] + effect
     return {
@@ -129,16 +130,10 @@ def null_level(
 
 
 def laws_of(
-    table: ScoreTable,
-    rate: NDArray[np.float64],
-    measures: Sequence[NamedMeasure],
-    *,
-    draws: int,
-    rng: np.random.Generator,
-    work: Work,
-) -> dict[str, NDArray[np.float64]]:
+    table: ScoreTable, rate: Floats, measures: Sequence[Measure], *, draws: int, rng: np.random.Generator, work: Work
+) -> dict[str, Floats]:
     """Each measure of drawn outcomes that come true at a rate (m,): by name, (draws,), or of ``max_draws`` of them."""
-    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
+    parts: dict[str, list[Floats]] = {measure.name: [] for measure in measures}
     drawn = 0
     expected = table.counts * table.score
     for positives in outcomes(rng, table, rate, draws):
@@ -146,7 +141,12 @@ def laws_of(
         for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
-                parts[measure.name].append(of_outcomes(table, measure, positives[:left], residual[:left]))
+                parts[measure.name].append(
+                    # The residuals are the same for all semi-norms.
+                    measure.norms(table, residual[:left]) + measure.smallest(table)
+                    if isinstance(measure, SemiNorm)
+                    else measure.of_outcomes(table, positives[:left])
+                )
             work.advance(len(positives))
         drawn += len(positives)
         if all(measure.max_draws <= drawn for measure in measures):
@@ -155,56 +155,18 @@ def laws_of(
     return {name: np.concatenate(each) for name, each in parts.items()}
 
 
-def of_outcomes(
-    table: ScoreTable,
-    measure: NamedMeasure,
-    positives: NDArray[np.float64],
-    residual: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,).
-
-    ``residual``: what they leave of the predictions, (draws, m), where that is known already.
-    """
-    if measure.norms is not None:
-        offset = 0.0 if measure.offset is None else measure.offset(table)
-        if residual is None:
-            residual = positives - table.counts * table.score
-        return measure.norms(table, residual) + offset
-    if measure.draws is not None:
-        return measure.draws(table, positives)
-    return np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])
-
-
-def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTable:
-    """The table's predictions with other outcomes, all events of a row at its score; positives (m,)."""
-    counts = table.counts
-    negatives = counts - positives
-    squares = None
-    if table.squares is not None:
-        share = np.divide(positives, counts, out=np.zeros(table.rows), where=counts > 0.0)
-        squares = table.squares.sum(axis=0) * np.stack([share, 1.0 - share])
-    return replace(
-        table,
-        positives=positives,
-        negatives=negatives,
-        positive_sum=positives * table.score,
-        negative_sum=negatives * table.score,
-        squares=squares,
-    )
-
-
-def _grid_effects(table: ScoreTable, measures: Sequence[NamedMeasure], rng: np.random.Generator) -> Mapping[str, float]:
+def _grid_effects(table: ScoreTable, measures: Sequence[Measure], rng: np.random.Generator) -> Mapping[str, float]:
     """By how much a calibrated table's own value lies above that of its cells, by the measure's name."""
     effects = dict.fromkeys((measure.name for measure in measures), 0.0)
     if effects:
         for positives in next(outcomes(rng, table, table.score, _PAIRS)):
-            drawn = with_outcomes(table, positives)
+            drawn = table.with_outcomes(positives)
             on_cells = coarsen(drawn)
             for measure in measures:
                 effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
     return effects
 
 
-def _p_value(law: NDArray[np.float64], value: float) -> float:
+def _p_value(law: Floats, value: float) -> float:
     reached = law.size - int(np.searchsorted(law, value - _ROUNDING * abs(value), side="left"))
     return (1 + reached) / (1 + law.size)

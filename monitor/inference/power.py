@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.cox import logits
 from monitor.inference.logistic import log_sigmoid
@@ -28,8 +28,6 @@ _NORMAL_POINT: Final = 0.84
 
 _LARGEST: Final = 20.0
 """Offsets and slopes beyond this are not looked for."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

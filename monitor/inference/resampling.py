@@ -1,19 +1,20 @@
 """What resampling works on: which rows, which random numbers, how many at a time, which quantile."""
 
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference.named import NamedMeasure
+from monitor.measures.base import Measure
 from monitor.measures.draw_loops import add_poisson_deviations, binomial_draws
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
-from monitor.scores.merging import merge_rows
+from monitor.scores.table import merge_rows
 
 LEAST_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
@@ -28,7 +29,7 @@ and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
 Progress = Callable[[float], None]
 """Called with the share of the work that is done, in (0, 1]."""
 
-NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, CAUTIOUS = range(6)
+NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, SHRUNKEN = range(6)
 """Streams of random numbers: what one thing draws must not depend on what else is drawn."""
 
 
@@ -62,9 +63,7 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     return GridTable(cell[first], np.add.reduceat(rows, first, axis=0)).to_scores()
 
 
-def _coarsen_weighted(
-    table: ScoreTable, squares: NDArray[np.float64], cell: NDArray[np.int64], first: NDArray[np.int64]
-) -> ScoreTable:
+def _coarsen_weighted(table: ScoreTable, squares: Floats, cell: Ints, first: Ints) -> ScoreTable:
     """Weights are no whole numbers, so cells of theirs are sums of floats: a table, but none that merges."""
     positives, negatives, positive_sum, negative_sum = (
         np.add.reduceat(column, first)
@@ -84,6 +83,15 @@ def _coarsen_weighted(
     )
 
 
+def listed_measures(measures: Iterable[Measure]) -> list[Measure]:
+    """The measures as a list; raises InputError for names, or for one measure alone."""
+    chosen = list(measures) if isinstance(measures, Iterable) else None
+    if chosen is None or not all(isinstance(measure, Measure) for measure in chosen):
+        given = reprlib.repr(measures)
+        raise InputError(f'measures must be a list such as [MEASURES["smce"]], of monitor.measures, got {given}')
+    return chosen
+
+
 def resampled(table: ScoreTable, what: str) -> ScoreTable:
     """The table that ``what`` draws from: the table itself, or its cells where it has more rows than the grid.
 
@@ -98,13 +106,13 @@ def resampled(table: ScoreTable, what: str) -> ScoreTable:
 
 
 def drawn_tables(
-    table: ScoreTable, measures: Iterable[NamedMeasure], what: str
-) -> Iterator[tuple[ScoreTable, list[NamedMeasure]]]:
+    table: ScoreTable, measures: Iterable[Measure], what: str
+) -> Iterator[tuple[ScoreTable, list[Measure]]]:
     """The tables that ``what`` draws from, each with the measures that are drawn there: see :func:`resampled`.
 
     A measure that needs rows finer than cells has them where there are more.
     """
-    by_rows: dict[int | None, list[NamedMeasure]] = {}
+    by_rows: dict[int | None, list[Measure]] = {}
     for measure in measures:
         finer = table.rows > grid.cell_count() and measure.drawn_rows is not None
         by_rows.setdefault(measure.drawn_rows if finer else None, []).append(measure)
@@ -141,9 +149,7 @@ def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Gen
     return np.random.default_rng([seed, stream])
 
 
-def outcomes(
-    rng: np.random.Generator, table: ScoreTable, rate: NDArray[np.float64], draws: int
-) -> Iterator[NDArray[np.float64]]:
+def outcomes(rng: np.random.Generator, table: ScoreTable, rate: Floats, draws: int) -> Iterator[Floats]:
     """Drawn outcomes of a table's events: positives (chunk, m), y* ~ Binomial(events, rate) a row, chunk by chunk.
 
     Of a row of weights with the sum W and the sum of squares Q, as many equal events are drawn as vary alike: W^2 / Q
@@ -162,7 +168,7 @@ def outcomes(
         yield positives
 
 
-def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Iterator[NDArray[np.float64]]:
+def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Iterator[Floats]:
     """Poisson bootstrap of the residuals: what v* - v_n is drawn as, times n; (chunk, m), chunk by chunk.
 
     Positives ~ Poisson(positives) and negatives ~ Poisson(negatives) a row, each with the mean residual of its kind. To
@@ -178,12 +184,12 @@ def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Itera
         yield moved
 
 
-def deviation_variance(table: ScoreTable) -> NDArray[np.float64]:
+def deviation_variance(table: ScoreTable) -> Floats:
     """The variance of :func:`deviations`, exactly: (m,). Rows vary independently."""
     return np.asarray(sum(mean * scale**2 for mean, scale in _weighed(table)), np.float64)
 
 
-def _weighed(table: ScoreTable) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+def _weighed(table: ScoreTable) -> list[tuple[Floats, Floats]]:
     """Of the positives and of the negatives of each row: the mean of a Poisson law, and what one of its events adds."""
     counts = table.counts
     weighed = []
@@ -204,7 +210,7 @@ def _weighed(table: ScoreTable) -> list[tuple[NDArray[np.float64], NDArray[np.fl
     return weighed
 
 
-def percent_point_95(draws: NDArray[np.float64]) -> float:
+def percent_point_95(draws: Floats) -> float:
     """The 95% point of the draws, such that a value lies beyond it just where its p-value is at most .05.
 
     With B draws that is the one of rank ceil(.95 (B + 1)), and the largest where there is no such rank.

@@ -2,13 +2,8 @@
 
 from typing import Final
 
-from monitor.measures.base import Measure
-from monitor.measures.bins import (
-    DEFAULT_N_BINS,
-    BinnedError,
-    binned_error,
-    whole_bins,
-)
+from monitor.measures.base import SemiNorm
+from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error, whole_bins
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -60,7 +55,7 @@ def mean_width(_table: ScoreTable) -> float:
 
 _ERROR: Final = BinnedError("equal_width", 1)
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="binned_ece_width",
     title="binned ECE + width",
     help="ECE over ten bins of equal width plus their width: an upper bound of the distance to calibration.",
@@ -70,6 +65,6 @@ MEASURE = Measure(
     norms=_ERROR.norms,
     witness=_ERROR.witness,
     offset=mean_width,
-    stands_in="reports",
+    appears_in="reports",
     rank=73,
 )

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 
 LOG_TOLERANCE: Final = math.log1p(1e-7)
@@ -106,12 +107,7 @@ def _last_unlikely(stop: int, n: int, p: float, level: float) -> int:
 
 
 @njit()
-def far_tail(
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-    above: NDArray[np.bool_],
-    p: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def far_tail(successes: Ints, trials: Ints, above: Bools, p: Floats) -> tuple[Ints, Ints]:
     """Where the tail on the far side of the mode begins: the outcomes there that are no likelier than the observed.
 
     Parameters
@@ -148,13 +144,7 @@ def far_tail(
 
 
 @njit()
-def split_at_rate(
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_at_rate(lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints) -> tuple[Ints, Ints]:
     """Where the rows of each bin pass the bin's rate.
 
     Parameters
@@ -216,15 +206,8 @@ def _surely_rejected(k: int, n: int, p: float, alpha: float) -> bool:
 
 @njit()
 def cut_far(
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    below: NDArray[np.int64],
-    above: NDArray[np.int64],
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-    alpha: float,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lower: Floats, upper: Floats, starts: Ints, below: Ints, above: Ints, successes: Ints, trials: Ints, alpha: float
+) -> tuple[Ints, Ints]:
     """The rows so far from their bin's rate that a cheap bound rejects them.
 
     Parameters
@@ -266,9 +249,7 @@ def cut_far(
 
 
 @njit()
-def fill_ranges(
-    values: NDArray[np.int8], first: NDArray[np.int64], last: NDArray[np.int64], value: NDArray[np.int8]
-) -> None:
+def fill_ranges(values: NDArray[np.int8], first: Ints, last: Ints, value: NDArray[np.int8]) -> None:
     """Set ``values[first[i] : last[i] + 1] = value[i]`` for every i, in place."""
     for i in range(first.shape[0]):
         for row in range(first[i], last[i] + 1):

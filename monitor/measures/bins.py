@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.measures.checks import require_choice, require_whole
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
@@ -16,9 +16,6 @@ BinNorm = Literal[1, 2, "max"]
 DEFAULT_N_BINS: Final = 10
 """As in Naeini et al. 2015 and in the paper of TCE, so that ECE and TCE over equal-width bins share their bins; the
 edges are edges of the grid too, so that a window's ECE is that of its raw predictions."""
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def whole_bins(n_bins: int) -> int:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
+from monitor.arrays import Floats
 from monitor.measures.brier import BRIER
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.log_loss import LOG_LOSS
@@ -40,7 +40,7 @@ class Decomposition:
     uncertainty: float
 
 
-def corp_curve(table: ScoreTable) -> NDArray[np.float64]:
+def corp_curve(table: ScoreTable) -> Floats:
     """The recalibrated predictions: isotonic regression of the outcomes on the predictions.
 
     Parameters
@@ -117,5 +117,5 @@ def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decompositi
     )
 
 
-def _mean(table: ScoreTable, score: ProperScore, prediction: NDArray[np.float64]) -> float:
+def _mean(table: ScoreTable, score: ProperScore, prediction: Floats) -> float:
     return float(total_loss(table.positives, table.negatives, score.loss(prediction))) / table.total

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csc_array, diags_array, hstack, vstack
 
+from monitor.arrays import Floats
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.corp import corp_curve
@@ -28,8 +28,6 @@ _EXCESS: Final = 0.5 / LATTICE**2 + 1e-7
 """By how much the programme's value may be too large. Its r0 and r1, linear between two points a gap g apart, are
 1-Lipschitz, so (1 - x) r0 + x r1 has a second derivative of at least -4, and exceeds 0 between them by g^2 / 2 at most.
 Less that, r0 and r1 are feasible everywhere. And what the solver leaves."""
-
-Floats = NDArray[np.float64]
 
 
 def dce_lower(table: ScoreTable) -> float:
@@ -140,10 +138,7 @@ def distance_bracket(table: ScoreTable) -> DistanceBracket:
     require_events(table, "the distance to calibration")
     off_row = 0.0 if table.exact else mean_distance(table, table.score)
     of_smooth = smce(table)
-    lower = max(
-        dce_lower(table) - _EXCESS - off_row,
-        (of_smooth - smce_error_bound(table, of_smooth)) / 2.0,
-    )
+    lower = max(dce_lower(table) - _EXCESS - off_row, (of_smooth - smce_error_bound(table, of_smooth)) / 2.0)
     bounds = intce_partition(table)
     starts = bounds[:-1]
     frequency = np.add.reduceat(table.positives, starts) / np.add.reduceat(table.counts, starts)
@@ -220,6 +215,6 @@ MEASURE = Measure(
     value=dce_lower,
     error_bound=error_bound,
     max_draws=99,
-    stands_in="request",
+    appears_in="request",
     rank=80,
 )

@@ -3,9 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from monitor.arrays import Floats
 from monitor.scores import ScoreTable, grid
 
 ROUNDING: Final = 1.0 / grid.UNITS
@@ -13,7 +13,7 @@ ROUNDING: Final = 1.0 / grid.UNITS
 half a unit in its place."""
 
 
-def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
+def residual_displacement(table: ScoreTable) -> Floats:
     r"""Upper bound of :math:`\sum |y - p| |p - x|` over the events of each row, x being the row's score.
 
     |p - x| is convex in p, so over predictions of mean u in [lo, hi] its mean is at most its chord at u,
@@ -40,7 +40,7 @@ def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
     return result
 
 
-def logit_displacement(table: ScoreTable) -> NDArray[np.float64]:
+def logit_displacement(table: ScoreTable) -> Floats:
     r"""Upper bound of :math:`\sum |y - p| \min(1, |z(p) - z(x)|)` over the events of each row, z being the logit.
 
     |z(p) - z(x)| is at most the larger of that at the row's two ends, and at most |p - x| times the largest slope
@@ -71,7 +71,7 @@ def mean_residual_displacement(table: ScoreTable) -> float:
     return float(residual_displacement(table).sum()) / table.total
 
 
-def mean_distance(table: ScoreTable, target: NDArray[np.float64]) -> float:
+def mean_distance(table: ScoreTable, target: Floats) -> float:
     """Upper bound of E|p - t|, where the predictions of a row go to its t; exact for an exact table.
 
     |p - t| is convex in p, so in a row its mean is at most its chord over [lo, hi] at the predictions' mean.

@@ -9,8 +9,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 _WIDEST: Final = 4000.0
@@ -30,9 +30,7 @@ _GUIDES: Final = 256
 
 
 @njit()
-def _table(
-    mean: float, trials: int, odds: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]
-) -> tuple[int, float]:
+def _table(mean: float, trials: int, odds: float, cumulative: Floats, guide: Ints) -> tuple[int, float]:
     """Cumulative weights of the outcomes of a law and the guides into them; returns the first outcome and all weight.
 
     A law without a number of ``trials`` (-1) is a Poisson law.
@@ -59,7 +57,7 @@ def _table(
 
 
 @njit()
-def _invert(uniform: float, total: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
+def _invert(uniform: float, total: float, cumulative: Floats, guide: Ints) -> int:
     """The place in the table that a number of [0, 1) falls on."""
     at = guide[int(uniform * _GUIDES)]
     wanted = uniform * total
@@ -68,9 +66,7 @@ def _invert(uniform: float, total: float, cumulative: NDArray[np.float64], guide
     return int(at)
 
 
-def binomial_draws(
-    rng: np.random.Generator, trials: NDArray[np.int64], p: NDArray[np.float64], draws: int
-) -> NDArray[np.float64]:
+def binomial_draws(rng: np.random.Generator, trials: Ints, p: Floats, draws: int) -> Floats:
     """Draws of Binomial(trials, p), row by row.
 
     Parameters
@@ -103,12 +99,7 @@ def binomial_draws(
 
 @njit()
 def _tabled_binomial_draws(
-    rng: np.random.Generator,
-    trials: NDArray[np.int64],
-    p: NDArray[np.float64],
-    start: int,
-    stop: int,
-    result: NDArray[np.float64],
+    rng: np.random.Generator, trials: Ints, p: Floats, start: int, stop: int, result: Floats
 ) -> None:
     """Draw the rows from ``start`` to before ``stop``."""
     draws = result.shape[0]
@@ -129,9 +120,7 @@ def _tabled_binomial_draws(
             result[draw, row] = n - hits if turned else hits
 
 
-def add_poisson_deviations(
-    rng: np.random.Generator, mean: NDArray[np.float64], scale: NDArray[np.float64], result: NDArray[np.float64]
-) -> None:
+def add_poisson_deviations(rng: np.random.Generator, mean: Floats, scale: Floats, result: Floats) -> None:
     """Add ``scale`` * (draw of Poisson(mean) - mean) to each row of ``result``, in place.
 
     Parameters
@@ -153,12 +142,7 @@ def add_poisson_deviations(
 
 @njit()
 def _add_tabled_deviations(
-    rng: np.random.Generator,
-    mean: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    start: int,
-    stop: int,
-    result: NDArray[np.float64],
+    rng: np.random.Generator, mean: Floats, scale: Floats, start: int, stop: int, result: Floats
 ) -> None:
     """Add the deviations of the rows from ``start`` to before ``stop``."""
     draws = result.shape[0]
@@ -172,29 +156,3 @@ def _add_tabled_deviations(
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
             result[draw, row] += factor * (hits - expected)
-
-
-@njit()
-def residuals_of_draws(
-    score: NDArray[np.float64], counts: NDArray[np.float64], positives: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Sum of outcome - score a row and draw, rounded as a table rounds it: positives less the sums of both classes.
-
-    Parameters
-    ----------
-    score, counts
-        float64, shape (m,).
-    positives
-        float64, shape (draws, m).
-
-    Returns
-    -------
-    float64, shape (draws, m)
-    """
-    draws, rows = positives.shape
-    result = np.empty((draws, rows))
-    for draw in range(draws):
-        for row in range(rows):
-            hits, p = positives[draw, row], score[row]
-            result[draw, row] = hits - (hits * p + (counts[row] - hits) * p)
-    return result

@@ -3,9 +3,9 @@
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
@@ -64,12 +64,12 @@ def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     return float(cumulative.max(initial=0.0) - cumulative.min(initial=0.0)) / table.total
 
 
-def ecce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def ecce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """ECCE-MAD as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(np.abs(np.cumsum(residual, axis=1)).max(axis=1) / table.total)
 
 
-def ecce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def ecce_functional(table: ScoreTable) -> Floats:
     """The functional that attains ECCE-MAD, (m,): the sign of the largest difference, on all predictions up to it."""
     cumulative = np.cumsum(table.residual)
     worst = int(np.abs(cumulative).argmax())
@@ -91,7 +91,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return max(0.0, most - value) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ecce",
     title="ECCE-MAD",
     help="Largest cumulative difference between outcomes and predictions, in ascending order of the predictions.",
@@ -100,6 +100,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=ecce_norms,
     witness=ecce_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=67,
 )

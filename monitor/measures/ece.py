@@ -2,14 +2,8 @@
 
 from typing import Final
 
-from monitor.measures.base import Measure
-from monitor.measures.bins import (
-    DEFAULT_N_BINS,
-    BinKind,
-    BinnedError,
-    BinNorm,
-    binned_error,
-)
+from monitor.measures.base import SemiNorm
+from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, BinNorm, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -68,7 +62,7 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
 
 _ERROR: Final = BinnedError("equal_width", 1)
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ece",
     title="ECE",
     help="Expected calibration error over ten bins of equal width: the mean gap between outcome and prediction.",

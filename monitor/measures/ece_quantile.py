@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -51,7 +51,7 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
 
 _ERROR: Final = BinnedError("quantile", 1)
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ece_quantile",
     title="equal-mass ECE",
     help="Expected calibration error over ten bins that hold equally many predictions.",
@@ -60,6 +60,6 @@ MEASURE = Measure(
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
     witness=_ERROR.witness,
-    stands_in="reports",
+    appears_in="reports",
     rank=70,
 )

@@ -1,12 +1,11 @@
 """The interval calibration error."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats, Ints
+from monitor.measures.base import Limit
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
-from monitor.measures.drawn import drawn_residuals
 from monitor.measures.interval_partition_loops import cheapest_partition, cheapest_partition_costs
 from monitor.measures.shifted_bins_loops import shifted_bins_mean
 from monitor.scores import ScoreTable
@@ -53,7 +52,7 @@ def intce(table: ScoreTable) -> float:
     return float(value)
 
 
-def intce_partition(table: ScoreTable) -> NDArray[np.int64]:
+def intce_partition(table: ScoreTable) -> Ints:
     """The partition at which intCE is attained.
 
     Parameters
@@ -79,15 +78,15 @@ def intce_partition(table: ScoreTable) -> NDArray[np.int64]:
     return np.array(bounds[::-1], np.int64)
 
 
-def intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+def intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
     n = table.total
     return np.asarray(
-        cheapest_partition_costs(table.score, drawn_residuals(table, positives) / n, table.counts / n), np.float64
+        cheapest_partition_costs(table.score, table.drawn_residual(positives) / n, table.counts / n), np.float64
     )
 
 
-def intce_gradient(table: ScoreTable) -> NDArray[np.float64]:
+def intce_gradient(table: ScoreTable) -> Floats:
     """How intCE moves with the residuals while its best partition stays, (m,): the signs of the binned residuals."""
     bounds = intce_partition(table)
     signs = np.sign(np.add.reduceat(table.residual, bounds[:-1]))
@@ -116,7 +115,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return max(above - value, value - below) + 2.0 * rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = Limit(
     name="intce",
     title="intCE",
     help="Interval calibration error: binned residuals plus the bins' mean width, under the best bins there are.",
@@ -124,6 +123,6 @@ MEASURE = Measure(
     value=intce,
     error_bound=error_bound,
     draws=intce_draws,
-    witness=intce_gradient,
+    gradient=intce_gradient,
     rank=40,
 )

@@ -19,8 +19,8 @@ of them opens is opened for all, and the innermost loops are SIMD loops over the
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 _LEVELS: Final = 5
@@ -39,32 +39,18 @@ _LANE_LEAF_BITS: Final = 3
 
 # nnan, nsz: no value here is nan and no sign of a zero matters; without them the minimum over a block is no SIMD loop.
 @njit(fastmath={"nnan", "nsz"})
-def _least(
-    cost: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    location: NDArray[np.float64],
-    first: int,
-    last: int,
-    b: int,
-) -> float:
+def _least(cost: Floats, cumulative: Floats, mass: Floats, location: Floats, first: int, last: int, b: int) -> float:
     """Least cost of the rows before b over the starts first..last of the last interval."""
     least = np.inf
     for a in range(first, last + 1):
         least = min(
-            least,
-            cost[a] + abs(cumulative[b] - cumulative[a]) + (mass[b] - mass[a]) * (location[b - 1] - location[a]),
+            least, cost[a] + abs(cumulative[b] - cumulative[a]) + (mass[b] - mass[a]) * (location[b - 1] - location[a])
         )
     return least
 
 
 @njit()
-def _least_cost(
-    location: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    start: NDArray[np.int64],
-) -> float:
+def _least_cost(location: Floats, residual: Floats, weight: Floats, start: Ints) -> float:
     """The least cost of all partitions; ``start``, shape (m,), is written as :func:`cheapest_partition` returns it."""
     m = location.shape[0]
     cost = np.zeros(m + 1)
@@ -124,9 +110,7 @@ def _least_cost(
 
 
 @njit()
-def cheapest_partition(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[float, NDArray[np.int64]]:
+def cheapest_partition(location: Floats, residual: Floats, weight: Floats) -> tuple[float, Ints]:
     """The least of binned residuals plus mean width over all partitions into intervals.
 
     Parameters
@@ -151,13 +135,7 @@ def cheapest_partition(
 
 @njit(fastmath={"nnan", "nsz"})
 def _least_side_by_side(
-    cost: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    width: NDArray[np.float64],
-    first: int,
-    last: int,
-    b: int,
-    best: NDArray[np.float64],
+    cost: Floats, cumulative: Floats, width: Floats, first: int, last: int, b: int, best: Floats
 ) -> None:
     """Lower ``best`` to the least costs over the starts first..last, whose width terms ``width`` begins with."""
     for a in range(first, last + 1):
@@ -168,7 +146,7 @@ def _least_side_by_side(
 
 
 @njit(fastmath={"nnan", "nsz"})
-def _largest(values: NDArray[np.float64]) -> float:
+def _largest(values: Floats) -> float:
     largest = -np.inf
     for value in values:
         largest = max(largest, value)
@@ -176,9 +154,7 @@ def _largest(values: NDArray[np.float64]) -> float:
 
 
 @njit(fastmath={"nnan", "nsz"})
-def _least_costs(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64], best: NDArray[np.float64]
-) -> None:
+def _least_costs(location: Floats, residual: Floats, weight: Floats, best: Floats) -> None:
     """The least costs for residual (lanes, m), into ``best`` (lanes,)."""
     m = location.shape[0]
     cost = np.zeros((m + 1, _LANES))
@@ -238,9 +214,7 @@ def _least_costs(
 
 
 @njit()
-def cheapest_partition_costs(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cheapest_partition_costs(location: Floats, residual: Floats, weight: Floats) -> Floats:
     """The costs of :func:`cheapest_partition` for many residuals at the same locations.
 
     Parameters

@@ -4,11 +4,11 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
@@ -75,17 +75,17 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     return math.sqrt(max(0.0, square)) / n
 
 
-def kce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def kce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """KCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(table.score, residual, 1.0))) / table.total)
 
 
-def kce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def kce_functional(table: ScoreTable) -> Floats:
     """The functional that attains kCE, (m,): the residuals' potential, in the ball of the kernel's Hilbert space."""
     return potential_functional(table, table.score)
 
 
-def potential_functional(table: ScoreTable, location: NDArray[np.float64]) -> NDArray[np.float64]:
+def potential_functional(table: ScoreTable, location: Floats) -> Floats:
     """The functional that attains kCE over locations (m,), bandwidth 1; shape (m,)."""
     potential = np.asarray(laplace_potential(location, table.residual, 1.0))
     size = math.sqrt(max(0.0, float(potential @ table.residual)))
@@ -97,7 +97,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return displaced_kce_bound(table, value, residual_displacement(table))
 
 
-def displaced_kce_bound(table: ScoreTable, value: float, moved: NDArray[np.float64]) -> float:
+def displaced_kce_bound(table: ScoreTable, value: float, moved: Floats) -> float:
     r"""How far a kCE can lie from ``value`` if events lie elsewhere than their rows.
 
     Two bounds hold, and the smaller one counts. With d = |p - x| on the kernel's scale, A_c the absolute residual of
@@ -122,31 +122,28 @@ def displaced_kce_bound(table: ScoreTable, value: float, moved: NDArray[np.float
     return min(of_dipoles, max(below, above)) + rounding(table)
 
 
-def kernel_location(table: ScoreTable, scale: Scale) -> NDArray[np.float64]:
+def kernel_location(table: ScoreTable, scale: Scale) -> Floats:
     """Where the rows lie for the kernel, shape (m,); on the logit scale p = 0 and 1 lie infinitely far from others."""
     return table.score if scale == "probability" else np.asarray(logit(table.score))
 
 
-def mean_residuals(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def mean_residuals(table: ScoreTable) -> tuple[Floats, Floats]:
     """Mean residual of the positives and of the negatives of each row, both (m,); 0 where there are none."""
     return (
         np.divide(
-            table.positives - table.positive_sum,
-            table.positives,
-            out=np.zeros(table.rows),
-            where=table.positives > 0.0,
+            table.positives - table.positive_sum, table.positives, out=np.zeros(table.rows), where=table.positives > 0.0
         ),
         np.divide(-table.negative_sum, table.negatives, out=np.zeros(table.rows), where=table.negatives > 0.0),
     )
 
 
-def squared_residuals(table: ScoreTable) -> NDArray[np.float64]:
+def squared_residuals(table: ScoreTable) -> Floats:
     """Sum of (w (y - p))^2 over the events of each row, shape (m,)."""
     of_positive, of_negative = mean_residuals(table)
     return table.positive_squares * of_positive**2 + table.negative_squares * of_negative**2
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="kce",
     title="kCE",
     help="Kernel calibration error: the largest correlation of the residual with a smooth function of the prediction.",

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import InputError
 from monitor.measures.checks import require_choice, require_events, require_positive, require_whole
 from monitor.measures.kce import Scale, kernel_location, mean_residuals, squared_residuals
@@ -135,8 +135,8 @@ class KceJackknife:
 
     value: float
     standard_error: float
-    without_positive: NDArray[np.float64]
-    without_negative: NDArray[np.float64]
+    without_positive: Floats
+    without_negative: Floats
 
 
 def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probability") -> KceJackknife:

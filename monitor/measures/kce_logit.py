@@ -1,10 +1,10 @@
 """The kernel calibration error under the Laplace kernel of the logits."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.displacement import logit_displacement
 from monitor.measures.kce import displaced_kce_bound, kce, kernel_location, potential_functional
 from monitor.measures.laplace_loops import laplace_quadratic_forms
@@ -51,13 +51,13 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
     return kce(table, bandwidth=bandwidth, scale="logit")
 
 
-def kce_logit_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def kce_logit_norms(table: ScoreTable, residual: Floats) -> Floats:
     """It as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     square = laplace_quadratic_forms(np.asarray(logit(table.score)), residual, 1.0)
     return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
 
 
-def kce_logit_functional(table: ScoreTable) -> NDArray[np.float64]:
+def kce_logit_functional(table: ScoreTable) -> Floats:
     """The functional that attains it, (m,)."""
     return potential_functional(table, kernel_location(table, "logit"))
 
@@ -71,7 +71,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return displaced_kce_bound(table, value, logit_displacement(table))
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="kce_logit",
     title="kCE of logits",
     help="Kernel calibration error with nearness in logits: it sees more than kCE where outcomes are rare.",
@@ -80,6 +80,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=kce_logit_norms,
     witness=kce_logit_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=65,
 )

@@ -3,13 +3,11 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import MeanLoss
 from monitor.measures.proper_score import ProperScore
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 _LEAST: Final = float(np.finfo(np.float64).tiny)
 
@@ -62,7 +60,7 @@ def log_loss(table: ScoreTable) -> float:
     return LOG_LOSS.value(table)
 
 
-MEASURE = Measure(
+MEASURE = MeanLoss(
     name="log_loss",
     title="Log loss",
     help="Mean surprise at the outcomes: as the Brier score, but harder on predictions that are sure and wrong.",
@@ -71,6 +69,6 @@ MEASURE = Measure(
     error_bound=LOG_LOSS.error_bound,
     draws=LOG_LOSS.of_draws,
     losses=LOG_LOSS.losses,
-    stands_in="reports",
+    appears_in="reports",
     rank=210,
 )

@@ -3,10 +3,10 @@
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, binned_error, first_rows
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -79,9 +79,9 @@ def mce_ends(table: ScoreTable) -> tuple[float, float]:
 class _Bins(NamedTuple):
     """The bins that hold events: hits among events that vary alike, and the mean prediction; each (b,)."""
 
-    hits: NDArray[np.float64]
-    alike: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    hits: Floats
+    alike: Floats
+    mean: Floats
 
     @classmethod
     def of(cls, table: ScoreTable) -> "_Bins":
@@ -94,7 +94,7 @@ class _Bins(NamedTuple):
         alike = counts**2 / squares
         return cls(alike * positives / counts, alike, (positives - residual) / counts)
 
-    def limits(self, tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def limits(self, tail: float) -> tuple[Floats, Floats]:
         """The least and the largest gap of each bin, each end with this tail."""
         hits, misses = self.hits, self.alike - self.hits
         least = np.where(hits > 0.0, special.betaincinv(np.maximum(hits, 1e-9), misses + 1.0, tail), 0.0)
@@ -105,7 +105,7 @@ class _Bins(NamedTuple):
 
 _ERROR: Final = BinnedError("equal_width", "max")
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="mce",
     title="MCE",
     help="Maximum calibration error: the largest gap between outcome and prediction in one of ten bins of equal width.",
@@ -115,6 +115,6 @@ MEASURE = Measure(
     norms=_ERROR.norms,
     witness=_ERROR.witness,
     ends=mce_ends,
-    stands_in="reports",
+    appears_in="reports",
     rank=72,
 )

@@ -4,13 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import ROUNDING, rounding
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

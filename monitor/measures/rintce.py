@@ -3,9 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
@@ -59,12 +59,12 @@ def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
     return float(shifted_bins_mean(table.score, table.residual, width)) / table.total
 
 
-def rintce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def rintce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """RintCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(shifted_bins_means(table.score, residual, DEFAULT_WIDTH)) / table.total
 
 
-def rintce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def rintce_functional(table: ScoreTable) -> Floats:
     """The functional that attains RintCE, (m,): the mean sign of the bins that hold a prediction."""
     return np.asarray(shifted_bins_signs(table.score, table.residual, DEFAULT_WIDTH)) / table.total
 
@@ -79,7 +79,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return min(1.0, moved / DEFAULT_WIDTH) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="rintce",
     title="RintCE(1/16)",
     help="Mean binned residual of bins of width 1/16, over all shifts of the bins.",
@@ -88,6 +88,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=rintce_norms,
     witness=rintce_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=66,
 )

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -49,7 +49,7 @@ def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
 
 _ERROR: Final = BinnedError("quantile", 2)
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="rmsce",
     title="RMSCE",
     help="Root mean square gap between outcome and prediction over ten bins that hold equally many predictions.",
@@ -58,6 +58,6 @@ MEASURE = Measure(
     error_bound=_ERROR.error_bound,
     norms=_ERROR.norms,
     witness=_ERROR.witness,
-    stands_in="reports",
+    appears_in="reports",
     rank=71,
 )

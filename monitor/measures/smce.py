@@ -1,13 +1,12 @@
 """The smooth calibration error, and the function that witnesses it."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
-from monitor.measures.flat_norm_loops import lipschitz_suprema, lipschitz_supremum
-from monitor.measures.lipschitz_loops import lipschitz_maximiser
+from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum
 from monitor.scores import ScoreTable
 
 
@@ -52,7 +51,7 @@ def smce(table: ScoreTable) -> float:
     return float(lipschitz_supremum(table.score, table.residual)) / table.total
 
 
-def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
+def smce_witness(table: ScoreTable) -> Floats:
     """The function that attains smCE: where the model is miscalibrated, and in which direction.
 
     Parameters
@@ -75,12 +74,12 @@ def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
     return np.asarray(lipschitz_maximiser(table.score, table.residual))
 
 
-def smce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def smce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """SmCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(lipschitz_suprema(table.score, residual)) / table.total
 
 
-def smce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def smce_functional(table: ScoreTable) -> Floats:
     """The witness as the functional that attains smCE, (m,)."""
     return smce_witness(table) / table.total
 
@@ -91,7 +90,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return mean_residual_displacement(table) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="smce",
     title="smCE",
     help="Smooth calibration error: within a factor of two of the lower distance to calibration.",

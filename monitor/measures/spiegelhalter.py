@@ -3,14 +3,12 @@
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 
 def spiegelhalter_z(table: ScoreTable) -> float:
@@ -105,7 +103,7 @@ def _squares(table: ScoreTable) -> Floats:
     return table.positive_squares + table.negative_squares
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="spiegelhalter",
     title="Spiegelhalter's z",
     help="By how many standard deviations the Brier score differs from the one that the predictions expect.",
@@ -113,6 +111,6 @@ MEASURE = Measure(
     value=spiegelhalter,
     error_bound=error_bound,
     norms=spiegelhalter_norms,
-    stands_in="reports",
+    appears_in="reports",
     rank=220,
 )

@@ -1,21 +1,27 @@
 """The test-based calibration error: the share of predictions that a test of the outcomes refutes."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Unpack
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.measures.base import Measure
 from monitor.measures.bins import DEFAULT_N_BINS
-from monitor.measures.refutation_loops import log_factorials, refuted_events
-from monitor.measures.tce_blocks import Blocks, Counts
-from monitor.measures.tce_options import DEFAULT_ALPHA, DEFAULT_BINS, DEFAULT_TEST, Bins, Options, TceKeywords, Test
-from monitor.measures.tce_verdicts import TESTS
+from monitor.measures.tce_blocks import (
+    DEFAULT_ALPHA,
+    DEFAULT_BINS,
+    DEFAULT_TEST,
+    Bins,
+    Blocks,
+    Counts,
+    Options,
+    TceKeywords,
+    Test,
+)
+from monitor.measures.tce_loops import log_factorials, refuted_events
+from monitor.measures.tce_tests import TESTS
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def tce(
@@ -78,7 +84,7 @@ def tce(
 
     The paper's bins hold n/20 to n/5 events at every n. Then the level under calibration grows towards 100% and TCE
     no longer sees faults, so the bins hold a smaller share of more than 8,000 events
-    (:meth:`~monitor.measures.tce_options.Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
+    (:meth:`~monitor.measures.tce_blocks.Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
     paper's.
 
     The t-test of Table 11 divides by the variance k/n (1 - k/n) where Student's divides by the standard deviation, so
@@ -161,9 +167,9 @@ def tce_bins(
     options = Options(alpha, bins, n_bins, min_size, max_size, test)
     data = Counts.of(table)
     blocks = Blocks.build(data, options)
-    asked = TESTS[test]
-    refuted = asked.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
-    lower_limit, upper_limit = asked.acceptance_limits(blocks.positives, blocks.sizes, alpha)
+    chosen = TESTS[test]
+    refuted = chosen.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
+    lower_limit, upper_limit = chosen.acceptance_limits(blocks.positives, blocks.sizes, alpha)
     starts = blocks.starts[:-1]
     return TceBins(
         lower_edge=blocks.lower_edge,
@@ -223,7 +229,7 @@ def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
     if table.exact:
         return 0.0
     unsure = blocks.parted | TESTS[checked.test].straddling(
-        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, checked.alpha
+        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, alpha=checked.alpha
     )
     return float(100.0 * data.counts[unsure].sum() / data.counts.sum())
 
@@ -250,7 +256,7 @@ def _error_bound(table: ScoreTable, _value: float) -> float:
     return tce_error_bound(table)
 
 
-MEASURE: Final = Measure(
+MEASURE = Measure(
     name="tce",
     title="TCE",
     help="Percentage of predictions that an exact binomial test refutes, given the outcomes of similar predictions.",
@@ -260,7 +266,7 @@ MEASURE: Final = Measure(
     error_bound_is_certain=False,
     draws=tce_draws,
     max_draws=199,
-    drawn_rows=16_384,  # see :func:`~monitor.scores.merging.merge_rows`
+    drawn_rows=16_384,  # see :func:`~monitor.scores.table.merge_rows`
     needs_whole_counts=True,
     rank=10,
 )

@@ -1,10 +1,6 @@
 """The test-based calibration error by Student's t-test."""
 
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
-
+from monitor.arrays import Floats
 from monitor.measures.base import Measure
 from monitor.measures.tce import tce, tce_draws, tce_error_bound
 from monitor.scores import ScoreTable
@@ -21,7 +17,7 @@ def tce_t(table: ScoreTable) -> float:
     return tce(table, test="t")
 
 
-def _draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+def _draws(table: ScoreTable, positives: Floats) -> Floats:
     return tce_draws(table, positives, test="t")
 
 
@@ -29,7 +25,7 @@ def _error_bound(table: ScoreTable, _value: float) -> float:
     return tce_error_bound(table, test="t")
 
 
-MEASURE: Final = Measure(
+MEASURE = Measure(
     name="tce_t",
     title="TCE (t-test)",
     help="Percentage of predictions that Student's t-test refutes, given the outcomes of similar predictions.",
@@ -39,8 +35,8 @@ MEASURE: Final = Measure(
     error_bound_is_certain=False,
     draws=_draws,
     max_draws=199,
-    drawn_rows=16_384,  # see :func:`~monitor.scores.merging.merge_rows`
+    drawn_rows=16_384,  # see :func:`~monitor.scores.table.merge_rows`
     needs_whole_counts=True,
-    stands_in="request",
+    appears_in="request",
     rank=110,
 )

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
 from monitor.scores.arguments import number_text, require_same_index, sum_text
 from monitor.scores.probability_loops import normalise_rows
@@ -27,8 +28,8 @@ class ClassTable:
         int64, shape (n,): the class that came true, in [0, K).
     """
 
-    prediction: NDArray[np.float64]
-    outcome: NDArray[np.int64]
+    prediction: Floats
+    outcome: Ints
 
     @classmethod
     def from_events(
@@ -91,7 +92,7 @@ class ClassTable:
         return int(self.prediction.shape[1])
 
     @property
-    def residual(self) -> NDArray[np.float64]:
+    def residual(self) -> Floats:
         """Outcome, as a unit vector, less prediction; shape (n, K)."""
         result = -self.prediction
         result[np.arange(self.rows), self.outcome] += 1.0
@@ -109,7 +110,7 @@ class ClassTable:
         return ScoreTable.from_events(self.prediction[:, label], self.outcome == label)
 
 
-def _array(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def _array(name: str, values: ArrayLike) -> Floats:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

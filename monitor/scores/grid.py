@@ -12,7 +12,8 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from monitor.arrays import Floats, Ints
 
 GRID_VERSION: Final = 1
 """Raised whenever an edge moves. Only tables of equal versions merge."""
@@ -28,7 +29,7 @@ EQUAL_WIDTH_BINS: Final = (10, 15, 20, 30)
 
 
 @cache
-def edges() -> NDArray[np.float64]:
+def edges() -> Floats:
     """Lower edges of the cells, ascending.
 
     Returns
@@ -49,7 +50,7 @@ def edges() -> NDArray[np.float64]:
 
 
 @cache
-def anchors() -> NDArray[np.int64]:
+def anchors() -> Ints:
     """Lower edges of the cells in whole units, rounded down: where a cell's sum of predictions is counted from.
 
     Returns
@@ -66,7 +67,7 @@ def cell_count() -> int:
     return int(edges().shape[0])
 
 
-def upper_edges() -> NDArray[np.float64]:
+def upper_edges() -> Floats:
     """Upper edges of the cells, shape (cells,): the supremum of the predictions a cell can hold."""
     lower = edges()
     upper = np.append(lower[1:], 1.0)
@@ -74,7 +75,7 @@ def upper_edges() -> NDArray[np.float64]:
     return upper
 
 
-def locate(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
+def locate(prediction: Floats) -> Ints:
     """Cell of each prediction.
 
     Parameters
@@ -89,7 +90,7 @@ def locate(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.searchsorted(edges(), prediction, side="right").astype(np.int64) - 1
 
 
-def to_units(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
+def to_units(prediction: Floats) -> Ints:
     """Predictions in whole units, rounded to the nearest; at most 2**-41 is lost.
 
     Parameters

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Ints
 from monitor.errors import IncompatibleTables, InputError
 from monitor.scores import grid
 from monitor.scores.table import ScoreTable, check
@@ -47,8 +48,8 @@ class GridTable:
         The grid's version. Tables of different versions do not add.
     """
 
-    cell: NDArray[np.int64]
-    values: NDArray[np.int64]
+    cell: Ints
+    values: Ints
     version: int = grid.GRID_VERSION
 
     @classmethod
@@ -87,7 +88,7 @@ class GridTable:
         return cls.from_dense(dense)
 
     @classmethod
-    def from_dense(cls, dense: NDArray[np.int64]) -> "GridTable":
+    def from_dense(cls, dense: Ints) -> "GridTable":
         """The table whose cells are the rows of ``dense``, int64, shape (cells, 6)."""
         cell = np.flatnonzero(dense[:, :POSITIVE_SUM].any(axis=1))
         return cls(cell, dense[cell])

@@ -8,9 +8,8 @@ what the sort does.
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.compiled import njit
-
-Floats = NDArray[np.float64]
 
 
 @njit()

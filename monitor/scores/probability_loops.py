@@ -4,8 +4,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 
 ROUNDING: Final = 1e-6
@@ -16,9 +16,7 @@ _DIGITS: Final = 1e12
 
 
 @njit()
-def normalise(
-    values: NDArray[np.float64], lengths: NDArray[np.int64], tolerance: float, largest: NDArray[np.float64]
-) -> None:
+def normalise(values: Floats, lengths: Ints, tolerance: float, largest: Floats) -> None:
     """Divide each vector by its sum, unless that is 1 but for rounding.
 
     What a vector becomes depends neither on the batch that it is in nor on the order of its classes.
@@ -56,7 +54,7 @@ def normalise(
         start = end
 
 
-def normalise_rows(rows: NDArray[np.float64], tolerance: float = math.inf) -> NDArray[np.bool_]:
+def normalise_rows(rows: Floats, tolerance: float = math.inf) -> Bools:
     """Divide each row (n, K) by its sum, in place, as :func:`normalise` does.
 
     Parameters

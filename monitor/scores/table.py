@@ -1,11 +1,12 @@
 """The score table: the sufficient statistic of every calibration measure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import InputError
 from monitor.scores.arguments import number_text, require_same_index
 from monitor.scores.packing_loops import count_packed, pack_events
@@ -39,14 +40,14 @@ class ScoreTable:
         much a row varies. None where events have no weights.
     """
 
-    score: NDArray[np.float64]
-    positives: NDArray[np.float64]
-    negatives: NDArray[np.float64]
-    positive_sum: NDArray[np.float64]
-    negative_sum: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    squares: NDArray[np.float64] | None = None
+    score: Floats
+    positives: Floats
+    negatives: Floats
+    positive_sum: Floats
+    negative_sum: Floats
+    lower: Floats
+    upper: Floats
+    squares: Floats | None = None
 
     @classmethod
     def from_events(cls, prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None = None) -> "ScoreTable":
@@ -107,17 +108,17 @@ class ScoreTable:
         return self.squares is not None
 
     @property
-    def positive_squares(self) -> NDArray[np.float64]:
+    def positive_squares(self) -> Floats:
         """Sum of the positives' squared weights a row, shape (m,): their number where there are no weights."""
         return self.positives if self.squares is None else self.squares[0]
 
     @property
-    def negative_squares(self) -> NDArray[np.float64]:
+    def negative_squares(self) -> Floats:
         """Sum of the negatives' squared weights a row, shape (m,): their number where there are no weights."""
         return self.negatives if self.squares is None else self.squares[1]
 
     @property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Floats:
         """Events a row, shape (m,)."""
         return self.positives + self.negatives
 
@@ -127,12 +128,12 @@ class ScoreTable:
         return float(self.positives.sum() + self.negatives.sum())
 
     @property
-    def residual(self) -> NDArray[np.float64]:
+    def residual(self) -> Floats:
         """Sum of outcome - prediction a row, shape (m,). Exact also where a row is a cell."""
         return self.positives - (self.positive_sum + self.negative_sum)
 
     @property
-    def absolute_residual(self) -> NDArray[np.float64]:
+    def absolute_residual(self) -> Floats:
         """Sum of |outcome - prediction| a row, shape (m,)."""
         return (self.positives - self.positive_sum) + self.negative_sum
 
@@ -151,10 +152,29 @@ class ScoreTable:
         """Whether every row is one distinct prediction."""
         return bool(np.array_equal(self.lower, self.upper))
 
+    def with_outcomes(self, positives: Floats) -> "ScoreTable":
+        """The same predictions with other outcomes, all events of a row at its score; positives (m,)."""
+        counts = self.counts
+        negatives = counts - positives
+        squares = None
+        if self.squares is not None:
+            share = np.divide(positives, counts, out=np.zeros(self.rows), where=counts > 0.0)
+            squares = self.squares.sum(axis=0) * np.stack([share, 1.0 - share])
+        return replace(
+            self,
+            positives=positives,
+            negatives=negatives,
+            positive_sum=positives * self.score,
+            negative_sum=negatives * self.score,
+            squares=squares,
+        )
 
-def _weigh(
-    p: NDArray[np.float64], y: NDArray[np.float64], w: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def drawn_residual(self, positives: Floats) -> Floats:
+        """:attr:`residual` of each :meth:`with_outcomes`, to the bit: positives (draws, m) -> (draws, m)."""
+        return positives - (positives * self.score + (self.counts - positives) * self.score)
+
+
+def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Distinct predictions that have a weight; the weights of their positives and negatives, and the squares' sums."""
     # Ordered by outcome and weight too: a sum of weights must not depend on the order in which events came.
     order = np.lexsort((w, y, p))
@@ -169,7 +189,7 @@ def _weigh(
     return p[starts][kept], weights[0, kept], weights[1, kept], squares[:, kept]
 
 
-def _floats(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def _floats(name: str, values: ArrayLike) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -187,8 +207,58 @@ def require_table(table: object, what: str) -> None:
         )
 
 
-def check(values: NDArray[np.float64], valid: NDArray[np.bool_], message: str) -> None:
+def check(values: Floats, valid: Bools, message: str) -> None:
     """Raise InputError that names the first value that is not valid, and its index."""
     if not valid.all():
         at = int(np.argmin(valid))
         raise InputError(f"{message}, got {number_text(values[at])} at index {at}")
+
+
+def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
+    """Neighbouring rows together, in groups of about equal weight.
+
+    The bins of TCE follow the data, and the cells of the grid are the coarser beside them the more events there are:
+    TCE of a million calibrated predictions is about 1 point lower on cells, two standard deviations of its own.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    rows
+        How many to leave at most, at least 1.
+
+    Returns
+    -------
+    ScoreTable
+        The table itself if it has no more rows. Residuals stay exact, as those of cells are.
+
+    Raises
+    ------
+    InputError
+        ``rows`` is below 1.
+    """
+    if rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}")
+    if table.rows <= rows:
+        return table
+    held = table.counts > 0.0
+    counts = table.counts[held]
+    # A row goes where, of all events, the middle of its own stands.
+    group = np.floor((np.cumsum(counts) - counts / 2.0) * (rows / table.total))
+    first = np.flatnonzero(np.diff(group, prepend=-1.0))
+    positives, negatives, positive_sum, negative_sum = (
+        np.add.reduceat(column[held], first)
+        for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
+    )
+    lower, upper = table.lower[held][first], table.upper[held][np.append(first[1:], counts.size) - 1]
+    return ScoreTable(
+        # Rounding must not carry a mean beyond its rows.
+        score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, upper),
+        positives=positives,
+        negatives=negatives,
+        positive_sum=positive_sum,
+        negative_sum=negative_sum,
+        lower=lower,
+        upper=upper,
+        squares=None if table.squares is None else np.add.reduceat(table.squares[:, held], first, axis=1),
+    )

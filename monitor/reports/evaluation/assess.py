@@ -8,7 +8,7 @@ from typing import Final
 from monitor.errors import NotEnoughData, SettingsError
 from monitor.inference import Progress
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
+from monitor.measures.base import MeanLoss, Measure
 from monitor.reports.evaluation.report import MeasureResult, ScoreResult
 from monitor.reports.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
 from monitor.scores import ScoreTable
@@ -150,7 +150,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
         if not isfinite(value):
             omitted[name] = "not finite on these data"
             continue
-        results[name] = (MeasureResult if measure.losses is None else ScoreResult)(value, measure.unit)
+        results[name] = (ScoreResult if isinstance(measure, MeanLoss) else MeasureResult)(value, measure.unit)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
     return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
 

@@ -11,8 +11,7 @@ from monitor.classes.base import Outcomes, Prepared
 from monitor.classes.bin_loops import categorical_draws, hits_of_draws
 from monitor.inference import coarsen
 from monitor.inference.interval import interval_of_norm
-from monitor.inference.null_level import of_outcomes
-from monitor.measures.base import Measure
+from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.scores import ClassTable, ScoreTable, grid
 
 Floats = NDArray[np.float64]
@@ -110,7 +109,7 @@ class _OneAgainstRest:
         total = np.zeros(len(positives))
         first = 0
         for table in self.tables:
-            total += of_outcomes(table, measure, np.ascontiguousarray(positives[:, first : first + table.rows]))
+            total += measure.of_outcomes(table, np.ascontiguousarray(positives[:, first : first + table.rows]))
             first += table.rows
         return total / len(self.tables)
 
@@ -125,7 +124,7 @@ class _OneAgainstRest:
             return {}
         found = {}
         for name, measure in measures.items():
-            if measure.norms is None and measure.losses is None:
+            if not isinstance(measure, SemiNorm | MeanLoss):
                 found[name] = float(
                     np.mean(
                         [

@@ -16,7 +16,7 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference import NullLevel, Progress
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from monitor.measures.base import LARGEST, Measure
+from monitor.measures.base import LARGEST, Limit, Measure, SemiNorm
 from monitor.reports.evaluation.assess import GIVEN, Minimum
 from monitor.reports.evaluation.class_laws import ends, null_laws
 from monitor.reports.evaluation.data import UNNAMED, evaluate
@@ -32,7 +32,7 @@ from monitor.reports.evaluation.inputs import (
 )
 from monitor.reports.evaluation.report import MeasureResult, Report, numbers_text
 from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
-from monitor.scores import ClassTable, ScoreTable
+from monitor.scores import ClassTable
 from monitor.scores.arguments import require_same_index
 
 Floats = NDArray[np.float64]
@@ -393,14 +393,8 @@ def _least(table: ClassTable, measures: Mapping[str, Measure], counted: Sequence
     """The mean over the classes that count of the law of a calibrated model: 0, but for what predictions alone add."""
     result: dict[str, float] = {}
     for name, measure in measures.items() if counted else ():
-        if measure.norms is not None or measure.witness is not None:
-            of_class = [
-                0.0
-                if measure.offset is None
-                else measure.offset(ScoreTable.from_events(table.prediction[:, label], table.outcome == label))
-                for label in counted
-            ]
-            result[name] = float(np.mean(of_class))
+        if isinstance(measure, SemiNorm | Limit):
+            result[name] = float(np.mean([measure.smallest(table.one_against_rest(label)) for label in counted]))
     return result
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from monitor.errors import InputError
-from monitor.inference.named import largest_value
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
+from monitor.measures.base import MeanLoss, Measure
 from monitor.reports.evaluation import difference
 from monitor.reports.evaluation.difference import Difference, Events
 from monitor.reports.evaluation.files import Progress, report_table
@@ -138,9 +137,9 @@ def compare_tables(
         for name, (together, alone) in drawn.items():
             found[name] = difference.of_norm(found[name], together, alone)
         for name, measure in shared.items():
-            if paired and measure.losses is not None:
+            if paired and isinstance(measure, MeanLoss):
                 found[name] = difference.of_losses(found[name], one, two, measure.losses)
-            found[name] = found[name].within(largest_value(measure, one.table), largest_value(measure, two.table))
+            found[name] = found[name].within(measure.largest(one.table), measure.largest(two.table))
     apart = None if paired else _prevalences_apart(one, two, names)
     return Comparison(a, b, aligned.pairing, aligned.note, found, () if apart is None else (apart,))
 

@@ -6,7 +6,6 @@ from math import inf
 from typing import Final, NamedTuple
 
 from monitor.inference import NullLevel, Progress, intervals, null_level
-from monitor.inference.named import largest_value
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable
@@ -107,7 +106,7 @@ def uncertainty(
             values[name] - found[measure.name].lower,
             found[measure.name].upper - values[name],
             levels[measure.name],
-            largest_value(measure, table),
+            measure.largest(table),
         )
         for name, measure in measures.items()
     }

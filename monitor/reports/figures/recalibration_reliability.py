@@ -17,7 +17,7 @@ from monitor.reports.figures.reliability import draw_curve, draw_density, draw_d
 from monitor.reports.figures.style import CHANCE, GREY, HAPPENED, INK, dress, frame, legend, name_panel, new_figure
 from monitor.reports.figures.words import percent, points
 from monitor.scores import ScoreTable
-from monitor.scores.merging import merge_rows
+from monitor.scores.table import merge_rows
 
 HEIGHT: Final = {2: 6.2, 3: 5.7}
 """Inches, by the number of diagrams: they are about square."""

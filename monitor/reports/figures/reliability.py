@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
 from monitor.measures.corp import corp_curve
 from monitor.reports.figures.axis import ProbabilityAxis
@@ -205,7 +204,7 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
-    curves = np.sort([corp_curve(with_outcomes(cells, positives)) for positives in drawn_positives], axis=0)
+    curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
     aside = round(0.025 * (DRAWS + 1)) - 1
     return curves[aside], curves[-1 - aside]
 

@@ -1,6 +1,6 @@
-"""How many events the exact binomial test refutes, for many draws of their outcomes with no Python in between.
+"""The blocks of TCE, and the events that the exact binomial test refutes in them, for many draws of outcomes.
 
-The verdicts are those of :mod:`monitor.measures.verdict_loops`, and rest on the same three properties of the test
+The verdicts are those of :mod:`monitor.measures.tce_tests`, and rest on the same three properties of the test
 alone; what differs is the order of work, made for the few hypotheses that one bin of one draw has. On either side of
 the rate the hypotheses k/n < p_1 < p_2 < ... are settled from single ones: two accepted hypotheses settle all between
 them where
@@ -19,12 +19,11 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 from monitor.measures.binomial_loops import LOG_DOUBT, LOG_TOLERANCE, log_pmf
-from monitor.measures.isotonic_loops import pool_adjacent_violators
 
 _TABLE_SIZE: Final = 1 << 15
 """Trials for which sums of tabled logarithms stay well within LOG_DOUBT; beyond, Loader's form takes over."""
@@ -44,8 +43,68 @@ _DEPTH: Final = 64
 """Halvings of a range of rows that are open at a time; more than an int64 has bits."""
 
 
+@njit()
+def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_size: int) -> Ints:
+    """Blocks of the PAVA-BC algorithm; those of isotonic regression with ``min_size = 0`` and ``max_size = n``.
+
+    Parameters
+    ----------
+    positives, counts
+        int64, shape (m,): positives and events a row, rows in ascending order of their score; every count > 0.
+    min_size, max_size
+        The events that a block should hold, 0 <= min_size <= max_size.
+
+    Returns
+    -------
+    int64, shape (blocks,)
+        The first row of each block, ascending.
+
+    Notes
+    -----
+    Source: TCE paper, Algorithm 2, its tail as printed: the last ``min_size`` events join the last block only if the
+    block stays within ``max_size``.
+
+    Rows are atomic where the paper speaks of events, so equal predictions never part and the order of the events
+    cannot matter. It takes two rules that the paper does not need. A row of more than ``max_size`` events is a block
+    of its own. The tail is made of the fewest last rows that hold ``min_size`` events, unless they hold more than
+    ``max_size``: then its first row stays with the others, because the upper limit wins over the lower one
+    everywhere in the algorithm. Rates are compared by their cross products, which is exact.
+    """
+    rows = counts.shape[0]
+    start = np.empty(rows, np.int64)
+    positive = np.empty(rows, np.int64)
+    size = np.empty(rows, np.int64)
+
+    tail: int = rows
+    tail_size: int = 0
+    while tail > 0 and tail_size < min_size:
+        tail -= 1
+        tail_size += int(counts[tail])
+    if tail < rows - 1 and tail_size > max_size:
+        tail_size -= int(counts[tail])
+        tail += 1
+
+    last = -1
+    for row in range(tail):
+        last += 1
+        start[last], positive[last], size[last] = row, positives[row], counts[row]
+        while last > 0:
+            together = size[last - 1] + size[last]
+            if together > min_size and (
+                together > max_size or positive[last - 1] * size[last] < positive[last] * size[last - 1]
+            ):
+                break
+            last -= 1
+            positive[last] += positive[last + 1]
+            size[last] = together
+    if tail < rows and (last < 0 or size[last] + tail_size > max_size):
+        last += 1
+        start[last] = tail
+    return start[: last + 1].copy()
+
+
 @cache
-def log_factorials() -> NDArray[np.float64]:
+def log_factorials() -> Floats:
     """Logarithms of 0!, 1!, ..., float64, shape (32768,)."""
     result = np.asarray(gammaln(np.arange(1.0, _TABLE_SIZE + 1.0)), np.float64)
     result.flags.writeable = False
@@ -53,7 +112,7 @@ def log_factorials() -> NDArray[np.float64]:
 
 
 @njit()
-def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: NDArray[np.float64]) -> float:
+def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: Floats) -> float:
     """Log of the probability of x successes in n trials, 0 < p < 1."""
     if n < log_factorial.shape[0]:
         return float(log_factorial[n] - log_factorial[x] - log_factorial[n - x] + x * log_p + (n - x) * log_q)
@@ -100,14 +159,7 @@ def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: f
 
 @njit()
 def _from(
-    x: int,
-    n: int,
-    p: float,
-    q: float,
-    log_p: float,
-    log_q: float,
-    tolerance: float,
-    log_factorial: NDArray[np.float64],
+    x: int, n: int, p: float, q: float, log_p: float, log_q: float, tolerance: float, log_factorial: Floats
 ) -> float:
     """P(X >= x), 0 < x; 0 for x > n."""
     if x > n:
@@ -120,14 +172,7 @@ def _from(
 
 @njit()
 def _first_at_most(
-    level: float,
-    n: int,
-    p: float,
-    log_p: float,
-    log_q: float,
-    start: int,
-    guess: int,
-    log_factorial: NDArray[np.float64],
+    level: float, n: int, p: float, log_p: float, log_q: float, start: int, guess: int, log_factorial: Floats
 ) -> int:
     """The first x in [start, n] whose log probability is at most ``level``, n + 1 if there is none.
 
@@ -176,13 +221,13 @@ def _seen_from(score: float, direction: int) -> tuple[float, float, float, float
 def _refuted_on_one_side(
     k: int,
     n: int,
-    score: NDArray[np.float64],
+    score: Floats,
     first: int,
     direction: int,
     rows: int,
-    before: NDArray[np.int64],
+    before: Ints,
     alpha: float,
-    log_factorial: NDArray[np.float64],
+    log_factorial: Floats,
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
@@ -285,14 +330,8 @@ def _refuted_on_one_side(
 
 @njit()
 def refuted_events(
-    score: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    positives: NDArray[np.float64],
-    min_size: int,
-    max_size: int,
-    alpha: float,
-    log_factorial: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    score: Floats, counts: Ints, positives: Floats, min_size: int, max_size: int, alpha: float, log_factorial: Floats
+) -> tuple[Ints, Bools]:
     """Events whose prediction the test refutes in the blocks of PAVA-BC, for many drawn outcomes of the same events.
 
     Parameters
