@@ -1,6 +1,6 @@
-"""Compile loops over arrays to machine code, which is kept on disk.
+"""Compile loops over arrays to machine code, cached on disk.
 
-Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out.
+Modules of such loops are named ``*_loops.py``, next to the code that uses them.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ notice.install()
 
 
 def njit(*, fastmath: bool | set[str] = False) -> Callable[[_Function], _Function]:
-    """Compile a function with numba at its first call. It runs without the GIL.
+    """Compile a function with numba at its first call; it releases the GIL.
 
     Parameters
     ----------
     fastmath
-        Which rules of floating-point arithmetic may be broken for speed: flags of LLVM. None by default.
+        Flags of LLVM: rules of floating-point arithmetic that may be broken for speed.
     """
     return cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True, fastmath=fastmath))

@@ -1,4 +1,4 @@
-"""How sure a measure is: intervals, and levels under calibration, by resampling."""
+"""Uncertainty of the measures and tests of calibration: intervals, null levels, the Cox fit."""
 
 from monitor.inference.calibration_curve import smoothed_rates
 from monitor.inference.calibration_tests import (
@@ -14,25 +14,6 @@ from monitor.inference.null_level import NullLevel, null_level
 from monitor.inference.prevalence import PriorShift, prior_shift, shifted
 from monitor.inference.resampling import Progress, coarsen
 
-__all__ = [
-    "CalibrationTest",
-    "Cox",
-    "Interval",
-    "KceMoments",
-    "NullLevel",
-    "PriorShift",
-    "Progress",
-    "calibration_test",
-    "coarsen",
-    "deviation_probability",
-    "deviation_radius",
-    "fit_cox",
-    "interval",
-    "intervals",
-    "kce_null_moments",
-    "kce_p_value",
-    "null_level",
-    "prior_shift",
-    "shifted",
-    "smoothed_rates",
-]
+__all__ = ["CalibrationTest", "Cox", "Interval", "KceMoments", "NullLevel", "PriorShift", "Progress"]
+__all__ += ["calibration_test", "coarsen", "deviation_probability", "deviation_radius", "fit_cox", "interval"]
+__all__ += ["intervals", "kce_null_moments", "kce_p_value", "null_level", "prior_shift", "shifted", "smoothed_rates"]

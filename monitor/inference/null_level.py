@@ -1,4 +1,4 @@
-"""What each measure would be if the model were calibrated."""
+"""Null levels: the law of each measure if the model were calibrated."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,24 +28,24 @@ _ROUNDING: Final = 1e-9
 """A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
 _PAIRS: Final = 2
-"""Draws of the raw predictions and of their cells that tell what cells do to a measure: the two move together, so that
-their difference hardly varies."""
+"""Draws for the effect of the grid on a measure, as the difference between raw predictions and their cells: the two
+move together, so that the difference hardly varies."""
 
 
 @dataclass(frozen=True, slots=True)
 class NullLevel:
-    """A measure's law for a calibrated model that makes these predictions.
+    """A measure's law for a calibrated model with these predictions.
 
     Attributes
     ----------
     mean
         Mean.
     q95
-        95% point: the value lies above it just where the p-value is at most .05.
+        95% point: the value lies above it if and only if the p-value is at most .05.
     p_value
         (1 + number of draws that reach the value) / (1 + number of draws): how often a calibrated model does as badly.
     law
-        float64, shape (draws,), ascending: the draws themselves, by which other values can be judged.
+        float64, shape (draws,), ascending: the draws, for p-values of other values.
     """
 
     mean: float
@@ -55,12 +55,12 @@ class NullLevel:
 
     @classmethod
     def of(cls, law: Floats, value: float) -> "NullLevel":
-        """The level that draws of a calibrated model's measure make, in any order, and what they say of a value."""
+        """The null level from draws in any order, with the p-value of a value."""
         ascending = np.sort(law)
         return cls(float(law.mean()), percent_point_95(law), _p_value(ascending, value), ascending)
 
     def p_value_of(self, value: float) -> float:
-        """The p-value of another value of the same measure, as after some more events."""
+        """The p-value of another value of the same measure, for example after more events."""
         return _p_value(self.law, value)
 
 
@@ -75,12 +75,12 @@ def null_level(
 ) -> Mapping[str, NullLevel]:
     """Level, 95% point and p-value of each measure under calibration.
 
-    The outcomes of each row are drawn anew, y* ~ Binomial(events, prediction), and every measure is computed of every
-    draw. All measures see the same draws. A weighted row is drawn as as many equal events as vary alike.
+    The outcomes of each row are drawn, y* ~ Binomial(events, prediction), and every measure is computed for every draw;
+    all measures use the same draws. A weighted row is drawn as the number of equal events with the same variance.
 
-    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. What the grid does to
-    intCE, say, is then found from a few calibrated draws of the table itself beside those of its cells, and added to
-    the level, which so is one of the table's own values.
+    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. The effect of the grid,
+    on intCE for example, is then estimated from a few calibrated draws of the table itself and of its cells, and added
+    to the level, so that it is comparable with the table's own value.
 
     Parameters
     ----------
@@ -89,14 +89,14 @@ def null_level(
     measures
         Which measures.
     draws
-        Number of draws, at least 19; 199 serve a dashboard, 999 an alert. A measure that declares ``max_draws`` sees
-        the first so many of them.
+        Number of draws, at least 19; 199 are enough for a dashboard, 999 for an alert. A measure uses the first
+        ``max_draws`` of them.
     seed
         Seed of the draws; the table's content if left out, so that equal tables have equal levels.
     values
-        Each measure of the table by its name, where they are known already.
+        The value of each measure by its name, if already computed.
     progress
-        Told the share of the work done, now and then.
+        Called with the share of the work done.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def null_level(
     for drawn, those in drawn_tables(table, chosen, "a null level"):
         rng = generator(drawn, seed, NULL)
         laws |= laws_of(drawn, drawn.score, those, draws=draws, rng=rng, work=work)
-        # A norm moves by far less than it varies, a mean loss too; finer rows were chosen so that this holds.
+        # Cells move a norm or a mean loss by far less than it varies, and finer rows are chosen so that this holds.
         if drawn is not table and drawn.rows <= grid.cell_count():
             far = [measure for measure in those if not isinstance(measure, SemiNorm | MeanLoss)]
             for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
@@ -132,7 +132,7 @@ def null_level(
 def laws_of(
     table: ScoreTable, rate: Floats, measures: Sequence[Measure], *, draws: int, rng: np.random.Generator, work: Work
 ) -> dict[str, Floats]:
-    """Each measure of drawn outcomes that come true at a rate (m,): by name, (draws,), or of ``max_draws`` of them."""
+    """Draws of each measure by name, (draws,) or (max_draws,), with outcomes drawn at a rate (m,)."""
     parts: dict[str, list[Floats]] = {measure.name: [] for measure in measures}
     drawn = 0
     expected = table.counts * table.score
@@ -152,11 +152,11 @@ def laws_of(
         if all(measure.max_draws <= drawn for measure in measures):
             work.advance(len(measures) * (draws - drawn))
             break
-    return {name: np.concatenate(each) for name, each in parts.items()}
+    return {name: np.concatenate(chunks) for name, chunks in parts.items()}
 
 
 def _grid_effects(table: ScoreTable, measures: Sequence[Measure], rng: np.random.Generator) -> Mapping[str, float]:
-    """By how much a calibrated table's own value lies above that of its cells, by the measure's name."""
+    """Mean difference between the measure of a calibrated table and of its cells, by the measure's name."""
     effects = dict.fromkeys((measure.name for measure in measures), 0.0)
     if effects:
         for positives in next(outcomes(rng, table, table.score, _PAIRS)):

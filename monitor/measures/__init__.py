@@ -36,50 +36,13 @@ from monitor.measures.surrogate_intce import surrogate_intce
 from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
 
-__all__ = [
-    "MAIN_MEASURES",
-    "MEASURES",
-    "REPORT_MEASURES",
-    "WINDOW_MEASURES",
-    "Decomposition",
-    "DistanceBracket",
-    "KceJackknife",
-    "Limit",
-    "MeanLoss",
-    "Measure",
-    "SemiNorm",
-    "TceBins",
-    "binned_ece_width",
-    "brier",
-    "choose_measures",
-    "corp_curve",
-    "corp_decomposition",
-    "dce_lower",
-    "distance_bracket",
-    "ecce",
-    "ece",
-    "ece_quantile",
-    "intce",
-    "intce_partition",
-    "kce",
-    "kce_by_frequencies",
-    "kce_by_random_bins",
-    "kce_jackknife",
-    "kce_logit",
-    "log_loss",
-    "mce",
-    "rintce",
-    "rmsce",
-    "scan_measures",
-    "smce",
-    "smce_witness",
-    "spiegelhalter",
-    "spiegelhalter_z",
-    "surrogate_intce",
-    "tce",
-    "tce_bins",
-    "tce_t",
-]
+__all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "choose_measures", "scan_measures"]
+__all__ += ["Limit", "MeanLoss", "Measure", "SemiNorm"]
+__all__ += ["binned_ece_width", "brier", "dce_lower", "ecce", "ece", "ece_quantile", "intce", "kce", "kce_logit"]
+__all__ += ["log_loss", "mce", "rintce", "rmsce", "smce", "spiegelhalter", "surrogate_intce", "tce", "tce_t"]
+__all__ += ["Decomposition", "DistanceBracket", "KceJackknife", "TceBins"]
+__all__ += ["corp_curve", "corp_decomposition", "distance_bracket", "intce_partition", "kce_by_frequencies"]
+__all__ += ["kce_by_random_bins", "kce_jackknife", "smce_witness", "spiegelhalter_z", "tce_bins"]
 
 
 def scan_measures(*folders: str | Path) -> Mapping[str, Measure]:

@@ -34,9 +34,9 @@ def brier(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Ratio in [0, 1]; smaller is better. A calibrated model shows the mean of p (1 - p), which is not 0: the score
-        also says how well the predictions tell positives from negatives. :func:`corp_decomposition` tells the two
-        apart.
+        Ratio in [0, 1]; smaller is better. A calibrated model has the mean of p (1 - p), which is not 0: the score also
+        measures how well the predictions separate positives from negatives. :func:`corp_decomposition` gives both
+        parts.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The estimated cumulative calibration error: how far the cumulative differences stray."""
+"""The estimated cumulative calibration error: the largest cumulative difference."""
 
 from typing import Literal
 
@@ -47,8 +47,7 @@ def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     ``range`` 1.60 of its standard deviation.
 
     Source: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu, "Metrics of Calibration for Probabilistic Predictions", Journal
-    of Machine Learning Research 23, 2022. There equal predictions are told apart by a random order; here a row is
-    one step.
+    of Machine Learning Research 23, 2022. There equal predictions have a random order; here a row is one step.
 
     Examples
     --------
@@ -87,8 +86,8 @@ def error_bound(table: ScoreTable, value: float) -> float:
     before = np.concatenate([[0.0], np.cumsum(table.residual)[:-1]])
     highest = before + (table.positives - table.positive_sum)
     lowest = before - table.negative_sum
-    most = max(float(highest.max()), float(-lowest.min())) / table.total
-    return max(0.0, most - value) + rounding(table)
+    largest = max(float(highest.max()), float(-lowest.min())) / table.total
+    return max(0.0, largest - value) + rounding(table)
 
 
 MEASURE = SemiNorm(

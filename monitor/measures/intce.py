@@ -17,8 +17,8 @@ def intce(table: ScoreTable) -> float:
     .. math:: \mathrm{intCE} = \min_I \sum_j \Big| \frac{1}{n} \sum_{p_i \in I_j} (y_i - p_i) \Big|
         + \sum_j \frac{n_j}{n} \mathrm{width}(I_j)
 
-    over all partitions of [0, 1] into intervals. Exact: an interval without predictions costs nothing, so one that
-    holds some need be no wider than they are apart, and dynamic programming finds the best partition.
+    over all partitions of [0, 1] into intervals. Exact: an interval without predictions costs nothing, so others need
+    be no wider than the distance of their predictions, and dynamic programming finds the best partition.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def intce(table: ScoreTable) -> float:
 
     Notes
     -----
-    For a calibrated model it falls only as n^(-1/3): compare the value with its null level, never with a fixed bound.
+    For a calibrated model it falls only as n^(-1/3): compare the value with its null level, not with a fixed bound.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 6.1,
     which leaves the infimum without an algorithm.
@@ -87,7 +87,7 @@ def intce_draws(table: ScoreTable, positives: Floats) -> Floats:
 
 
 def intce_gradient(table: ScoreTable) -> Floats:
-    """How intCE moves with the residuals while its best partition stays, (m,): the signs of the binned residuals."""
+    """The derivative by the residuals at a fixed best partition, (m,): the signs of the binned residuals."""
     bounds = intce_partition(table)
     signs = np.sign(np.add.reduceat(table.residual, bounds[:-1]))
     return np.asarray(np.repeat(signs, np.diff(bounds)) / table.total, np.float64)
@@ -101,7 +101,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
 
     From below: cut any partition by bins of width 1 under a uniform shift. An interval of width w is cut with
     probability w at most and then adds its mass at most, so RintCE(1) <= binned residual + mean width: RintCE(1) is at
-    most intCE, and the table knows it up to 2 E[|r| d].
+    most intCE, and known from the table up to 2 E[|r| d].
     """
     if table.exact:
         return 0.0

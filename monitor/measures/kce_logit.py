@@ -16,13 +16,13 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
 
     .. math:: \mathrm{kCE}^2 = \frac{1}{n^2} \sum_{ij} r_i r_j \exp(-|z_i - z_j| / h), \qquad z = \log \frac{p}{1 - p}
 
-    It is ``kce(table, scale="logit")`` under a name of its own. Where outcomes are rare, all predictions lie close to
-    one another, and far apart as logits: so it finds errors of a part of them that :func:`kce` averages away.
+    The same as ``kce(table, scale="logit")``. If outcomes are rare, predictions are close to one another, but not as
+    logits: so it detects errors of a part of them that :func:`kce` averages out.
 
     Parameters
     ----------
     table
-        m rows. p = 0 and p = 1 lie at infinity, where they are compared with themselves alone.
+        m rows. p = 0 and p = 1 lie at infinity, and are only compared with equal predictions.
     bandwidth
         h, finite and above 0, in logits.
 
@@ -40,7 +40,7 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
 
     Notes
     -----
-    Source: as of :func:`kce`, whose kernel is of p. On logits nothing is proved about the distance to calibration: it
+    Source: as for :func:`kce`, whose kernel is on p. On logits nothing is proved about the distance to calibration: it
     is a test of calibration and no estimate of that distance.
 
     Examples
@@ -52,21 +52,21 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
 
 
 def kce_logit_norms(table: ScoreTable, residual: Floats) -> Floats:
-    """It as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
+    """KCE of logits as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     square = laplace_quadratic_forms(np.asarray(logit(table.score)), residual, 1.0)
     return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
 
 
 def kce_logit_functional(table: ScoreTable) -> Floats:
-    """The functional that attains it, (m,)."""
+    """The functional that attains kCE of logits, (m,)."""
     return potential_functional(table, kernel_location(table, "logit"))
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
-    """How far that of the raw predictions can lie from that of the table: as kCE's, but in logits.
+    """How far the value of the raw predictions can lie from that of the table: as for kCE, but in logits.
 
-    Two values of the kernel never differ by more than 1, nor by more than the logits move. So a displacement counts as
-    1 at most, and the bound is finite also for a cell that ends at p = 0 or 1.
+    Two values of the kernel never differ by more than 1, nor by more than the logits move. So a displacement counts
+    as at most 1, and the bound is finite also for a cell that ends at p = 0 or 1.
     """
     return displaced_kce_bound(table, value, logit_displacement(table))
 

@@ -37,7 +37,7 @@ from monitor.compiled import njit
 
 @njit()
 def push(key: Floats, load: NDArray[Any], size: int, new_key: float, new_load: float) -> None:
-    """Put a key and its load on a heap of ``size``.
+    """Push a key and its load on a heap of ``size``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def push(key: Floats, load: NDArray[Any], size: int, new_key: float, new_load: f
 
 @njit()
 def pop(key: Floats, load: NDArray[Any], size: int) -> None:
-    """Take the top, which is at index 0, off a heap of ``size`` >= 1."""
+    """Remove the top, at index 0, from a heap of ``size`` >= 1."""
     last = size - 1
     moved_key, moved_load = key[last], load[last]
     at = 0
@@ -81,7 +81,7 @@ def pop(key: Floats, load: NDArray[Any], size: int) -> None:
 
 @njit()
 def _supremum(location: Floats, weight: Floats, key: Floats, mass: Floats) -> float:
-    """Supremum for one set of weights; ``key`` and ``mass``, shape (m,), are room for the heap."""
+    """Supremum for one set of weights; ``key`` and ``mass``, shape (m,), are buffers for the heap."""
     m = location.shape[0]
     total = 0.0
     for i in range(m):
@@ -91,7 +91,7 @@ def _supremum(location: Floats, weight: Floats, key: Floats, mass: Floats) -> fl
     cost = 0.0
     cumulative = 0.0
     at_total = 0.0
-    size = int(np.int64(0))  # no literal: numba would compile what is called with it once more
+    size = int(np.int64(0))  # no literal: numba would compile the called functions once more
     for i in range(m - 1):
         cumulative += sign * weight[i]
         gap = location[i + 1] - location[i]
@@ -183,9 +183,9 @@ def _length_below(tree: Floats, rank: int) -> float:
 
 @njit()
 def _cut_off(excess: float, key: Floats, piece: Ints, size: int, length: Floats, rank: Ints, tree: Floats) -> int:
-    """Take a length off the pieces on top of a heap; how many the heap is left with.
+    """Cut a length off the pieces on top of a heap; return the heap's new size.
 
-    A piece that the other heap has used up has no length any more, and is dropped here.
+    A piece that the other heap has used up has length 0, and is dropped here.
     """
     while excess > 0.0 and size > 0:
         top = piece[0]
@@ -202,7 +202,7 @@ def _cut_off(excess: float, key: Floats, piece: Ints, size: int, length: Floats,
 
 @njit()
 def _dynamic_programme(location: Floats, weight: Floats, rank: Ints, tree: Floats, peak: Floats) -> None:
-    """Run i over the points, and note in ``peak`` where each V_i is largest."""
+    """Run i over the points, and write the argument of the largest V_i to ``peak``."""
     m = location.shape[0]
     # Piece i enters before point i. A piece's level is the prefix sum at which it entered: its slope is
     # (current prefix sum - level), so the lowest level is the steepest piece.
@@ -210,7 +210,7 @@ def _dynamic_programme(location: Floats, weight: Floats, rank: Ints, tree: Float
     length = np.empty(m)
     steepest_key, steepest = np.empty(m), np.empty(m, np.int64)
     lowest_key, lowest = np.empty(m), np.empty(m, np.int64)
-    # No literals: numba would compile what is called with them once more.
+    # No literals: numba would compile the called functions once more.
     n_steepest = int(np.int64(0))
     n_lowest = int(np.int64(0))
     prefix = 0.0
@@ -242,8 +242,8 @@ def _move_back(location: Floats, best: Floats) -> None:
 def lipschitz_maximiser(location: Floats, weight: Floats) -> Floats:
     r"""A 1-Lipschitz f with values in [-1, 1] at which :math:`\sum_i c_i f(x_i)` is largest.
 
-    Where each V_i is largest is read off a Fenwick tree over the prefix sums; since V_i is concave, going back from the
-    right the best f(x_i) is that place, moved no farther than the gap allows.
+    A Fenwick tree over the prefix sums gives the argument of the largest V_i. Since V_i is concave, going back from the
+    right the best f(x_i) is that argument, limited by the gap.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The log loss: how surprised the predictions are by the outcomes."""
+"""The log loss: the mean surprise at the outcomes."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from monitor.measures.base import MeanLoss
 from monitor.measures.proper_score import ProperScore
 from monitor.scores import ScoreTable
 
-_LEAST: Final = float(np.finfo(np.float64).tiny)
+_TINY: Final = float(np.finfo(np.float64).tiny)
 
 
 def _loss(p: Floats) -> Floats:
@@ -18,8 +18,8 @@ def _loss(p: Floats) -> Floats:
 
 
 def _slope(p: Floats) -> Floats:
-    # The lowest cell begins at the smallest float there is, whose inverse is none.
-    return np.stack([-1.0 / np.maximum(p, _LEAST), 1.0 / np.maximum(1.0 - p, _LEAST)])
+    # The lowest cell begins at the smallest float, whose inverse overflows.
+    return np.stack([-1.0 / np.maximum(p, _TINY), 1.0 / np.maximum(1.0 - p, _TINY)])
 
 
 LOG_LOSS: Final = ProperScore("the log loss", _loss, _slope)
@@ -38,9 +38,8 @@ def log_loss(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Nats, at least 0; smaller is better. Infinite if a prediction of 0 came true or one of 1 did not: what was said
-        to be impossible happened, and no number of other events makes up for it. A report leaves it out then, and says
-        why.
+        Nats, at least 0; smaller is better. Infinite if a prediction of 0 came true or one of 1 did not, whatever the
+        other events. A report then omits it, with the reason.
 
     Raises
     ------
@@ -49,8 +48,8 @@ def log_loss(table: ScoreTable) -> float:
 
     Notes
     -----
-    Source: Good, "Rational decisions", 1952. Many libraries cut predictions off at some 1e-15 instead, and so give a
-    value that depends on where they cut.
+    Source: Good, "Rational decisions", 1952. Many libraries clip predictions at about 1e-15 instead, and their
+    value depends on the limit.
 
     Examples
     --------

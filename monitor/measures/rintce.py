@@ -12,7 +12,7 @@ from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_
 from monitor.scores import ScoreTable
 
 DEFAULT_WIDTH: Final = 1.0 / 16.0
-"""Narrow enough to see where a model is off, and wide enough for its noise to average out."""
+"""Narrow enough to locate errors, and wide enough to average out noise."""
 
 
 def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
@@ -74,7 +74,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
 
     A prediction that moves by d enters and leaves the moving bin by d earlier or later.
     """
-    del value  # the bound holds whatever it is
+    del value  # the bound does not depend on it
     moved = 2.0 * (mean_residual_displacement(table) + rounding(table))
     return min(1.0, moved / DEFAULT_WIDTH) + rounding(table)
 

@@ -27,7 +27,7 @@ def shifted_bins_mean(location: Floats, weight: Floats, width: float) -> float:
     leaving = 0
     inside = 0.0
     area = 0.0
-    # A moment is (location, shift): subtracted part by part, lest a narrow width drown in a location.
+    # A moment is (location, shift), subtracted separately, so that rounding cannot lose a narrow width.
     at, at_shift = location[0], -width
     while leaving < m:
         if entering < m and location[entering] - location[leaving] <= width:

@@ -1,4 +1,4 @@
-"""The smooth calibration error, and the function that witnesses it."""
+"""The smooth calibration error, and the function that attains it."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def smce(table: ScoreTable) -> float:
 
     Notes
     -----
-    A model that is calibrated shows about .8 to 1.0 times sqrt(mean p (1 - p) / n): compare the value with its null
+    A calibrated model has about .8 to 1.0 times sqrt(mean p (1 - p) / n): compare the value with its null
     level. relplot's ``smECE`` is another measure and has other values.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 7.2. The
@@ -52,7 +52,7 @@ def smce(table: ScoreTable) -> float:
 
 
 def smce_witness(table: ScoreTable) -> Floats:
-    """The function that attains smCE: where the model is miscalibrated, and in which direction.
+    """The function that attains smCE: shows where the model is miscalibrated, and in which direction.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def smce_functional(table: ScoreTable) -> Floats:
 
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the smCE of the raw predictions can lie from that of the table: E[|r| d], because f is 1-Lipschitz."""
-    del value  # the bound holds whatever it is
+    del value  # the bound does not depend on it
     return mean_residual_displacement(table) + rounding(table)
 
 

@@ -1,4 +1,4 @@
-"""Spiegelhalter's z: whether the Brier score is the one that the predictions themselves expect."""
+"""Spiegelhalter's z: the Brier score against the one that the predictions expect."""
 
 import math
 
@@ -24,9 +24,9 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Of a calibrated model about standard normal. Above 0 where the Brier score is worse than the predictions
-        expect (they are too sure, as a rule), below 0 where it is better (they are too timid). 0 where every prediction
-        is .5, of which it cannot say anything; infinite where the sure predictions alone contradict the outcomes.
+        About standard normal for a calibrated model. Above 0 if the Brier score is worse than the predictions expect
+        (they are usually overconfident), below 0 if it is better (they are underconfident). 0 if every prediction is
+        .5, about which it says nothing; infinite if only predictions of 0 and 1 contradict the outcomes.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     -----
     Source: Spiegelhalter, "Probabilistic prediction in patient management and clinical trials", 1986.
 
-    Of weights w, the variance in the denominator is that of the weighted sum: it has w^2 in it.
+    For weights w, the variance in the denominator is that of the weighted sum, with w^2.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
 def spiegelhalter(table: ScoreTable) -> float:
     """Spiegelhalter's z without its sign: how many standard deviations the Brier score is off. Raises NotEnoughData.
 
-    Source, range and what it says: see :func:`spiegelhalter_z`.
+    Source, range and meaning: see :func:`spiegelhalter_z`.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _variance(table: ScoreTable) -> float:
 
 
 def _squares(table: ScoreTable) -> Floats:
-    """Sum of the squared weights a row: the number of events where there are none."""
+    """Sum of the squared weights per row: the number of events without weights."""
     return table.positive_squares + table.negative_squares
 
 

@@ -12,7 +12,7 @@ from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_
 from monitor.scores import ScoreTable
 
 _RELATIVE_GAIN: Final = 1e-15
-"""What halving the width further could still gain is below the last bits of the value."""
+"""Relative gain below which halving the width further does not change the value."""
 
 
 def surrogate_intce(table: ScoreTable) -> float:
@@ -54,7 +54,7 @@ def surrogate_intce(table: ScoreTable) -> float:
 
 
 def surrogate_intce_gradient(table: ScoreTable) -> Floats:
-    """How the surrogate moves with the residuals while its best width stays, (m,): the bins' mean signs."""
+    """The derivative by the residuals at a fixed best width, (m,): the bins' mean signs."""
     _, width = _best(table)
     signs = np.sign(table.residual) if width is None else shifted_bins_signs(table.score, table.residual, width)
     return np.asarray(signs / table.total, np.float64)
@@ -112,7 +112,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     below = np.inf
     floor = 0.0
     width = 1.0
-    while width > moved:  # beyond, the bound says nothing any more
+    while width > moved:  # for smaller widths the bound says nothing
         mean = float(shifted_bins_mean(table.score, residual, width)) / n
         floor = max(floor, mean - moved / width)
         above = min(above, mean + moved / width + width)

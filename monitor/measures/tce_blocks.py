@@ -22,11 +22,11 @@ DEFAULT_BINS: Final[Bins] = "pava_bc"
 DEFAULT_TEST: Final[Test] = "binomial"
 
 NARROWER_FROM: Final = 8_000
-"""Events from which on the isotonic bins hold a smaller share of them. See :meth:`Options.size_limits`."""
+"""Number of events above which the isotonic bins hold a smaller share. See :meth:`Options.size_limits`."""
 
 
 class TceKeywords(TypedDict, total=False):
-    """The options as keywords, for what hands them on."""
+    """The options as keywords, for functions that pass them on."""
 
     alpha: float
     bins: Bins
@@ -38,12 +38,12 @@ class TceKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of TCE, checked; :func:`~monitor.measures.tce.tce` says what they mean.
+    """The checked options of TCE; see :func:`~monitor.measures.tce.tce`.
 
     Raises
     ------
     InputError
-        One of them is wrong.
+        An option is wrong.
     """
 
     alpha: float = DEFAULT_ALPHA
@@ -68,18 +68,18 @@ class Options:
                     )
 
     def size_limits(self, n: int) -> tuple[int, int]:
-        """The least and the most events of an isotonic bin, of n events.
+        """The smallest and the largest number of events of an isotonic bin, for n events.
 
-        If left out, floor(n / 20) and floor(n / 5) as in the paper, and n^(2/3), rounded, and four times as many from
-        8,000 events on, where the two agree. A bin's predictions differ by its width, and the test can tell
-        predictions apart that differ by about 1 / sqrt(events in the bin). With bins of a fixed share of the events the
-        width stays and the test sharpens, until it refutes nearly all predictions of a calibrated model (83% at a
-        million events, 92% at five) and no fault raises that. With bins of n^(2/3) events both shrink as n^(-1/3).
+        By default, floor(n / 20) and floor(n / 5) as in the paper, and n^(2/3), rounded, and four times that from 8,000
+        events on, where the two agree. A bin's predictions differ by its width, and the test distinguishes predictions
+        that differ by about 1 / sqrt(events in the bin). With bins of a fixed share of the events the width is constant
+        and the test sharpens, until it refutes nearly all predictions of a calibrated model (83% at a million events,
+        92% at five) and no fault raises that. With bins of n^(2/3) events both shrink as n^(-1/3).
 
         Raises
         ------
         InputError
-            The least are more than the most.
+            ``min_size`` is above ``max_size``.
         """
         if self.bins == "pava":
             return 0, n
@@ -96,7 +96,7 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The rows of a table that hold events, with whole counts."""
+    """The rows of a table with events, as whole counts."""
 
     score: Floats
     lower: Floats
@@ -107,7 +107,7 @@ class Counts:
 
     @classmethod
     def of(cls, table: ScoreTable) -> "Counts":
-        """Those of a table; NotEnoughData if there are none, InputError if counts are not whole."""
+        """The counts of a table; NotEnoughData if there are none, InputError if they are not whole."""
         require_table(table, "tce")
         if table.weighted:
             raise InputError(
@@ -138,9 +138,9 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Rows gathered into bins that hold events.
+    """Bins with events.
 
-    ``starts`` is (bins + 1,): first row of each bin, then m. ``parted``, bool (m,), marks cells an edge could part.
+    ``starts`` is (bins + 1,): first row of each bin, then m. ``split``, bool (m,), marks cells that an edge may split.
     """
 
     starts: Ints
@@ -148,15 +148,15 @@ class Blocks:
     sizes: Ints
     lower_edge: Floats
     upper_edge: Floats
-    parted: Bools
+    split: Bools
 
     @classmethod
     def build(cls, data: Counts, options: Options) -> "Blocks":
-        """Those that the options ask for."""
+        """Gather rows into bins by the options."""
         if options.bins == "quantile":
-            starts, lower_edge, upper_edge, parted = _gather(data, _quantiles(data, options.n_bins))
+            starts, lower_edge, upper_edge, split = _gather(data, _quantiles(data, options.n_bins))
         elif options.bins == "equal_width":
-            starts, lower_edge, upper_edge, parted = _gather(data, np.arange(options.n_bins + 1) / options.n_bins)
+            starts, lower_edge, upper_edge, split = _gather(data, np.arange(options.n_bins + 1) / options.n_bins)
         else:
             low, high = options.size_limits(int(data.counts.sum()))
             starts = pool_adjacent_violators(data.positives, data.counts, low, high)
@@ -164,16 +164,16 @@ class Blocks:
             # Algorithm 3: edges halfway between neighbouring predictions; between cells, where they meet.
             edges = np.concatenate([[0.0], 0.5 * (data.upper[inner - 1] + data.lower[inner]), [1.0]])
             lower_edge, upper_edge = edges[:-1], edges[1:]
-            parted = np.zeros(data.score.size, np.bool_)
-            parted[inner] = parted[inner - 1] = True
-            parted &= data.lower < data.upper
+            split = np.zeros(data.score.size, np.bool_)
+            split[inner] = split[inner - 1] = True
+            split &= data.lower < data.upper
         return cls(
             starts=np.append(starts, data.score.size),
             positives=np.add.reduceat(data.positives, starts),
             sizes=np.add.reduceat(data.counts, starts),
             lower_edge=lower_edge,
             upper_edge=upper_edge,
-            parted=parted,
+            split=split,
         )
 
 
@@ -190,12 +190,12 @@ def _quantiles(data: Counts, n_bins: int) -> Floats:
 
 
 def _gather(data: Counts, edges: Floats) -> tuple[Ints, Floats, Floats, Bools]:
-    """Starts, lower edges, upper edges and parted cells of the bins that hold events; edges shape (n_bins + 1,)."""
+    """Starts, lower edges, upper edges and split cells of the bins with events; edges shape (n_bins + 1,)."""
     inner = edges[1:-1]
     first = np.searchsorted(inner, data.lower, side="right")
     last = np.maximum(first, np.searchsorted(inner, data.upper, side="left"))
-    parted = first != last
-    # A cell inside one bin stays there, even where its mean rounds up to the edge.
-    place = np.where(parted, np.searchsorted(inner, data.score, side="right"), first)
+    split = first != last
+    # A cell inside one bin stays there, even if its mean rounds up to the edge.
+    place = np.where(split, np.searchsorted(inner, data.score, side="right"), first)
     starts = np.flatnonzero(np.diff(place, prepend=-1))
-    return starts, edges[place[starts]], edges[place[starts] + 1], parted
+    return starts, edges[place[starts]], edges[place[starts] + 1], split

@@ -1,17 +1,16 @@
 """The blocks of TCE, and the events that the exact binomial test refutes in them, for many draws of outcomes.
 
-The verdicts are those of :mod:`monitor.measures.tce_tests`, and rest on the same three properties of the test
-alone; what differs is the order of work, made for the few hypotheses that one bin of one draw has. On either side of
-the rate the hypotheses k/n < p_1 < p_2 < ... are settled from single ones: two accepted hypotheses settle all between
-them where
+The verdicts are those of :mod:`monitor.measures.tce_tests`, and use the same three properties of the test; only the
+order of work differs, for the few hypotheses that one bin of one draw has. On either side of the rate the hypotheses
+k/n < p_1 < p_2 < ... are decided from single ones: two accepted hypotheses decide all between them if
 
     P_far(X <= k) + P_near(X >= x_far) > alpha,
 
-two rejected ones where P_near(X <= k) + P_far(X >= x_near) < alpha, and what is not settled is halved. The logarithms
-of the factorials are shared by all draws, tails come from a continued fraction, and most need few of its terms, because
-their sum is far from alpha.
+two rejected ones if P_near(X <= k) + P_far(X >= x_near) < alpha; undecided ranges are halved. All draws share the
+logarithms of the factorials, tails come from a continued fraction, and most need few of its terms, because their sum is
+far from alpha.
 
-The few draws in which rounding could decide are told apart, and left to scipy.
+The few draws in which rounding could decide are reported, and decided by scipy.
 """
 
 import math
@@ -26,13 +25,13 @@ from monitor.compiled import njit
 from monitor.measures.binomial_loops import LOG_DOUBT, LOG_TOLERANCE, log_pmf
 
 _TABLE_SIZE: Final = 1 << 15
-"""Trials for which sums of tabled logarithms stay well within LOG_DOUBT; beyond, Loader's form takes over."""
+"""Number of trials up to which sums of tabulated logarithms are well within LOG_DOUBT; beyond, Loader's form serves."""
 
 _MARGIN: Final = 1e-9
 """Relative distance from alpha within which rounding might decide; the tails below are good to some 1e-10."""
 
 _ROUGH_MARGIN: Final = 1e-4
-"""Relative distance from alpha beyond which few terms of the continued fraction decide..."""
+"""Relative distance from alpha beyond which few terms of the continued fraction are enough..."""
 
 _ROUGH: Final = 1e-6
 """...because the last one changed the tail by at most this share, and all others change it by some ten times that."""
@@ -40,7 +39,7 @@ _ROUGH: Final = 1e-6
 _FINE: Final = 1e-15
 
 _DEPTH: Final = 64
-"""Halvings of a range of rows that are open at a time; more than an int64 has bits."""
+"""Largest number of open halvings of a range of rows; more than an int64 has bits."""
 
 
 @njit()
@@ -52,7 +51,7 @@ def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_si
     positives, counts
         int64, shape (m,): positives and events a row, rows in ascending order of their score; every count > 0.
     min_size, max_size
-        The events that a block should hold, 0 <= min_size <= max_size.
+        Limits on the events of a block, 0 <= min_size <= max_size.
 
     Returns
     -------
@@ -64,11 +63,11 @@ def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_si
     Source: TCE paper, Algorithm 2, its tail as printed: the last ``min_size`` events join the last block only if the
     block stays within ``max_size``.
 
-    Rows are atomic where the paper speaks of events, so equal predictions never part and the order of the events
-    cannot matter. It takes two rules that the paper does not need. A row of more than ``max_size`` events is a block
-    of its own. The tail is made of the fewest last rows that hold ``min_size`` events, unless they hold more than
-    ``max_size``: then its first row stays with the others, because the upper limit wins over the lower one
-    everywhere in the algorithm. Rates are compared by their cross products, which is exact.
+    The units are rows, not events as in the paper, so equal predictions share a block and the order of the events does
+    not matter. This needs two more rules. A row of more than ``max_size`` events is a block of its own. The tail
+    consists of the fewest last rows with ``min_size`` events, unless they hold more than ``max_size``: then its first
+    row stays with the others, because the upper limit has priority everywhere in the algorithm. Rates are compared by
+    their cross products, which is exact.
     """
     rows = counts.shape[0]
     start = np.empty(rows, np.int64)
@@ -125,7 +124,7 @@ def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: f
 
     The continued fraction of the incomplete beta function (DiDonato and Morris, "Algorithm 708", 1992, equation 9), of
     a = x and b = n - x + 1, evaluated until a term changes it by a share of ``tolerance`` at most; nan, which decides
-    nothing, where it takes more terms than are reasonable.
+    nothing, if it takes too many terms.
     """
     if x > n:
         return 0.0
@@ -210,8 +209,8 @@ def _first_at_most(
 
 
 @njit()
-def _seen_from(score: float, direction: int) -> tuple[float, float, float, float]:
-    """p, 1 - p, and their logarithms; 1 - p for p below the rate (``direction`` -1), where the classes swap roles."""
+def _towards(score: float, direction: int) -> tuple[float, float, float, float]:
+    """p, 1 - p, and their logarithms; with the classes swapped for p below the rate (``direction`` -1)."""
     if direction > 0:
         return score, 1.0 - score, math.log(score), math.log1p(-score)
     return 1.0 - score, score, math.log1p(-score), math.log(score)
@@ -231,10 +230,10 @@ def _refuted_on_one_side(
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
-    Hypothesis t, counted from the rate outwards, stands in row ``first + direction * t``. ``before``, shape (m + 1,),
+    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,),
     is the number of events in the rows before each.
     """
-    # Those far away fall to the bound of `monitor.measures.binomial_loops._surely_rejected`.
+    # The bound of `monitor.measures.binomial_loops._surely_rejected` rejects those far away.
     rate = k / n
     own = (k * math.log(rate) if k > 0 else 0.0) + (n - k) * math.log1p(-rate)
     spread = k * (n - k) / n
@@ -245,7 +244,7 @@ def _refuted_on_one_side(
         middle = (low + high) // 2
         certain = score[first + direction * middle] == (1.0 if direction > 0 else 0.0)
         if not certain:
-            p, q, log_p, log_q = _seen_from(score[first + direction * middle], direction)
+            p, q, log_p, log_q = _towards(score[first + direction * middle], direction)
         if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
             high = middle
         else:
@@ -257,9 +256,9 @@ def _refuted_on_one_side(
     if low == 0:
         return refuted, True
 
-    # The left end of the range at hand, and a stack of right ends; of each hypothesis its near tail, the two candidates
-    # for the outcome at which its far tail begins (see `far_tail`), and its verdict.
-    # The rate itself, which is accepted.
+    # The left end of the current range, at first the rate itself, which is accepted; and a stack of right ends. Each
+    # hypothesis has its near tail, two candidates for the first outcome of its far tail (see `far_tail`), and its
+    # verdict.
     left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
     at = np.empty(_DEPTH, np.int64)
     near = np.empty(_DEPTH)
@@ -273,7 +272,7 @@ def _refuted_on_one_side(
         top += 1
         at[top] = following
         row = first + direction * following
-        p, q, log_p, log_q = _seen_from(score[row], direction)
+        p, q, log_p, log_q = _towards(score[row], direction)
         mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
         mean = n * p
         start = math.ceil(mean)
@@ -299,27 +298,27 @@ def _refuted_on_one_side(
                 return 0, False
             tolerance, margin = _FINE, _MARGIN
 
-        # Settle ranges from the left until one has to be halved.
+        # Decide ranges from the left until one has to be halved.
         while top >= 0:
             right = at[top]
-            settled = right - left <= 1
-            if not settled and left_rejected == is_rejected[top]:
+            decided = right - left <= 1
+            if not decided and left_rejected == is_rejected[top]:
                 if left_rejected:
                     row = first + direction * right
-                    p, q, log_p, log_q = _seen_from(score[row], direction)
+                    p, q, log_p, log_q = _towards(score[row], direction)
                     far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
-                    settled = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
-                    if settled:
+                    decided = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
+                    if decided:
                         one, other = first + direction * (left + 1), first + direction * (right - 1)
                         refuted += before[max(one, other) + 1] - before[min(one, other)]
                 else:
-                    settled = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
-                    if not settled and left >= 0:
+                    decided = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
+                    if not decided and left >= 0:
                         row = first + direction * left
-                        p, q, log_p, log_q = _seen_from(score[row], direction)
+                        p, q, log_p, log_q = _towards(score[row], direction)
                         far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
-                        settled = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
-            if not settled:
+                        decided = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
+            if not decided:
                 break
             left, left_near, left_wide, left_rejected = right, near[top], wide[top], is_rejected[top]
             top -= 1
@@ -343,7 +342,7 @@ def refuted_events(
     positives
         float64, shape (draws, m), whole numbers: positives a row, in each draw.
     min_size, max_size
-        The events that a block should hold.
+        Limits on the events of a block.
     alpha
         Level of the test, in (0, 1).
     log_factorial
@@ -354,8 +353,7 @@ def refuted_events(
     refuted
         int64, shape (draws,).
     sure
-        bool, shape (draws,): False where a verdict is so close that rounding could decide it; ``refuted`` then means
-        nothing.
+        bool, shape (draws,): False if rounding could decide a verdict; ``refuted`` is then not valid.
     """
     draws, m = positives.shape
     refuted = np.zeros(draws, np.int64)
@@ -371,11 +369,11 @@ def refuted_events(
         for block in range(starts.shape[0]):
             start = starts[block]
             end = starts[block + 1] if block + 1 < starts.shape[0] else m
-            k = int(np.int64(0))  # no literal: numba would compile what is called with it once more
+            k = int(np.int64(0))  # no literal: numba would compile the called functions once more
             for row in range(start, end):
                 k += drawn[row]
             n = before[end] - before[start]
-            # scipy, too, compares k with the rounded product p * n; where they are equal it accepts.
+            # Like scipy, compare k with the rounded product p * n; equal ones are accepted.
             low, high = start, end
             while low < high:
                 middle = (low + high) // 2

@@ -1,6 +1,7 @@
 """The test-based calibration error by Student's t-test."""
 
-from monitor.arrays import Floats
+from functools import partial
+
 from monitor.measures.base import Measure
 from monitor.measures.tce import tce, tce_draws, tce_error_bound
 from monitor.scores import ScoreTable
@@ -17,23 +18,15 @@ def tce_t(table: ScoreTable) -> float:
     return tce(table, test="t")
 
 
-def _draws(table: ScoreTable, positives: Floats) -> Floats:
-    return tce_draws(table, positives, test="t")
-
-
-def _error_bound(table: ScoreTable, _value: float) -> float:
-    return tce_error_bound(table, test="t")
-
-
 MEASURE = Measure(
     name="tce_t",
     title="TCE (t-test)",
     help="Percentage of predictions that Student's t-test refutes, given the outcomes of similar predictions.",
     unit="percent",
     value=tce_t,
-    error_bound=_error_bound,
+    error_bound=lambda table, _value: tce_error_bound(table, test="t"),
     error_bound_is_certain=False,
-    draws=_draws,
+    draws=partial(tce_draws, test="t"),
     max_draws=199,
     drawn_rows=16_384,  # see :func:`~monitor.scores.table.merge_rows`
     needs_whole_counts=True,

@@ -1,4 +1,4 @@
-"""Score tables: everything is one."""
+"""Score tables: the sufficient statistics of all measures."""
 
 from monitor.scores.class_table import ClassTable
 from monitor.scores.grid_table import GridTable

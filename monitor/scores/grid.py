@@ -1,11 +1,11 @@
-"""The one grid on which panes, windows, partitions and replicas add.
+"""The grid that panes, windows, partitions and replicas share, so that their tables add.
 
 Cells are uniform in logit p, so that a one-in-ten-thousand model is resolved as well as a balanced one, united with
 the dyadic edges k/1024 and the edges of the usual equal-width bins, so that sums over those are exact. Cells are
 closed on the left and open on the right; p = 0 and p = 1 have cells of their own.
 
 Sums of predictions are kept as integers in units of 2**-40, counted from the cell's lower edge. A cell is at most
-1/1024 wide, so a sum stays below 2**30 a prediction and an int64 holds 2**33 of them in one cell, whatever their p.
+1/1024 wide, so a sum stays below 2**30 per prediction and an int64 holds 2**33 predictions in one cell.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 
 GRID_VERSION: Final = 1
-"""Raised whenever an edge moves. Only tables of equal versions merge."""
+"""Increased when an edge moves. Only tables of equal versions merge."""
 
 UNIT_BITS: Final = 40
 UNITS: Final = float(1 << UNIT_BITS)
@@ -51,7 +51,7 @@ def edges() -> Floats:
 
 @cache
 def anchors() -> Ints:
-    """Lower edges of the cells in whole units, rounded down: where a cell's sum of predictions is counted from.
+    """Lower edges of the cells in whole units, rounded down: the origin of a cell's sum of predictions.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def locate(prediction: Floats) -> Ints:
 
 
 def to_units(prediction: Floats) -> Ints:
-    """Predictions in whole units, rounded to the nearest; at most 2**-41 is lost.
+    """Predictions in whole units, rounded to the nearest; the error is at most 2**-41.
 
     Parameters
     ----------

@@ -12,17 +12,17 @@ from monitor.scores.arguments import number_text, require_same_index
 from monitor.scores.packing_loops import count_packed, pack_events
 
 LARGEST_WEIGHT: Final = 1e100
-"""Sums of the squares of more overflow."""
+"""Sums of squares of larger weights overflow."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """Distinct scores in ascending order, with what is needed of the events at each.
+    """Distinct scores in ascending order, with counts and sums of the events at each.
 
     Every measure is a function of a score table, so one code path serves files, windows, replicas and clusters, and
     no measure depends on the order of the events: equal predictions share a row.
 
-    A table of raw events holds one row a distinct prediction, and is exact. A table from the grid holds one row an
+    A table of raw events has one row per distinct prediction, and is exact. A table from the grid has one row per
     occupied cell, at the cell's mean prediction; its residuals are still exact.
 
     Attributes
@@ -36,8 +36,8 @@ class ScoreTable:
     lower, upper
         float64, shape (m,): where the predictions of a row may lie. Equal to ``score`` in an exact table.
     squares
-        float64, shape (2, m): sums of the squared weights of the positives and of the negatives, from which follows how
-        much a row varies. None where events have no weights.
+        float64, shape (2, m): sums of the squared weights of the positives and of the negatives, from which a row's
+        variance follows. None without weights.
     """
 
     score: Floats
@@ -51,7 +51,7 @@ class ScoreTable:
 
     @classmethod
     def from_events(cls, prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None = None) -> "ScoreTable":
-        """The finest table: one row a distinct prediction.
+        """The finest table: one row per distinct prediction.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class ScoreTable:
         outcome
             shape (n,), every value 0 or 1 (or bool).
         weight
-            shape (n,), every value in [0, 1e100]; 1 each if left out.
+            shape (n,), every value in [0, 1e100]; all 1 if left out.
 
         Raises
         ------
@@ -109,17 +109,17 @@ class ScoreTable:
 
     @property
     def positive_squares(self) -> Floats:
-        """Sum of the positives' squared weights a row, shape (m,): their number where there are no weights."""
+        """Sum of the positives' squared weights per row, shape (m,): their number without weights."""
         return self.positives if self.squares is None else self.squares[0]
 
     @property
     def negative_squares(self) -> Floats:
-        """Sum of the negatives' squared weights a row, shape (m,): their number where there are no weights."""
+        """Sum of the negatives' squared weights per row, shape (m,): their number without weights."""
         return self.negatives if self.squares is None else self.squares[1]
 
     @property
     def counts(self) -> Floats:
-        """Events a row, shape (m,)."""
+        """Events per row, shape (m,)."""
         return self.positives + self.negatives
 
     @property
@@ -129,12 +129,12 @@ class ScoreTable:
 
     @property
     def residual(self) -> Floats:
-        """Sum of outcome - prediction a row, shape (m,). Exact also where a row is a cell."""
+        """Sum of outcome - prediction per row, shape (m,). Also exact for cells."""
         return self.positives - (self.positive_sum + self.negative_sum)
 
     @property
     def absolute_residual(self) -> Floats:
-        """Sum of |outcome - prediction| a row, shape (m,)."""
+        """Sum of |outcome - prediction| per row, shape (m,)."""
         return (self.positives - self.positive_sum) + self.negative_sum
 
     @property
@@ -175,8 +175,8 @@ class ScoreTable:
 
 
 def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Distinct predictions that have a weight; the weights of their positives and negatives, and the squares' sums."""
-    # Ordered by outcome and weight too: a sum of weights must not depend on the order in which events came.
+    """Distinct predictions with a weight above 0, the weights of their positives and negatives, and sums of squares."""
+    # Ordered by outcome and weight too: a sum of weights must not depend on the order of the events.
     order = np.lexsort((w, y, p))
     p, y, w = p[order], y[order], w[order]
     starts = np.flatnonzero(np.diff(p, prepend=-1.0))
@@ -200,7 +200,7 @@ def _floats(name: str, values: ArrayLike) -> Floats:
 
 
 def require_table(table: object, what: str) -> None:
-    """Raise InputError unless it is a score table: whoever passes predictions learns how to make one."""
+    """Raise InputError, with how to make a score table, unless it is one."""
     if not isinstance(table, ScoreTable):
         raise InputError(
             f"{what} needs a score table, got {type(table).__name__}; make one with ScoreTable.from_events(p, y)"
@@ -208,29 +208,30 @@ def require_table(table: object, what: str) -> None:
 
 
 def check(values: Floats, valid: Bools, message: str) -> None:
-    """Raise InputError that names the first value that is not valid, and its index."""
+    """Raise InputError with the first value that is not valid, and its index."""
     if not valid.all():
         at = int(np.argmin(valid))
         raise InputError(f"{message}, got {number_text(values[at])} at index {at}")
 
 
 def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
-    """Neighbouring rows together, in groups of about equal weight.
+    """Merge neighbouring rows into groups of about equal weight.
 
-    The bins of TCE follow the data, and the cells of the grid are the coarser beside them the more events there are:
-    TCE of a million calibrated predictions is about 1 point lower on cells, two standard deviations of its own.
+    For resampling where the cells of the grid are too coarse. The bins of TCE follow the data, and get finer than the
+    cells with more events: TCE of a million calibrated predictions is about 1 point lower on cells, two of its standard
+    deviations.
 
     Parameters
     ----------
     table
         m rows.
     rows
-        How many to leave at most, at least 1.
+        Largest number of rows of the result, at least 1.
 
     Returns
     -------
     ScoreTable
-        The table itself if it has no more rows. Residuals stay exact, as those of cells are.
+        The table itself if it has no more rows. Residuals stay exact, as for cells.
 
     Raises
     ------
@@ -243,7 +244,7 @@ def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
         return table
     held = table.counts > 0.0
     counts = table.counts[held]
-    # A row goes where, of all events, the middle of its own stands.
+    # The group of a row is that of the middle of its events.
     group = np.floor((np.cumsum(counts) - counts / 2.0) * (rows / table.total))
     first = np.flatnonzero(np.diff(group, prepend=-1.0))
     positives, negatives, positive_sum, negative_sum = (
@@ -252,7 +253,7 @@ def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
     )
     lower, upper = table.lower[held][first], table.upper[held][np.append(first[1:], counts.size) - 1]
     return ScoreTable(
-        # Rounding must not carry a mean beyond its rows.
+        # Rounding must not move a mean out of its rows.
         score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, upper),
         positives=positives,
         negatives=negatives,

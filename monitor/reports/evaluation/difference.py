@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from monitor.inference.draw_loops import add_poisson_deviations
 from monitor.inference.interval import skewed, unskewed
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.measures.base import Measure, SemiNorm, Unit
-from monitor.measures.draw_loops import add_poisson_deviations
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable, grid
 
