@@ -14,8 +14,8 @@ from monitor.app.refit_task import read_result, write_task
 from monitor.app.settings import Settings
 from monitor.app.settings.models import ModelsSettings
 from monitor.app.settings.refits import RefitSettings
-from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
@@ -28,7 +28,7 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.serving import Serving
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore

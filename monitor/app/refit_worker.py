@@ -17,7 +17,7 @@ from monitor.app.refit_task import read_task, write_result
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.recalibration.fitting import refit
 from monitor.recalibration.fitting_task import RefitOutcome
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 
 
 def main(arguments: Sequence[str]) -> int:

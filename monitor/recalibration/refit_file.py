@@ -18,7 +18,7 @@ from monitor.recalibration.data import RefitData, refit_data
 from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.recalibration.guard import LEAST_E
 from monitor.recalibration.refit_trial import Candidate, Trial
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.sources.tables import EventTable
 
 Progress = Callable[[str, float], None]

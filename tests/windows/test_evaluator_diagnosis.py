@@ -13,8 +13,7 @@ from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.measures.kce import MEASURE as KCE_MEASURE
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
-from monitor.reports.evaluation.performance import performance
-from monitor.reports.evaluation.report import Report, ReportKey, Verdict
+from monitor.reports.evaluation.report import Report, ReportKey, Verdict, performance
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window
