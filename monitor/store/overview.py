@@ -1,4 +1,4 @@
-"""How all models stand with recalibration, in a few statements that read neither comparisons nor maps."""
+"""Overview of the recalibration of all models, in a few statements that read neither comparisons nor maps."""
 
 import sqlalchemy as sa
 
@@ -8,14 +8,14 @@ from monitor.store.schema import RECALIBRATION_MAPS, REFITS, SERVINGS
 
 
 def read(connection: sa.Connection) -> Overview:
-    """What serves, what could, and how many refits there were."""
+    """Champions, candidates and numbers of refits."""
     return Overview(servings.all_now(connection), _candidates(connection), _tallies(connection))
 
 
 def _candidates(connection: sa.Connection) -> list[Candidate]:
     refit, serving = REFITS.c, SERVINGS.c
     same = sa.and_(serving.model == refit.model, serving.version == refit.version, serving.until_ms.is_(None))
-    # Where nothing ever served, the outer join leaves null, which is how the baseline says the same.
+    # If no map ever served, the outer join yields null, as the baseline is.
     baseline_serves = sa.or_(
         refit.baseline == serving.map_id, sa.and_(refit.baseline.is_(None), serving.map_id.is_(None))
     )
@@ -25,8 +25,8 @@ def _candidates(connection: sa.Connection) -> list[Candidate]:
         .where(refit.state == JobState.CANDIDATE, baseline_serves)
         .group_by(refit.model, refit.version)
     )
-    found = sa.select(refit.model, refit.version, refit.id).where(refit.number.in_(newest))
-    return [Candidate(*row) for row in connection.execute(found.order_by(refit.model, refit.version))]
+    statement = sa.select(refit.model, refit.version, refit.id).where(refit.number.in_(newest))
+    return [Candidate(*row) for row in connection.execute(statement.order_by(refit.model, refit.version))]
 
 
 def _tallies(connection: sa.Connection) -> list[Tally]:
@@ -40,8 +40,8 @@ def _tallies(connection: sa.Connection) -> list[Tally]:
     )
     last = sa.and_(refit.model == tally.c.model, refit.state == tally.c.state, refit.finished_ms == tally.c.last_ms)
     columns = (tally.c.model, tally.c.state, tally.c.refits, tally.c.last_ms)
-    # Of refits that finished in one millisecond, any: the later start.
-    found = (
+    # Of refits that finished in the same millisecond, the later start.
+    statement = (
         sa.select(*columns, sa.func.max(refit.started_ms))
         .select_from(tally.outerjoin(REFITS, last))
         .group_by(*columns)
@@ -49,5 +49,5 @@ def _tallies(connection: sa.Connection) -> list[Tally]:
     )
     return [
         Tally(model, JobState(state), refits, finished_ms, started_ms)
-        for model, state, refits, finished_ms, started_ms in connection.execute(found)
+        for model, state, refits, finished_ms, started_ms in connection.execute(statement)
     ]

@@ -1,4 +1,4 @@
-"""Samples in the database: candidates beside the journal, and the closed samples as a refit reads them."""
+"""Closed samples in the database."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,86 +6,38 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
-from monitor.store.closed_samples import ClosedSample
+from monitor.store.base import PaneKey, SampledSpan
+from monitor.store.closed_samples import ClosedSample, merge
 from monitor.store.database import Database
-from monitor.store.merged_samples import merge
 from monitor.store.recalibrations import Sample
-from monitor.store.schema import CLOSED_SAMPLES, SAMPLE_CANDIDATES
+from monitor.store.schema import CLOSED_SAMPLES
 
-MOST_PARTS: Final = 8
-"""Once a span has more parts, they are merged into one."""
+MAX_PARTS: Final = 8
+"""Parts of a span; when one more comes, they are merged into one."""
 
 MERGED_BYTES: Final = 1 << 21
-"""A save merges about this much of a partition, or twice what it adds where that is more, and leaves the rest to the
-next: no save takes long, and parts do not pile up."""
+"""A save merges about this much, or twice what it adds if that is more: it does not take long, and the number of parts
+stays small."""
 
 _SPAN: Final = ("model", "slide_ms", "start_ms", "version", "segment")
 _KEYS_A_STATEMENT: Final = 500
-_BATCHES_A_FETCH: Final = 8
 _SAMPLES_A_FETCH: Final = 8
 
 
-def append_candidates(
-    connection: sa.Connection, partition: int, first_sequence: int, batches: Sequence[CandidateBatch]
-) -> None:
-    """Store batches under consecutive sequence numbers; one that is whole takes the place of its bucket's others."""
-    drop_candidates(connection, partition, [batch.bucket for batch in batches if batch.whole])
-    if batches:
-        connection.execute(
-            sa.insert(SAMPLE_CANDIDATES),
-            [
-                {
-                    "partition": partition,
-                    "sequence": sequence,
-                    "model": batch.bucket.model,
-                    "bucket_ms": batch.bucket.start_ms,
-                    "rows": batch.rows,
-                }
-                for sequence, batch in enumerate(batches, first_sequence)
-            ],
-        )
-
-
-def drop_candidates(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> None:
-    """Remove the candidates of these buckets."""
-    if buckets:
-        connection.execute(
-            sa.delete(SAMPLE_CANDIDATES).where(
-                SAMPLE_CANDIDATES.c.partition == partition,
-                SAMPLE_CANDIDATES.c.model == sa.bindparam("dropped_model"),
-                SAMPLE_CANDIDATES.c.bucket_ms == sa.bindparam("dropped_ms"),
-            ),
-            [{"dropped_model": bucket.model, "dropped_ms": bucket.start_ms} for bucket in buckets],
-        )
-
-
-def read_candidates(database: Database, connection: sa.Connection, partition: int) -> Iterator[CandidateBatch]:
-    """The batches in the order of their sequence numbers, a few at a time."""
-    statement = (
-        sa.select(SAMPLE_CANDIDATES.c.model, SAMPLE_CANDIDATES.c.bucket_ms, SAMPLE_CANDIDATES.c.rows)
-        .where(SAMPLE_CANDIDATES.c.partition == partition)
-        .order_by(SAMPLE_CANDIDATES.c.sequence)
-    )
-    with database.stream(connection, statement, _BATCHES_A_FETCH) as result:
-        for model, start_ms, rows in result:
-            yield CandidateBatch(Bucket(model, start_ms), rows)
-
-
 class EncodedSample(NamedTuple):
-    """A part of a span's sample as it is to be written."""
+    """A part of a span's sample, ready to be written."""
 
     key: PaneKey
     data: bytes
     merged_until: int = -1
-    """It takes the place of the span's parts up to this sequence number, which it holds; -1 for none."""
+    """It contains and replaces the span's parts up to this sequence number; -1 for none."""
 
 
 def encode_closed(database: Database, partition: int, closed: Iterable[SampledSpan]) -> list[EncodedSample]:
-    """What a save is to write, before it locks anything: parts as they are, and merged where a span has too many.
+    """Encode samples for a save before it takes a lock, and merge the parts of spans that have too many.
 
-    Nobody but the partition's owner writes its spans, and the save that follows holds only if the epoch is still the
-    owner's: what is read here stands unchanged then, or nothing is written.
+    Only the owner of a partition writes its spans, and the save fails if the owner has changed, so the parts that are
+    read here cannot change before they are replaced.
     """
     parts: dict[PaneKey, list[ClosedSample]] = {}
     for key, part in closed:
@@ -112,7 +64,7 @@ def encode_closed(database: Database, partition: int, closed: Iterable[SampledSp
 
 
 def append_closed(connection: sa.Connection, partition: int, sequence: int, parts: Sequence[EncodedSample]) -> None:
-    """Write parts under one sequence number, each of a span of its own, in the place of those that they hold."""
+    """Write parts of different spans under one sequence number, and remove the parts that they contain."""
     for part in parts:
         if part.merged_until >= 0:
             is_merged = CLOSED_SAMPLES.c.partition == partition, CLOSED_SAMPLES.c.sequence <= part.merged_until
@@ -136,7 +88,7 @@ def append_closed(connection: sa.Connection, partition: int, sequence: int, part
 def read_sample(
     database: Database, model: str, version: str, *, from_ms: int, to_ms: int | None, limit: int | None
 ) -> Sample:
-    """What a :class:`~monitor.store.recalibrations.SampleStore` reads."""
+    """See :meth:`monitor.store.sql.SqlStore.read_sample`."""
     columns = CLOSED_SAMPLES.c
     span = columns.partition, columns.slide_ms, columns.start_ms
     statement = (
@@ -152,15 +104,15 @@ def read_sample(
 
 
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
-    """The sum of each span's parts, which follow each other: what they are of, and their bytes."""
-    for _, of_span in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
-        yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in of_span])
+    """Yield the sum of each span's parts, which are consecutive rows."""
+    for _, span_parts in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
+        yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in span_parts])
 
 
 def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> list[tuple[PaneKey, int]]:
-    """Those of the spans that one more part is too many for, the fullest first; and how many bytes they have."""
+    """Those of the spans that have too many parts, the fullest first, and their bytes."""
     columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
-    found = []
+    crowded = []
     by_columns = {_span(key): key for key in keys}
     spans = list(by_columns)
     for at in range(0, len(spans), _KEYS_A_STATEMENT):
@@ -168,10 +120,10 @@ def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey])
             sa.select(*columns, sa.func.count(), sa.func.sum(CLOSED_SAMPLES.c.size))
             .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_A_STATEMENT]))
             .group_by(*columns)
-            .having(sa.func.count() >= MOST_PARTS)
+            .having(sa.func.count() >= MAX_PARTS)
         )
-        found += [(count, by_columns[tuple(span)], int(size)) for *span, count, size in rows]
-    return [(key, size) for _, key, size in sorted(found, reverse=True)]
+        crowded += [(count, by_columns[tuple(span)], int(size)) for *span, count, size in rows]
+    return [(key, size) for _, key, size in sorted(crowded, reverse=True)]
 
 
 def _span(key: PaneKey) -> tuple[str, int, int, str, str]:

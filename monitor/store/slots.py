@@ -1,4 +1,4 @@
-"""How far the schedules of refits have been dealt with, in the database."""
+"""Progress of the schedules of refits, in the database."""
 
 import sqlalchemy as sa
 
@@ -7,16 +7,16 @@ from monitor.store.schema import REFIT_SCHEDULES as SCHEDULES
 
 
 def handled_ms(connection: sa.Connection, model: str, expression: str) -> int | None:
-    """Time up to which the slots of a schedule are dealt with; None where the model has none, or another one."""
+    """Time up to which slots of a schedule are handled; None if the model has no or another schedule."""
     statement = sa.select(SCHEDULES.c.handled_ms).where(
         SCHEDULES.c.model == model, SCHEDULES.c.expression == expression
     )
-    found: int | None = connection.execute(statement).scalar_one_or_none()
-    return found
+    handled: int | None = connection.execute(statement).scalar_one_or_none()
+    return handled
 
 
 def begin(database: Database, connection: sa.Connection, model: str, expression: str, now_ms: int) -> int:
-    """Let a schedule begin now, unless another replica has begun it; time up to which it is dealt with."""
+    """Start a schedule now, unless another replica has; returns the time up to which it is handled."""
     values = {"expression": expression, "handled_ms": now_ms}
     connection.execute(
         database.insert(SCHEDULES)
@@ -29,7 +29,7 @@ def begin(database: Database, connection: sa.Connection, model: str, expression:
 
 
 def note(connection: sa.Connection, model: str, expression: str, slot_ms: int) -> None:
-    """Note that the slots up to this one are dealt with. A later one that was noted stays."""
+    """Note that the slots up to this one are handled, unless a later one is noted."""
     connection.execute(
         sa.update(SCHEDULES)
         .where(SCHEDULES.c.model == model, SCHEDULES.c.expression == expression, SCHEDULES.c.handled_ms < slot_ms)
