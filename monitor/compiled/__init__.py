@@ -1,4 +1,4 @@
-"""Compile loops over arrays to machine code, cached on disk.
+"""Compile loops over arrays to machine code, which is kept on disk.
 
 Modules of such loops are named ``*_loops.py``, next to the code that uses them.
 """

@@ -1,4 +1,4 @@
-"""Uncertainty of the measures and tests of calibration: intervals, null levels, the Cox fit."""
+"""Uncertainty of measures: intervals, null levels, tests, the prevalence fit."""
 
 from monitor.inference.calibration_curve import smoothed_rates
 from monitor.inference.calibration_tests import (

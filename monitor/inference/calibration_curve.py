@@ -18,7 +18,7 @@ _LOGIT_BOUND: Final = 17.0
 
 _PRIOR: Final = 0.1
 """Precision of each coefficient about that of the calibrated model, in units of one standardised coefficient. It keeps
-the curve finite if all outcomes are alike, and has no weight beside a few events."""
+the curve finite if all outcomes are equal, and has no weight beside a few events."""
 
 _STEPS: Final = 50
 _TOLERANCE: Final = 1e-8
@@ -58,9 +58,8 @@ def smoothed_rates(table: ScoreTable) -> Floats:
     certain = ((table.score == 0.0) & (positives == 0.0)) | ((table.score == 1.0) & (table.negatives == 0.0))
     basis, calibrated = _spline(np.clip(_logit(table.score), -_LOGIT_BOUND, _LOGIT_BOUND), counts)
     # Information counts equal events; the sum of weights is not their number.
-    squares = table.positive_squares + table.negative_squares
-    alike = counts.sum() / squares.sum()
-    coefficients = _fit(basis, calibrated, positives * alike, counts * alike)
+    per_weight = counts.sum() / table.event_squares.sum()
+    coefficients = _fit(basis, calibrated, positives * per_weight, counts * per_weight)
     return np.where(certain, table.score, expit(basis @ coefficients))
 
 
@@ -92,8 +91,8 @@ def shrunken_rates(table: ScoreTable) -> Floats:
     """
     curve = smoothed_rates(table)
     # As many equal events as have the same variance.
-    alike = table.counts.sum() / float((table.positive_squares + table.negative_squares).sum())
-    positives, counts = table.positives * alike, table.counts * alike
+    per_weight = table.counts.sum() / float(table.event_squares.sum())
+    positives, counts = table.positives * per_weight, table.counts * per_weight
     if _refuted(curve, positives, counts):
         return table.score.copy()
     model = expit(np.clip(_logit(table.score), -_LOGIT_BOUND, _LOGIT_BOUND))

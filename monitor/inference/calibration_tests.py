@@ -105,7 +105,7 @@ def calibration_test(
 
 def cauchy_combination(p_values: list[float]) -> float:
     """The p-value of several that may depend on each other in any way."""
-    # A p-value of 0 is infinite evidence, and some 1e16 stands for that.
+    # A p-value of 0 is infinite evidence, for which about 1e16 is used.
     evidence = [math.tan((0.5 - min(p, _MAX_P_VALUE)) * math.pi) for p in p_values]
     mean = sum(evidence) / len(evidence)
     # Far out, the difference of 1/2 and the arctangent has no digits left; its reciprocal's arctangent has.
@@ -122,7 +122,7 @@ def kernel_p_value(table: ScoreTable) -> float:
     if not table.weighted:
         return kce_p_value(table, scale="logit")
     location = logits(table.score)
-    variance = (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
+    variance = table.residual_variance
     return pearson_p_value(
         float(laplace_quadratic_form(location, table.residual, 1.0)),
         float(variance.sum()),
@@ -221,7 +221,7 @@ def kce_null_moments(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale 
     first_power = float(laplace_quadratic_form(location, skewed, bandwidth)) - own
     second_power = float((skewed * skew) @ (potential - v))
     third_power = float(laplace_quadratic_form(location, skewed, bandwidth / 3.0)) - own
-    # Of triples, those with two alike are left out, three times as often as there are such pairs.
+    # Triples with two equal events are left out, three times as often as there are such pairs.
     triples = float(laplace_cubic_form(location, of_row, bandwidth)) - float((of_row * v) @ (3.0 * potential - 2.0 * v))
     return KceMoments(
         mean=float(of_row.sum()) / n**2,

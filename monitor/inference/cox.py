@@ -98,7 +98,7 @@ def fit_cox(table: ScoreTable) -> Cox:
     """
     if table.rows == 0:
         raise NotEnoughData("the Cox fit needs at least 1 event, got 0")
-    data = _Data(logits(table.score), table.positives, table.negatives, table.positive_squares, table.negative_squares)
+    data = _Data(table, logits(table.score))
     hits, misses = float(table.positives.sum()), float(table.negatives.sum())
     if hits == 0.0 or misses == 0.0:
         return _of_one_kind(table, data)
@@ -199,26 +199,22 @@ def solve_offset(z: Floats, counts: Floats, hits: float, *, start: float = 0.0) 
 
 @dataclass(frozen=True, slots=True)
 class _Data:
+    table: ScoreTable
     z: Floats
-    positives: Floats
-    negatives: Floats
-    positive_squares: Floats
-    negative_squares: Floats
 
     @property
     def events_per_weight(self) -> float:
         """Effective number of events of a unit of weight; 1 without weights."""
-        weights, squares = self.positives.sum() + self.negatives.sum(), self.positive_squares + self.negative_squares
-        return float(weights / squares.sum())
+        return float(self.table.total / self.table.event_squares.sum())
 
     def likelihood(self, eta: Floats) -> float:
         """Log-likelihood of the logits ``eta``."""
-        return float(self.positives @ log_sigmoid(eta) + self.negatives @ log_sigmoid(-eta))
+        return float(self.table.positives @ log_sigmoid(eta) + self.table.negatives @ log_sigmoid(-eta))
 
     def information(self, eta: Floats) -> Floats:
         """Fisher information of each row about its logit, shape (m,)."""
         q = expit(eta)
-        return np.asarray((self.positives + self.negatives) * q * (1.0 - q))
+        return np.asarray(self.table.counts * q * (1.0 - q))
 
     def inverse_information(self, eta: Floats, size: int) -> Floats:
         """Inverse information about the constant and, for a size of 2, the factor of z, at the logits ``eta``."""
@@ -234,15 +230,15 @@ class _Data:
         inverse = self.inverse_information(eta, size)
         miss = expit(-eta)
         squares = (
-            self.positive_squares * miss**2 + self.negative_squares * q**2
+            self.table.positive_squares * miss**2 + self.table.negative_squares * q**2
             if robust
-            else (self.positive_squares + self.negative_squares) * q * miss
+            else self.table.event_squares * q * miss
         )
         return inverse @ _moments(self.z, squares)[:size, :size] @ inverse
 
     def separated(self) -> tuple[float, float] | None:
         """The infinite slope and the likelihood's supremum, if one logit separates positives from negatives."""
-        with_positives, with_negatives = self.z[self.positives > 0.0], self.z[self.negatives > 0.0]
+        with_positives, with_negatives = self.z[self.table.positives > 0.0], self.z[self.table.negatives > 0.0]
         if with_negatives[-1] <= with_positives[0]:
             slope, at = math.inf, with_positives[0]
         elif with_positives[-1] <= with_negatives[0]:
@@ -250,7 +246,7 @@ class _Data:
         else:
             return None
         # Events of both kinds at the separating logit keep their frequency.
-        hits, misses = self.positives[self.z == at].sum(), self.negatives[self.z == at].sum()
+        hits, misses = self.table.positives[self.z == at].sum(), self.table.negatives[self.z == at].sum()
         return slope, float(xlogy(hits, hits / (hits + misses)) + xlogy(misses, misses / (hits + misses)))
 
 
@@ -267,14 +263,14 @@ def _of_one_kind(table: ScoreTable, data: _Data) -> Cox:
 
 def _fit_slope(data: _Data, hits: float, total: float) -> tuple[float, float]:
     """Intercept and slope of the largest likelihood, which is concave; the search starts at slope 0."""
-    counts = data.positives + data.negatives
+    counts = data.table.counts
     # Centred at the logits' mean, intercept and slope are nearly uncorrelated.
     middle = float(counts @ data.z) / total
     columns = np.column_stack([np.ones_like(data.z), data.z - middle])
     start = np.array([math.log(hits) - math.log(total - hits), 0.0])
     anywhere = np.full(2, math.inf)
     center, slope = fit_logistic(
-        columns, data.positives / counts, counts, start=start, lower=-anywhere, upper=anywhere
+        columns, data.table.positives / counts, counts, start=start, lower=-anywhere, upper=anywhere
     ).tolist()
     return center - slope * middle, slope
 
@@ -284,13 +280,13 @@ def _profile_end(data: _Data, hits: float, start: float, intercept: float, level
 
     The profile is concave, so Newton's steps cross this slope at most once, and then converge.
     """
-    counts = data.positives + data.negatives
+    counts = data.table.counts
     a, c = start, intercept
     for _ in range(_STEPS):
         c = solve_offset(a * data.z, counts, hits, start=c)
         eta = c + a * data.z
         # The derivative by the intercept is 0 at its optimum.
-        slope = float(data.z @ (data.positives * expit(-eta) - data.negatives * expit(eta)))
+        slope = float(data.z @ (data.table.positives * expit(-eta) - data.table.negatives * expit(eta)))
         step = (level - data.likelihood(eta)) / slope
         a += step
         if abs(step) <= _END_PRECISION * (1.0 + abs(a)):

@@ -115,12 +115,12 @@ def null_level(
     chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
     laws: dict[str, Floats] = {}
-    for drawn, those in drawn_tables(table, chosen, "a null level"):
+    for drawn, subset in drawn_tables(table, chosen, "a null level"):
         rng = generator(drawn, seed, NULL)
-        laws |= laws_of(drawn, drawn.score, those, draws=draws, rng=rng, work=work)
+        laws |= laws_of(drawn, drawn.score, subset, draws=draws, rng=rng, work=work)
         # Cells move a norm or a mean loss by far less than it varies, and finer rows are chosen so that this holds.
         if drawn is not table and drawn.rows <= grid.cell_count():
-            far = [measure for measure in those if not isinstance(measure, SemiNorm | MeanLoss)]
+            far = [measure for measure in subset if not isinstance(measure, SemiNorm | MeanLoss)]
             for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
                 laws[name] = laws[name] + effect
     return {

@@ -158,11 +158,11 @@ def _smce(table: ScoreTable) -> float:
 
 def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
     """P-value of the kernel calibration error on logits after the table's best offset, with no resampling."""
-    location, varying = logits(table.score), _varying(after)
+    location, varying = logits(table.score), after.residual_variance
     square = float(laplace_quadratic_form(location, after.residual, _BANDWIDTH))
     share = after.counts * after.score * (1.0 - after.score)
     share /= share.sum()
-    # With J = 1 - share 1^T the projection, C = J diag(varying) J^T: of weights, information and variance differ.
+    # With J = 1 - share 1^T the projection, C = J diag(varying) J^T: with weights, information and variance differ.
     potential = laplace_potential(location, share, _BANDWIDTH)
     between = float(share @ potential)
     total = float(varying.sum())
@@ -182,11 +182,6 @@ def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
         - 4.0 * between * total * float(varying @ potential)
     )
     return gamma_p_value(square, mean, 2.0 * squares)
-
-
-def _varying(table: ScoreTable) -> Floats:
-    """Variance of each row's residual, shape (m,)."""
-    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
 
 
 def _information(table: ScoreTable) -> Floats:
@@ -232,13 +227,13 @@ def _logit_error(table: ScoreTable) -> tuple[float, float]:
             table.counts * table.score,
             table.counts,
             information,
-            _varying(table),
+            table.residual_variance,
         )
     )
     # Half an event of each kind keeps the logit of a group without either finite.
-    half = 0.5 * float((table.positive_squares + table.negative_squares).sum()) / table.total
-    found = np.log(hits + half) - np.log(misses + half)
-    error = found - np.log(expected + half) + np.log(count - expected + half)
+    half = 0.5 * float(table.event_squares.sum()) / table.total
+    observed = np.log(hits + half) - np.log(misses + half)
+    error = observed - np.log(expected + half) + np.log(count - expected + half)
     chance = float(np.divide(varying, held, out=np.zeros(held.size), where=held > 0.0).sum()) - varying.sum() / total
     square, freedom = float(held @ error**2), int(np.count_nonzero(held)) - 1
     if freedom < 1 or chance <= _ROUNDING * total:

@@ -113,8 +113,8 @@ def drawn_tables(
     for measure in measures:
         finer = table.rows > grid.cell_count() and measure.drawn_rows is not None
         by_rows.setdefault(measure.drawn_rows if finer else None, []).append(measure)
-    for rows, those in by_rows.items():
-        yield resampled(table, what) if rows is None else merge_rows(table, rows), those
+    for rows, subset in by_rows.items():
+        yield resampled(table, what) if rows is None else merge_rows(table, rows), subset
 
 
 def require_draws(draws: int) -> None:
@@ -153,14 +153,14 @@ def outcomes(rng: np.random.Generator, table: ScoreTable, rate: Floats, draws: i
     their deviation from the mean is scaled so that the variance is rate (1 - rate) Q.
     """
     counts = table.counts
-    squares = table.positive_squares + table.negative_squares
-    alike = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
+    squares = table.event_squares
+    effective = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
     # Rounding must not remove one of a number of equal weights.
-    trials = np.floor(alike * (1.0 + 1e-9)).astype(np.int64)
+    trials = np.floor(effective * (1.0 + 1e-9)).astype(np.int64)
     for size in _chunks(draws):
         positives = np.asarray(binomial_draws(rng, trials, rate, size))
         if table.weighted:
-            scale = np.divide(counts, np.sqrt(trials * alike), out=np.zeros(table.rows), where=trials > 0)
+            scale = np.divide(counts, np.sqrt(trials * effective), out=np.zeros(table.rows), where=trials > 0)
             positives = np.clip((positives - trials * rate) * scale + counts * rate, 0.0, counts)
         yield positives
 
@@ -196,7 +196,7 @@ def _weighed(table: ScoreTable) -> list[tuple[Floats, Floats]]:
     ):
         per_event = np.divide(residual, held, out=usual.copy(), where=held > 0.0)
         expected = counts * certain
-        typical = (table.positive_squares + table.negative_squares).sum() / counts.sum()
+        typical = table.event_squares.sum() / counts.sum()
         added = _PSEUDO_EVENTS * np.divide(expected, expected.sum(), out=np.zeros(table.rows), where=expected > 0.0)
         # Equal events with these sums of weights and of squares, the added ones included.
         weight = np.divide(

@@ -1,4 +1,4 @@
-"""Calibration measures, one per file.
+"""Calibration measures of score tables: one a file.
 
 A file in this folder that declares ``MEASURE`` adds a measure, with no other edit: its report row, its series and its
 law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.

@@ -9,7 +9,7 @@ from monitor.scores.table import require_table
 
 
 def require_events(table: ScoreTable, measure: str, minimum: int = 1) -> None:
-    """Raise NotEnoughData unless the table holds at least ``minimum`` events (or, of weights, any at all).
+    """Raise NotEnoughData unless the table holds at least ``minimum`` events (or, if weighted, any at all).
 
     And InputError if it is no table.
     """

@@ -87,7 +87,7 @@ class _Bins(NamedTuple):
     def of(cls, table: ScoreTable) -> "_Bins":
         first = first_rows(table, "equal_width", DEFAULT_N_BINS)
         starts = first[:-1][np.diff(first) > 0]
-        squares = table.positive_squares + table.negative_squares
+        squares = table.event_squares
         columns = [
             np.add.reduceat(column, starts) for column in (table.positives, table.counts, table.residual, squares)
         ]

@@ -80,7 +80,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     moved = 2.0 * float(residual_displacement(table).sum()) + 2.0 * table.total * rounding(table)
     width = table.upper - table.lower
     at = np.clip(table.score - table.lower, 0.0, width)
-    change = 5.0 * float(_squares(table) @ (at * (width - at))) + 2.0 * table.total * rounding(table)
+    change = 5.0 * float(table.event_squares @ (at * (width - at))) + 2.0 * table.total * rounding(table)
     if variance <= change:
         return math.inf
     below = max(0.0, excess - moved) / math.sqrt(variance + change)
@@ -95,12 +95,7 @@ def _standardised(table: ScoreTable, excess: Floats) -> Floats:
 
 def _variance(table: ScoreTable) -> float:
     p = table.score
-    return float(_squares(table) @ ((1.0 - 2.0 * p) ** 2 * p * (1.0 - p)))
-
-
-def _squares(table: ScoreTable) -> Floats:
-    """Sum of the squared weights per row: the number of events without weights."""
-    return table.positive_squares + table.negative_squares
+    return float(table.event_squares @ ((1.0 - 2.0 * p) ** 2 * p * (1.0 - p)))
 
 
 MEASURE = SemiNorm(

@@ -118,6 +118,16 @@ class ScoreTable:
         return self.negatives if self.squares is None else self.squares[1]
 
     @property
+    def event_squares(self) -> Floats:
+        """Sum of squared weights per row, shape (m,): the number of events without weights."""
+        return self.positive_squares + self.negative_squares
+
+    @property
+    def residual_variance(self) -> Floats:
+        """Variance of :attr:`residual` if the model is calibrated, shape (m,)."""
+        return self.event_squares * self.score * (1.0 - self.score)
+
+    @property
     def counts(self) -> Floats:
         """Events per row, shape (m,)."""
         return self.positives + self.negatives
