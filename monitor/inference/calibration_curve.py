@@ -3,8 +3,8 @@
 from typing import Final
 
 import numpy as np
-from scipy import stats
-from scipy.special import expit, logit, xlogy
+import scipy
+from scipy.special import expit, gammaincinv, logit, xlogy
 
 from monitor.arrays import Floats, Ints
 from monitor.scores import ScoreTable
@@ -26,7 +26,7 @@ _TOLERANCE: Final = 1e-8
 _FREEDOM: Final = 4
 """Largest number of the curve's coefficients."""
 
-_CRITICAL_RATIO: Final = float(stats.chi2.ppf(0.95, _FREEDOM))
+_CRITICAL_RATIO: Final = float(2.0 * gammaincinv(_FREEDOM / 2.0, 0.95))
 """95% point of the curve's likelihood ratio if the model is calibrated."""
 
 _STRETCHES: Final = 8
@@ -191,4 +191,4 @@ def _refuted(curve: Floats, positives: Floats, counts: Floats) -> bool:
     freedom = int(held.sum()) - _FREEDOM
     if freedom < 1:
         return False
-    return float(stats.chi2.sf((missed[held] ** 2 / variance[held]).sum(), freedom)) <= _REFUTED
+    return float(scipy.stats.chi2.sf((missed[held] ** 2 / variance[held]).sum(), freedom)) <= _REFUTED

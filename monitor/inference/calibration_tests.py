@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.stats import gamma, pearson3
+import scipy
 
 from monitor.arrays import Floats
 from monitor.errors import InputError
@@ -151,7 +151,7 @@ def gamma_p_value(value: float, mean: float, variance: float) -> float:
     if mean <= 0.0 or variance <= 0.0:
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= 0.0 else 0.0
-    return float(gamma.sf(value, mean**2 / variance, scale=variance / mean))
+    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ def pearson_p_value(value: float, mean: float, variance: float, third_cumulant: 
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= mean else 0.0
     spread = math.sqrt(variance)
-    return float(pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
+    return float(scipy.stats.pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
 
 
 def _location(table: ScoreTable, bandwidth: float, scale: Scale) -> Floats:

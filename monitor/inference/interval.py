@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
@@ -16,7 +16,6 @@ from monitor.inference.resampling import (
     DEVIATIONS,
     REFITTED,
     SHRUNKEN,
-    Progress,
     Work,
     deviation_variance,
     deviations,
@@ -27,10 +26,11 @@ from monitor.inference.resampling import (
     require_draws,
 )
 from monitor.measures.base import Limit, MeanLoss, Measure, SemiNorm
+from monitor.progress import Progress
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
-_NORMAL_975: Final = float(stats.norm.ppf(0.975))
+_NORMAL_975: Final = float(ndtri(0.975))
 
 _FITTED_RATES: Final = 1.15
 """Factor on the interval of the mean from draws at fitted rates: where a fit sees more error than there is, TCE is near

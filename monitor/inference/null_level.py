@@ -10,7 +10,6 @@ from monitor.arrays import Floats
 from monitor.inference.resampling import (
     NULL,
     PAIRS,
-    Progress,
     Work,
     coarsen,
     drawn_tables,
@@ -21,6 +20,7 @@ from monitor.inference.resampling import (
     require_draws,
 )
 from monitor.measures.base import MeanLoss, Measure, SemiNorm
+from monitor.progress import Progress
 from monitor.scores import ScoreTable, grid
 from monitor.scores.table import require_table
 

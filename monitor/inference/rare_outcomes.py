@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from scipy.special import expit, gammaln
-from scipy.stats import binom
 
 from monitor.inference.cox import LOGIT_BOUND
 from monitor.scores import ScoreTable
@@ -139,7 +139,7 @@ def tail_of_few(table: ScoreTable, *, positive: bool) -> float:
     rate = table.score if positive else 1.0 - table.score
     # scipy overflows at the smallest floats.
     rate = np.where(rate < _MIN_POSITIVE_RATE, 0.0, rate)
-    laws = binom.pmf(np.arange(few + 1), table.counts[:, None], rate[:, None])
+    laws = scipy.stats.binom.pmf(np.arange(few + 1), table.counts[:, None], rate[:, None])
     nothing = np.zeros((1, few + 1))
     nothing[0, 0] = 1.0
     while laws.shape[0] > 1:

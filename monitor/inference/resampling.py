@@ -1,7 +1,7 @@
 """Resampling: its rows, random numbers, chunks and quantiles."""
 
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
 from monitor.measures.base import Measure
+from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 from monitor.scores.table import merge_rows
@@ -25,9 +26,6 @@ CHUNK: Final = 200
 _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
 and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
-
-Progress = Callable[[float], None]
-"""Called with the share of the work done, in (0, 1]."""
 
 NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, SHRUNKEN = range(6)
 """Independent streams of random numbers, so that one kind of draws does not change another."""

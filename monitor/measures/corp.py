@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from monitor.arrays import Floats
 from monitor.measures.brier import BRIER
@@ -64,7 +64,7 @@ def corp_curve(table: ScoreTable) -> Floats:
     """
     require_events(table, "the CORP curve")
     counts = table.counts
-    curve = isotonic_regression(table.positives / counts, weights=counts).x
+    curve = scipy.optimize.isotonic_regression(table.positives / counts, weights=counts).x
     return np.asarray(np.clip(curve, 0.0, 1.0))  # rounding can move a mean of frequencies out of [0, 1]
 
 

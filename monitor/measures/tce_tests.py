@@ -24,9 +24,9 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, expit, gammaln, stdtrit
-from scipy.stats import binomtest
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.measures.binomial_loops import LOG_TOLERANCE, cut_far, far_tail, fill_ranges, split_at_rate
@@ -77,7 +77,7 @@ class BinomialTest:
         rows = np.flatnonzero(verdict == _OPEN)
         bins = np.searchsorted(starts, rows, side="right") - 1
         for row, b in zip(rows, bins, strict=True):
-            p_value = binomtest(int(successes[b]), int(trials[b]), float(score[row])).pvalue
+            p_value = scipy.stats.binomtest(int(successes[b]), int(trials[b]), float(score[row])).pvalue
             verdict[row] = _REJECTED if p_value <= alpha else _ACCEPTED
         return np.asarray(verdict == _REJECTED)
 

@@ -1,7 +1,7 @@
 """A challenger beside what serves now and beside no map at all, on later events that no fit saw."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -16,6 +16,7 @@ from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
+from monitor.progress import Progress
 from monitor.recalibration.comparison_local import LocalFinding, local_finding
 from monitor.recalibration.comparison_segments import compare_segments
 from monitor.recalibration.data import RefitData
@@ -23,8 +24,6 @@ from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_rat
 from monitor.recalibration.guard import Guard, judge, weigh
 
 Floats = NDArray[np.float64]
-Progress = Callable[[float], None]
-
 DRAWS: Final = 499
 """Resamples for intervals and levels of the measures."""
 

@@ -9,7 +9,8 @@ from monitor.maps.artifact import Artifact, from_bytes, to_bytes
 from monitor.recalibration.comparison import DRAWS, Comparison, Contender, Evaluate, compare, rfc3339
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.fitting_task import RefitTask
-from monitor.reports.figures.recalibration import recalibration_figures
+from monitor.reports.figures.output import to_svg
+from monitor.reports.figures.recalibration import refit_figures
 
 Progress = Callable[[float, str], None]
 """Told the share of the work done, and what is being done, in words."""
@@ -95,7 +96,7 @@ def refit(task: RefitTask, *, evaluate: Evaluate, draws: int = DRAWS, progress: 
     )
     told(_COMPARED, "drawing")
     names = {"challenger": fitted.method} | ({} if champion is None else {"champion": champion.map.method})
-    figures = recalibration_figures(
+    pictures = refit_figures(
         data.held_out,
         found.predictions,
         found.phi,
@@ -103,6 +104,7 @@ def refit(task: RefitTask, *, evaluate: Evaluate, draws: int = DRAWS, progress: 
         methods=names,
         seed=task.seed,
     )
+    figures = {name: to_svg(figure).encode() for name, figure in pictures.items()}
     told(0.95, "writing")
     artifact = to_bytes(fitted, _about(task, options, found))
     told(1.0, "done")

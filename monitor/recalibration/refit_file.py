@@ -1,6 +1,6 @@
 """A refit on a file, with no service: methods are fitted on its earlier rows, and compared on its later ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from monitor.maps import METHODS, check_options, choose_method, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
+from monitor.progress import StageProgress
 from monitor.recalibration.change import Change, last_change
 from monitor.recalibration.comparison import DRAWS, Contender, Evaluate, Evaluated, compare, rfc3339
 from monitor.recalibration.data import RefitData, refit_data
@@ -20,9 +21,6 @@ from monitor.recalibration.guard import LEAST_E
 from monitor.recalibration.refit_trial import Candidate, Trial
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.sources.tables import EventTable
-
-Progress = Callable[[str, float], None]
-"""Told what is being done, and the share of all that is done."""
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")
 USUAL_FOR_CLASSES: Final = ("temperature", "vector_scaling")
@@ -160,7 +158,7 @@ def refit_rows(
     since_change: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
 ) -> Trial:
     """Fit each method on the earlier rows, and compare it with no map on the later ones.
 
@@ -259,7 +257,7 @@ def _tried(
     *,
     draws: int,
     seed: int,
-    progress: Progress,
+    progress: StageProgress,
 ) -> Candidate:
     """The same, fitted and compared."""
     title = candidate.method.title

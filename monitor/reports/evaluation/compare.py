@@ -14,10 +14,11 @@ from monitor.errors import InputError
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure
+from monitor.progress import StageProgress
 from monitor.reports.evaluation import difference
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.difference import Difference, Events
-from monitor.reports.evaluation.files import Progress, report_table
+from monitor.reports.evaluation.files import report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.report import Report
 from monitor.sources.tables import EventTable
@@ -152,7 +153,7 @@ def compare_tables(
     measures: Mapping[str, Measure] = REPORT_MEASURES,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
     """Compare the calibration of two tables of predictions.
