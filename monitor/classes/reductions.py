@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.measures import tce
-from monitor.measures.tce_options import TceKeywords
+from monitor.measures.tce_blocks import TceKeywords
 from monitor.scores import ClassTable, ScoreTable
 
 BinaryMeasure = Callable[[ScoreTable], float]

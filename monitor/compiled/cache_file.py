@@ -1,15 +1,15 @@
-"""Compiled code is loaded only as what it was saved as, whoever else compiles at the same time.
+"""Make numba's disk cache safe for several processes that compile at the same time.
 
-numba keeps the compiled forms of a function in numbered files beside an index, which says what each of them holds. It
-writes the one, then the other: two processes that compile the same function for different types choose the same number,
-and the index of one may be left beside the code of the other. From then on every process would run the wrong machine
-code, without an error. A process that ends between the two files, or a full disk, leaves the same behind where the
-file of that number held what an earlier source was compiled to.
+numba saves the compiled versions of a function in numbered files, listed in an index. It writes the code file, then the
+index: two processes that compile the same function for different types choose the same number, so that the index of one
+may be left with the code of the other. From then on every process would run the wrong machine code, without an error.
+The same happens if a process ends between the two writes, or the disk is full, and the file of that number contains
+code of an earlier source.
 
-So each file says itself what it holds, behind what numba reads of it, and is taken for nothing else; what does not fit
-is compiled and written anew. Nobody waits for anybody, and it holds where nothing can be locked or written, too.
+So each code file ends with its own key, after the part that numba reads. A file whose key does not match is ignored,
+and the function is compiled and saved again. This needs no locks, and works if nothing can be written.
 """
-# ruff: noqa: SLF001 - numba offers no other way in; what is used of it is looked at before
+# ruff: noqa: SLF001 - numba has no public interface for this; install() checks the private one first
 
 import inspect
 import io
@@ -35,18 +35,18 @@ _METHODS: Final = {
     "_dump": ["obj"],
     "_open_for_write": ["filepath"],
 }
-"""Of numba's cache file, those that are replaced or used, each with its parameters."""
+"""Methods of numba's cache file that are replaced or used, with their parameters."""
 
 
 def save(file: Any, key: Any, data: Any) -> None:
-    """In place of ``IndexDataCacheFile.save``: keep what a function was compiled to, and as what."""
+    """Replacement of ``IndexDataCacheFile.save``: save compiled code with its key."""
     overloads = file._load_index()
     name = overloads.get(key)
     if name is None:
         taken = set(overloads.values())
         name = next(name for number in count(1) if (name := file._data_name(number)) not in taken)
     path = file._data_path(name)
-    # Whole before the first byte is written.
+    # Serialise everything before the first byte is written.
     content = file._dump(data) + file._dump(_mark(file, key))
     with file._open_for_write(path) as stream:
         stream.write(content)
@@ -56,7 +56,7 @@ def save(file: Any, key: Any, data: Any) -> None:
 
 
 def load(file: Any, key: Any) -> Any:
-    """In place of ``IndexDataCacheFile.load``: what a function was compiled to, or None where it has to be compiled."""
+    """Replacement of ``IndexDataCacheFile.load``: the compiled code, or None if there is none for this key."""
     name = file._load_index().get(key)
     if name is None:
         return None
@@ -64,13 +64,13 @@ def load(file: Any, key: Any) -> Any:
     try:
         content = io.BytesIO(Path(path).read_bytes())
     except OSError:
-        # Another process removed it, or has named it and not written it yet.
+        # Another process removed it, or has listed it in the index but not written it yet.
         return None
-    data = pickle.load(content)  # noqa: S301 - as numba does: who can write there can run anything here
+    data = pickle.load(content)  # noqa: S301 - as numba does: write access there already allows running code here
     try:
         mark = pickle.load(content)  # noqa: S301
     except EOFError:
-        # Written without this module.
+        # Written by numba itself.
         return None
     if mark != _mark(file, key):
         return None
@@ -79,22 +79,17 @@ def load(file: Any, key: Any) -> Any:
 
 
 def _mark(file: Any, key: Any) -> tuple[Any, ...]:
-    """By which numba, of which state of the source, for which types and which processor."""
+    """Version of numba, stamp of the source, types and processor."""
     return numba.__version__, file._source_stamp, key
 
 
 def _say(what: str, path: str) -> None:
     if config.DEBUG_CACHE:  # type: ignore[attr-defined]
-        print(what % path)  # noqa: T201 - where and as numba says it
+        print(what % path)  # noqa: T201 - as numba does
 
 
 def install(into: ModuleType = caching) -> bool:
-    """Let numba save and load in this way.
-
-    Returns
-    -------
-    False where it does not keep files as expected: it then goes on in its own way, and the log says so.
-    """
+    """Replace numba's saving and loading; False, with a warning in the log, if numba's cache is not as expected."""
     kept: Any = getattr(into, "IndexDataCacheFile", None)
     if not _as_expected(kept):
         _log.warning(

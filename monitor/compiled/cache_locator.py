@@ -1,9 +1,9 @@
-"""Where numba finds compiled kernels when they were compiled beforehand and may not be written to, as in an image.
+"""Lets numba use a read-only cache directory of precompiled kernels, as in an image.
 
-numba's own locators take a directory only if a file can be written there, so that in a container whose root filesystem
-is read-only every start would compile all kernels anew, or fail at the import of the first one. numba reads this one
-when ``NUMBA_CACHE_LOCATOR_CLASSES=monitor.compiled.cache_locator.PrecompiledCacheLocator`` stands beside
-``NUMBA_CACHE_DIR``; nothing else imports it.
+numba's own locators accept a directory only if they can write to it. In a container with a read-only root filesystem
+every start would then compile all kernels again, or fail at the first import. numba uses this locator if
+``NUMBA_CACHE_LOCATOR_CLASSES=monitor.compiled.cache_locator.PrecompiledCacheLocator`` is set with ``NUMBA_CACHE_DIR``;
+nothing else imports it.
 
 Source  numba's documentation of NUMBA_CACHE_LOCATOR_CLASSES
 """
@@ -22,10 +22,10 @@ from monitor.private_directory import private_folder
 
 
 class PrecompiledCacheLocator(UserProvidedCacheLocator):
-    """``NUMBA_CACHE_DIR``, whether it can be written to or not.
+    """``NUMBA_CACHE_DIR``, whether it is writable or not.
 
-    Where it cannot, what it holds is linked into a directory of this user's own under TMPDIR, which takes whatever has
-    still to be compiled. Where that cannot be made either, only what was compiled beforehand can be used.
+    If it is not, its files are linked into a private directory of this user under TMPDIR, where new code is saved. If
+    that cannot be created either, only the precompiled code is used.
     """
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
@@ -33,7 +33,7 @@ class PrecompiledCacheLocator(UserProvidedCacheLocator):
         self._cache_path = str(_usable(Path(self._cache_path)))
 
     def ensure_cache_path(self) -> None:
-        """Raise OSError unless kernels can be read there. numba itself asks for more: that they can be written."""
+        """Raise OSError unless kernels can be read there; numba itself would require that they can be written."""
         path = Path(self._cache_path)
         if path.is_dir() and not os.access(path, os.W_OK):
             return
@@ -42,7 +42,7 @@ class PrecompiledCacheLocator(UserProvidedCacheLocator):
 
 @cache
 def _usable(compiled: Path) -> Path:
-    """The directory itself, or where it is linked to. Once a process."""
+    """The directory itself, or the private directory with links to its files. Once per process."""
     if not compiled.is_dir() or os.access(compiled, os.W_OK):
         return compiled
     own = _own_directory()
@@ -54,13 +54,13 @@ def _usable(compiled: Path) -> Path:
         for file in compiled.iterdir():
             _link(linked / file.name, file)
     except OSError:
-        # A disk that is full, say: what is compiled can be used all the same.
+        # For example a full disk: the precompiled code can still be used.
         return compiled
     return linked
 
 
 def _link(link: Path, file: Path) -> None:
-    # One that numba wrote itself holds what the other held, and more.
+    # A regular file was written by numba and contains the precompiled code, and more.
     if link.is_symlink() and link.readlink() != file:
         link.unlink(missing_ok=True)
     with suppress(FileExistsError):
@@ -68,7 +68,7 @@ def _link(link: Path, file: Path) -> None:
 
 
 def _own_directory() -> Path | None:
-    """A directory that nobody else can write to: what numba reads there, it runs."""
+    """A directory that no other user can write to, because numba runs the code that it reads there."""
     try:
         return private_folder(Path(tempfile.gettempdir()) / f"monitor-kernels-{os.getuid()}")
     except OSError:

@@ -1,4 +1,4 @@
-"""Logs what the wait is about while kernels are compiled, which happens once per installation."""
+"""Logs why there is a wait while kernels are compiled, once per installation."""
 
 import logging
 import time
@@ -16,13 +16,13 @@ _COMPILE: Final = "numba:compile"
 class CompilationNotice(event.Listener):
     """Log one line as soon as kernels of this package have been compiled for a second; at most one per process.
 
-    At level warning, so that it is on standard error where nobody has configured logs. What is loaded from numba's
-    cache is not compiled, and kernels of others are not ours to speak of.
+    At level warning, so that it is on standard error without any configuration of logs. Code loaded from numba's cache
+    and kernels of other packages do not count.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._seconds = seconds
-        self._depth = 0  # functions that a kernel calls are compiled within it
+        self._depth = 0  # a kernel's compilation contains those of the functions that it calls
         self._started = 0.0
         self._spent = 0.0
         self._logged = False
@@ -58,5 +58,5 @@ def _is_kernel(compilation: Any) -> bool:
 
 
 def install() -> None:
-    """Let numba report what it compiles from now on."""
+    """Listen to numba's compilations."""
     event.register(_COMPILE, CompilationNotice())  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue, models_json_schema
 from pydantic_core import CoreSchema, PydanticUndefined
 
-from monitor.measures.base import StandsIn, Unit
+from monitor.measures.base import AppearsIn, Unit
 from monitor.reports.evaluation.report import Severity, Verdict
 from monitor.version import VERSION
 
@@ -412,7 +412,7 @@ class MeasureHelpBody(Body):
     title: str = field("TCE")
     help: str = field("Percentage of predictions that an exact binomial test refutes.")
     unit: Unit = field("percent")
-    stands_in: StandsIn = field(
+    stands_in: AppearsIn = field(
         "windows", "windows: in every report; reports: in those of files and of data sent along; request: where named"
     )
     in_windows: bool = field(True, "whether the windows of this service are measured by it")

@@ -1,16 +1,14 @@
-"""Logistic regression of the outcomes, over few columns, in a box: the Cox fit, Platt's map, beta maps and others."""
+"""Logistic regression with few columns and bounds: for the Cox fit, Platt's map, beta maps and others."""
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.inference.newton import Curved, minimise
 
-Floats = NDArray[np.float64]
-
 _BLOCK: Final = 8192
-"""Events at a time: what is computed of them stays in the processor's cache, and needs no fresh memory."""
+"""Events per block: small enough for the processor's cache."""
 
 
 def log_sigmoid(eta: Floats) -> Floats:
@@ -21,7 +19,7 @@ def log_sigmoid(eta: Floats) -> Floats:
 def fit_logistic(
     columns: Floats, target: Floats, weight: Floats, *, start: Floats, lower: Floats, upper: Floats
 ) -> Floats:
-    r"""Coefficients of the least mean log loss.
+    r"""Coefficients that minimise the mean log loss.
 
     .. math:: -\frac{1}{\sum w} \sum_i w_i \big[ t_i \log \sigma(\eta_i) + (1 - t_i) \log \sigma(-\eta_i) \big],
               \qquad \eta = X \theta
@@ -31,11 +29,11 @@ def fit_logistic(
     columns
         X, float64, shape (n, d).
     target
-        t, float64, shape (n,), in [0, 1]: the outcomes, or smoothed ones.
+        t, float64, shape (n,), in [0, 1]: the outcomes, possibly smoothed.
     weight
         float64, shape (n,), above 0.
     start, lower, upper
-        float64, shape (d,): where the search starts, and its bounds.
+        float64, shape (d,): start and bounds of the search.
 
     Returns
     -------
@@ -55,7 +53,7 @@ def fit_logistic(
             likely = 1.0 / (1.0 + odds)
             unlikely = odds * likely
             q, rest = np.where(eta > 0.0, likely, unlikely), np.where(eta > 0.0, unlikely, likely)
-            # Loss and q - t without the loss of digits near 0 and 1: where predictions part the outcomes both go to 0.
+            # Loss and q - t without loss of digits near 0 and 1: both go to 0 if predictions separate the outcomes.
             value += float(w @ (np.log1p(odds) - t * np.minimum(eta, 0.0) - u * np.minimum(-eta, 0.0)))
             gradient += x @ (w * (u * q - t * rest))
             hessian += (x * (w * q * rest)) @ x.T

@@ -1,4 +1,4 @@
-"""Newton's method for convex functions in a box: what the fits of most maps come down to."""
+"""Newton's method for convex functions in a box, used by the fits of most maps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,37 +6,36 @@ from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Bools, Floats
 
 _STEPS: Final = 300
 _HALVINGS: Final = 40
 _DECREMENT: Final = 1e-15
-"""Twice what the last step may still gain, in units of the function. The step is taken, and is the last."""
+"""Twice the gain, in units of the function, below which a step is the last one."""
 _SHORT: Final = 1e-6
-"""Of a last step, beside the point's size. Where a fit diverges the function hardly falls, but steps stay long."""
+"""Largest last step, relative to the point. If a fit diverges the function hardly falls, but steps stay long."""
 _GAIN: Final = 1e-9
-"""Of the function, less than this is no gain: then a longer step, along what is flat, is not taken either."""
+"""Smallest relative gain of a longer step; without it, steps along flat directions are not taken."""
 _ARMIJO: Final = 1e-4
 _ROUNDING: Final = 1e-15
-"""Of the function's values, so much may be rounding."""
+"""Relative rounding error of the function's values."""
 _DAMPING: Final = 1e-3
-"""Of the largest slope, added to the curvature: no step is longer than a thousand, also where the function is flat but
-for a slope, as log losses are far out. It vanishes with the slope, so that the last steps are Newton's."""
+"""Share of the largest slope added to the curvature: no step is longer than a thousand, even where the function has a
+slope but no curvature, like log losses far out. It vanishes with the slope, so that the last steps are Newton's."""
 _SNAP: Final = 1e-12
-"""As near to a bound, beside its size, a coordinate lies at it: rounding must not keep it off."""
+"""Relative distance from a bound within which a coordinate counts as on it, despite rounding."""
 _NULL: Final = 1e-13
-"""Of the largest curvature, less may be none."""
+"""Share of the largest curvature below which a curvature may be 0."""
 _NOISE: Final = 1e-6
-"""Of the largest slope, less may be none."""
+"""Share of the largest slope below which a slope may be 0."""
 _FLAT: Final = 1e-12
-"""Less curvature counts as this much, where steps are divided by it."""
+"""Smallest curvature as a divisor of steps."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curved:
-    """A function about one point.
+    """A function's value and derivatives at one point.
 
     Attributes
     ----------
@@ -45,9 +44,9 @@ class Curved:
     gradient
         float64, shape (d,).
     hessian
-        float64, shape (d, d), positive semidefinite; or, where d is large, its product with a vector.
+        float64, shape (d, d), positive semidefinite; or, for large d, its product with a vector.
     diagonal
-        float64, shape (d,): the diagonal of the Hessian, where ``hessian`` is a product.
+        float64, shape (d,): the diagonal of the Hessian, if ``hessian`` is a product.
     """
 
     value: float
@@ -61,8 +60,8 @@ def minimise(
 ) -> Floats:
     """Minimise a convex function over a box.
 
-    Newton's steps in the coordinates that no bound stops, cut short where the function would not fall enough. The
-    function falls with every step, so the point found is never worse than the start.
+    Newton's steps in the coordinates that no bound stops, shortened if the function would not fall enough. The function
+    falls with every step, so the result is never worse than the start.
 
     Parameters
     ----------
@@ -71,14 +70,14 @@ def minimise(
     start
         float64, shape (d,), within the bounds.
     lower, upper
-        float64, shape (d,); may be infinite where the function grows that way.
+        float64, shape (d,); may be infinite if the function grows in that direction.
     enough
-        Twice what is no gain any more, in units of the function. With 0 a fit that diverges goes on to its bounds.
+        Twice the gain at which to stop, in units of the function. With 0 a fit that diverges goes on to its bounds.
 
     Returns
     -------
     float64, shape (d,)
-        Where there are several minima, as with equal predictions, that which steps of least length lead to.
+        If there are several minima, as with equal predictions, the one that the shortest steps lead to.
 
     Notes
     -----
@@ -94,9 +93,9 @@ def minimise(
         step = _step(here, x, free, lower, upper)
         decrement = -float(gradient @ step)
         short = bool((np.abs(step) <= _SHORT * (1.0 + np.abs(x))).all())
-        told_apart = decrement > _DECREMENT * (1.0 + abs(here.value))
-        if decrement <= enough or (not told_apart and (short or decrement <= _GAIN * abs(here.value))):
-            # Here the values of the function no longer tell points apart, but a short step itself still does.
+        distinguishable = decrement > _DECREMENT * (1.0 + abs(here.value))
+        if decrement <= enough or (not distinguishable and (short or decrement <= _GAIN * abs(here.value))):
+            # Rounding hides differences of the function here, but a short step is still valid.
             return _in_box(x + step, lower, upper) if short else x
         after = _along(function, x, step, here, lower=lower, upper=upper)
         if after is None:
@@ -106,41 +105,41 @@ def minimise(
 
 
 def _in_box(x: Floats, lower: Floats, upper: Floats) -> Floats:
-    """The nearest point in the box, and at a bound where next to it."""
+    """The nearest point in the box, on a bound if next to it."""
     near = _SNAP * (1.0 + np.abs(x))
     return np.asarray(np.where(x <= lower + near, lower, np.where(x >= upper - near, upper, x)))
 
 
-def _step(here: Curved, x: Floats, free: NDArray[np.bool_], lower: Floats, upper: Floats) -> Floats:
-    """Where to go from x; shape (d,), 0 where a bound stops the way."""
+def _step(here: Curved, x: Floats, free: Bools, lower: Floats, upper: Floats) -> Floats:
+    """The step from x; shape (d,), 0 where a bound stops it."""
     step = np.zeros_like(x)
-    apart = np.zeros_like(free)
+    separate = np.zeros_like(free)
     while True:
-        joint = free & ~apart
+        joint = free & ~separate
         step[:] = 0.0
         if joint.any():
             step[joint] = _newton_step(here, joint)
-        # At a bound that its gradient leads away from a coordinate may be driven out of the box by the others. It then
-        # goes its own way, as in the paper: so the whole step, cut off at the bounds, still leads downhill.
+        # The others may drive a coordinate at a bound out of the box although its gradient points inwards. It then gets
+        # its own step, as in the paper, so that the whole step, cut off at the bounds, still leads downhill.
         out = joint & (((x <= lower) & (step < 0.0)) | ((x >= upper) & (step > 0.0)))
         if not out.any():
             break
-        apart |= out
+        separate |= out
     diagonal = np.diag(here.hessian) if isinstance(here.hessian, np.ndarray) else here.diagonal
     curvature = np.ones_like(x) if diagonal is None else np.maximum(diagonal, _FLAT)
-    step[apart] = -here.gradient[apart] / curvature[apart]
+    step[separate] = -here.gradient[separate] / curvature[separate]
     return step
 
 
-def _newton_step(here: Curved, free: NDArray[np.bool_]) -> Floats:
+def _newton_step(here: Curved, free: Bools) -> Floats:
     gradient, size = here.gradient[free], int(free.sum())
     steep = float(np.abs(gradient).max())
     damping = _DAMPING * steep
     if isinstance(here.hessian, np.ndarray):
         curvature, axes = np.linalg.eigh(here.hessian[np.ix_(free, free)])
         slopes = axes.T @ gradient
-        # Where predictions are equal, or all classes may have one offset more, the function is flat, and a slope there
-        # is rounding.
+        # With equal predictions, or a common offset of all classes, the function is flat, and a slope there is
+        # rounding.
         real = (curvature > _NULL * curvature[-1]) | (np.abs(slopes) > _NOISE * steep)
         along = np.divide(slopes, np.maximum(curvature, 0.0) + damping, out=np.zeros(size), where=real)
         return np.asarray(-(axes @ along))
@@ -167,7 +166,7 @@ def _newton_step(here: Curved, free: NDArray[np.bool_]) -> Floats:
 def _along(
     function: Callable[[Floats], Curved], x: Floats, step: Floats, here: Curved, *, lower: Floats, upper: Floats
 ) -> tuple[Floats, Curved] | None:
-    """The first point of those along the step at which the function falls enough; None where rounding hides it."""
+    """The first point along the step at which the function falls enough; None if rounding hides it."""
     # As far as the first bound: projecting a longer step can turn it uphill.
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(step > 0.0, (upper - x) / step, np.where(step < 0.0, (lower - x) / step, np.inf))

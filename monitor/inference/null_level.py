@@ -1,13 +1,12 @@
-"""What each measure would be if the model were calibrated."""
+"""Null levels: the law of each measure if the model were calibrated."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.inference.named import NamedMeasure, listed_measures
+from monitor.arrays import Floats
 from monitor.inference.resampling import (
     NULL,
     PAIRS,
@@ -15,10 +14,12 @@ from monitor.inference.resampling import (
     coarsen,
     drawn_tables,
     generator,
+    listed_measures,
     outcomes,
     percent_point_95,
     require_draws,
 )
+from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.progress import Progress
 from monitor.scores import ScoreTable, grid
 from monitor.scores.table import require_table
@@ -27,45 +28,45 @@ _ROUNDING: Final = 1e-9
 """A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
 _PAIRS: Final = 2
-"""Draws of the raw predictions and of their cells that tell what cells do to a measure: the two move together, so that
-their difference hardly varies."""
+"""Draws for the effect of the grid on a measure, as the difference between raw predictions and their cells: the two
+move together, so that the difference hardly varies."""
 
 
 @dataclass(frozen=True, slots=True)
 class NullLevel:
-    """A measure's law for a calibrated model that makes these predictions.
+    """A measure's law for a calibrated model with these predictions.
 
     Attributes
     ----------
     mean
         Mean.
     q95
-        95% point: the value lies above it just where the p-value is at most .05.
+        95% point: the value lies above it if and only if the p-value is at most .05.
     p_value
         (1 + number of draws that reach the value) / (1 + number of draws): how often a calibrated model does as badly.
     law
-        float64, shape (draws,), ascending: the draws themselves, by which other values can be judged.
+        float64, shape (draws,), ascending: the draws, for p-values of other values.
     """
 
     mean: float
     q95: float
     p_value: float
-    law: NDArray[np.float64] = field(compare=False, repr=False)
+    law: Floats = field(compare=False, repr=False)
 
     @classmethod
-    def of(cls, law: NDArray[np.float64], value: float) -> "NullLevel":
-        """The level that draws of a calibrated model's measure make, in any order, and what they say of a value."""
+    def of(cls, law: Floats, value: float) -> "NullLevel":
+        """The null level from draws in any order, with the p-value of a value."""
         ascending = np.sort(law)
         return cls(float(law.mean()), percent_point_95(law), _p_value(ascending, value), ascending)
 
     def p_value_of(self, value: float) -> float:
-        """The p-value of another value of the same measure, as after some more events."""
+        """The p-value of another value of the same measure, for example after more events."""
         return _p_value(self.law, value)
 
 
 def null_level(
     table: ScoreTable,
-    measures: Iterable[NamedMeasure],
+    measures: Iterable[Measure],
     *,
     draws: int = 199,
     seed: int | None = None,
@@ -74,12 +75,12 @@ def null_level(
 ) -> Mapping[str, NullLevel]:
     """Level, 95% point and p-value of each measure under calibration.
 
-    The outcomes of each row are drawn anew, y* ~ Binomial(events, prediction), and every measure is computed of every
-    draw. All measures see the same draws. A weighted row is drawn as as many equal events as vary alike.
+    The outcomes of each row are drawn, y* ~ Binomial(events, prediction), and every measure is computed for every draw;
+    all measures use the same draws. A weighted row is drawn as the number of equal events with the same variance.
 
-    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. What the grid does to
-    intCE, say, is then found from a few calibrated draws of the table itself beside those of its cells, and added to
-    the level, which so is one of the table's own values.
+    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. The effect of the grid,
+    on intCE for example, is then estimated from a few calibrated draws of the table itself and of its cells, and added
+    to the level, so that it is comparable with the table's own value.
 
     Parameters
     ----------
@@ -88,14 +89,14 @@ def null_level(
     measures
         Which measures.
     draws
-        Number of draws, at least 19; 199 serve a dashboard, 999 an alert. A measure that declares ``max_draws`` sees
-        the first so many of them.
+        Number of draws, at least 19; 199 are enough for a dashboard, 999 for an alert. A measure uses the first
+        ``max_draws`` of them.
     seed
         Seed of the draws; the table's content if left out, so that equal tables have equal levels.
     values
-        Each measure of the table by its name, where they are known already.
+        The value of each measure by its name, if already computed.
     progress
-        Told the share of the work done, now and then.
+        Called with the share of the work done.
 
     Returns
     -------
@@ -113,13 +114,13 @@ def null_level(
     require_table(table, "a null level")
     chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
-    laws: dict[str, NDArray[np.float64]] = {}
-    for drawn, those in drawn_tables(table, chosen, "a null level"):
+    laws: dict[str, Floats] = {}
+    for drawn, subset in drawn_tables(table, chosen, "a null level"):
         rng = generator(drawn, seed, NULL)
-        laws |= laws_of(drawn, drawn.score, those, draws=draws, rng=rng, work=work)
-        # A norm moves by far less than it varies, a mean loss too; finer rows were chosen so that this holds.
+        laws |= laws_of(drawn, drawn.score, subset, draws=draws, rng=rng, work=work)
+        # Cells move a norm or a mean loss by far less than it varies, and finer rows are chosen so that this holds.
         if drawn is not table and drawn.rows <= grid.cell_count():
-            far = [measure for measure in those if measure.norms is None and measure.losses is None]
+            far = [measure for measure in subset if not isinstance(measure, SemiNorm | MeanLoss)]
             for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
                 laws[name] = laws[name] + effect
     return {
@@ -129,16 +130,10 @@ def null_level(
 
 
 def laws_of(
-    table: ScoreTable,
-    rate: NDArray[np.float64],
-    measures: Sequence[NamedMeasure],
-    *,
-    draws: int,
-    rng: np.random.Generator,
-    work: Work,
-) -> dict[str, NDArray[np.float64]]:
-    """Each measure of drawn outcomes that come true at a rate (m,): by name, (draws,), or of ``max_draws`` of them."""
-    parts: dict[str, list[NDArray[np.float64]]] = {measure.name: [] for measure in measures}
+    table: ScoreTable, rate: Floats, measures: Sequence[Measure], *, draws: int, rng: np.random.Generator, work: Work
+) -> dict[str, Floats]:
+    """Draws of each measure by name, (draws,) or (max_draws,), with outcomes drawn at a rate (m,)."""
+    parts: dict[str, list[Floats]] = {measure.name: [] for measure in measures}
     drawn = 0
     expected = table.counts * table.score
     for positives in outcomes(rng, table, rate, draws):
@@ -146,65 +141,32 @@ def laws_of(
         for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
-                parts[measure.name].append(of_outcomes(table, measure, positives[:left], residual[:left]))
+                parts[measure.name].append(
+                    # The residuals are the same for all semi-norms.
+                    measure.norms(table, residual[:left]) + measure.smallest(table)
+                    if isinstance(measure, SemiNorm)
+                    else measure.of_outcomes(table, positives[:left])
+                )
             work.advance(len(positives))
         drawn += len(positives)
         if all(measure.max_draws <= drawn for measure in measures):
             work.advance(len(measures) * (draws - drawn))
             break
-    return {name: np.concatenate(each) for name, each in parts.items()}
+    return {name: np.concatenate(chunks) for name, chunks in parts.items()}
 
 
-def of_outcomes(
-    table: ScoreTable,
-    measure: NamedMeasure,
-    positives: NDArray[np.float64],
-    residual: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
-    """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,).
-
-    ``residual``: what they leave of the predictions, (draws, m), where that is known already.
-    """
-    if measure.norms is not None:
-        offset = 0.0 if measure.offset is None else measure.offset(table)
-        if residual is None:
-            residual = positives - table.counts * table.score
-        return measure.norms(table, residual) + offset
-    if measure.draws is not None:
-        return measure.draws(table, positives)
-    return np.array([measure.value(with_outcomes(table, drawn)) for drawn in positives])
-
-
-def with_outcomes(table: ScoreTable, positives: NDArray[np.float64]) -> ScoreTable:
-    """The table's predictions with other outcomes, all events of a row at its score; positives (m,)."""
-    counts = table.counts
-    negatives = counts - positives
-    squares = None
-    if table.squares is not None:
-        share = np.divide(positives, counts, out=np.zeros(table.rows), where=counts > 0.0)
-        squares = table.squares.sum(axis=0) * np.stack([share, 1.0 - share])
-    return replace(
-        table,
-        positives=positives,
-        negatives=negatives,
-        positive_sum=positives * table.score,
-        negative_sum=negatives * table.score,
-        squares=squares,
-    )
-
-
-def _grid_effects(table: ScoreTable, measures: Sequence[NamedMeasure], rng: np.random.Generator) -> Mapping[str, float]:
-    """By how much a calibrated table's own value lies above that of its cells, by the measure's name."""
+def _grid_effects(table: ScoreTable, measures: Sequence[Measure], rng: np.random.Generator) -> Mapping[str, float]:
+    """Mean difference between the measure of a calibrated table and of its cells, by the measure's name."""
     effects = dict.fromkeys((measure.name for measure in measures), 0.0)
     if effects:
         for positives in next(outcomes(rng, table, table.score, _PAIRS)):
-            drawn = with_outcomes(table, positives)
+            drawn = table.with_outcomes(positives)
             on_cells = coarsen(drawn)
             for measure in measures:
                 effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
     return effects
 
 
-def _p_value(law: NDArray[np.float64], value: float) -> float:
+def _p_value(law: Floats, value: float) -> float:
     reached = law.size - int(np.searchsorted(law, value - _ROUNDING * abs(value), side="left"))
     return (1 + reached) / (1 + law.size)

@@ -1,66 +1,63 @@
-"""A shift of the prior: what remains of a model's error once its logits have the best offset."""
+"""Whether a shift of the prior explains a model's error: what remains after the best offset of the logits."""
 
 import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chndtrinc, expit
 
-from monitor.inference.combined import cauchy_combination, gamma_p_value
-from monitor.inference.contradictions import Contradictions, contradictions, with_contradictions
+from monitor.arrays import Floats
+from monitor.inference.calibration_tests import cauchy_combination, gamma_p_value
 from monitor.inference.cox import Cox, fit_cox, logits
+from monitor.inference.rare_outcomes import Contradictions, contradictions, with_contradictions
 from monitor.inference.resampling import resampled
-from monitor.measures.flat_norm_loops import lipschitz_supremum
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form
+from monitor.measures.lipschitz_loops import lipschitz_supremum
 from monitor.scores import ScoreTable
 
 GROUPS: Final = 8
-"""Stretches of the predictions, of equal information, over which the logits' remaining error is told."""
+"""Stretches of the predictions, of equal information, over which the remaining error of the logits is computed."""
 
 LEVEL: Final = 0.01
-"""A p-value up to this is evidence. Windows are looked at again and again, so it is stricter than the usual .05."""
+"""A p-value up to this is evidence. Windows are tested again and again, so it is stricter than the usual .05."""
 
 TOLERANCE: Final = 0.05
-"""Errors of the logits up to this are too small to matter unless somebody says otherwise, however certain they are:
-they change odds by 5%."""
+"""Default limit up to which errors of the logits are too small to matter, however certain: they change odds by 5%."""
 
 _RARE: Final = 0.05
-"""Share of tables in which an upper limit may lie below the truth."""
+"""Probability that an upper limit lies below the truth."""
 
 _BANDWIDTH: Final = 1.0
 _ROUNDING: Final = 1e-12
-"""Of a variance, so little may be left by rounding alone."""
-
-Floats = NDArray[np.float64]
+"""Share of a variance that rounding alone may leave."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorShift:
-    """How a model stands before and after the best offset of its logits.
+    """A model's errors before and after the best offset of its logits.
 
     Attributes
     ----------
     prevalence, mean_prediction
-        Share of positives, and what the model said it would be.
+        Share of positives, and the mean prediction.
     offset
         b of sigmoid(z + b).
     error, error_after_offset
         smCE of the predictions as they are, and after the offset.
     logit_error_after_offset
-        Root mean square by which the logits still are off after the offset; 0 where chance explains it all. It compares
-        across prevalences, as smCE does not. The largest of three: over eight stretches of the predictions, less what
-        chance adds; by the slope; by the contradictions, these two where their own p-values are at most .01.
+        Root mean square error of the logits after the offset, 0 if not significant. Unlike smCE, it compares across
+        prevalences. The largest of three: over eight stretches of the predictions, less what chance adds; by the slope;
+        by the contradictions. The last two count only if their own p-values are at most .01.
     p_value
-        Of the hypothesis that the shift is all there is.
+        Of the hypothesis that there is no error besides the shift.
     contradictions
-        Outcomes that the surest predictions as good as excluded, after the offset.
+        Outcomes that the surest predictions nearly excluded, after the offset.
     slope_limit
-        Root mean square by which the logits would be off after the offset at the end of the slope's 95% interval that
-        is farther from 1: infinite where the predictions part the outcomes, 0 where all predictions are equal.
+        Root mean square error of the logits after the offset at the end of the slope's 95% interval that is farther
+        from 1: infinite if the predictions separate the outcomes, 0 if all predictions are equal.
     stretch_limit
-        Upper 95% limit of the root mean square over the eight stretches: what cannot be excluded, whatever its shape.
+        Upper 95% limit of the root mean square error over the eight stretches, whatever its shape.
     """
 
     prevalence: float
@@ -76,17 +73,17 @@ class PriorShift:
 
 
 def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
-    r"""What a shift of the prior explains, and whether it explains everything.
+    r"""Test whether a shift of the prior explains all of a model's error.
 
-    If only the prior has shifted, outcomes follow q = sigmoid(z + b) for some b. Two tests of that are combined, as in
-    :func:`~monitor.inference.combined.cauchy_combination`: that of the Cox fit's slope, and, for faults of any other
-    shape, one of the kernel calibration error. A tenth of the level is for single outcomes that contradict predictions
-    near 0 or 1 (:func:`~monitor.inference.contradictions.contradictions`), which neither of the two sees.
+    If only the prior has shifted, outcomes follow q = sigmoid(z + b) for some b. Two tests of that are combined by
+    :func:`~monitor.inference.calibration_tests.cauchy_combination`: that of the Cox fit's slope, and, for faults of any
+    other shape, one of the kernel calibration error. A tenth of the level is for single outcomes that contradict
+    predictions near 0 or 1 (:func:`~monitor.inference.rare_outcomes.contradictions`), which neither of the two sees.
 
     That of the kernel compares the quadratic form :math:`R^T K R` of the residuals R after the fitted b, K the Laplace
-    kernel on logits, with its law. To fit an offset takes :math:`v \sum R / \sum v` off the residuals, to first order,
-    with :math:`v = n q (1 - q)`: they are projected, and have the covariance
-    :math:`C = \mathrm{diag}(v) - v v^T / \sum v`. The law is taken for the Gamma law of its mean
+    kernel on logits, with its law. Fitting an offset subtracts :math:`v \sum R / \sum v` from the residuals, to first
+    order, with :math:`v = n q (1 - q)`: they are projected, and have the covariance
+    :math:`C = \mathrm{diag}(v) - v v^T / \sum v`. The law is approximated by the Gamma law of its mean
     :math:`\mathrm{tr}(K C)` and variance :math:`2 \, \mathrm{tr}(K C K C)`, both of which are sums in linear time.
 
     Parameters
@@ -94,7 +91,7 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     table
         m rows.
     fit
-        The table's :func:`~monitor.inference.cox.fit_cox`, if it is known already.
+        The table's :func:`~monitor.inference.cox.fit_cox`, if already computed.
 
     Raises
     ------
@@ -104,7 +101,7 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     Notes
     -----
     Source: section 5 of the mathematics, which draws from the law of the projected residuals instead, as the tests do,
-    and tests neither the slope, of whose fault such a test is sooner sure, nor contradictions.
+    and tests neither the slope, for which such a test has more power, nor contradictions.
     """
     cells = resampled(table, "a test for a prior shift")
     fit = fit or fit_cox(cells)
@@ -113,8 +110,8 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     if fit.slope_p_value is not None:
         p_value = cauchy_combination([p_value, fit.slope_p_value])
     surprise = contradictions(after)
-    # Stretches of equal information hardly look where the model is sure: there an error has little information by the
-    # model's own account, however wrong that is. Slope and contradictions do look there.
+    # Stretches of equal information hardly cover sure predictions: there the model itself claims little information,
+    # however wrong it is. Slope and contradictions cover them.
     by_stretches, stretch_limit = _logit_error(after)
     by_slope, slope_limit = _slope_error(cells, fit)
     sizes = [by_stretches, by_slope]
@@ -144,7 +141,7 @@ def shifted(table: ScoreTable, offset: float) -> ScoreTable:
     offset
         b. Predictions of 0 and of 1 move as those at the ends of the grid do, whose logits are -17 and 17.
     """
-    score, lower, upper = (np.asarray(expit(logits(each) + offset)) for each in (table.score, table.lower, table.upper))
+    score, lower, upper = (np.asarray(expit(logits(p) + offset)) for p in (table.score, table.lower, table.upper))
     return replace(
         table,
         score=score,
@@ -161,18 +158,18 @@ def _smce(table: ScoreTable) -> float:
 
 def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
     """P-value of the kernel calibration error on logits after the table's best offset, with no resampling."""
-    location, varying = logits(table.score), _varying(after)
+    location, varying = logits(table.score), after.residual_variance
     square = float(laplace_quadratic_form(location, after.residual, _BANDWIDTH))
     share = after.counts * after.score * (1.0 - after.score)
     share /= share.sum()
-    # With J = 1 - share 1^T the projection, C = J diag(varying) J^T: of weights, information and variance differ.
+    # With J = 1 - share 1^T the projection, C = J diag(varying) J^T: with weights, information and variance differ.
     potential = laplace_potential(location, share, _BANDWIDTH)
     between = float(share @ potential)
     total = float(varying.sum())
     crossed = laplace_potential(location, varying, _BANDWIDTH)
     mean = total - 2.0 * float(potential @ varying) + between * total
     if mean <= _ROUNDING * total:
-        # Equal predictions: the offset takes off the whole residual, and nothing is left to test.
+        # Equal predictions: the offset removes the whole residual, and nothing is left to test.
         return 1.0
     # J^T K J = K - potential 1^T - 1 potential^T + between 1 1^T: its squares, weighted by both variances.
     squares = (
@@ -187,22 +184,17 @@ def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
     return gamma_p_value(square, mean, 2.0 * squares)
 
 
-def _varying(table: ScoreTable) -> Floats:
-    """Variance of each row's residual, shape (m,)."""
-    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
-
-
 def _information(table: ScoreTable) -> Floats:
-    """What each row tells of its logit, shape (m,)."""
+    """Fisher information of each row about its logit, shape (m,)."""
     return table.counts * table.score * (1.0 - table.score)
 
 
 def _slope_error(table: ScoreTable, fit: Cox) -> tuple[float, float]:
-    """By how much the slope alone puts the logits off, as a root mean square, and the 95% limit of that.
+    """Root mean square error of the logits from the slope alone, and its 95% limit.
 
-    Of (a - 1)(z - mean), weighted by the information that events have if the fitted slope is right. By the model's own
-    account there would be next to none near 0 and 1, where a model that is too sure has most of its events. The first
-    is 0 where there is no evidence of a slope.
+    That of (a - 1)(z - mean), weighted by the information of the events if the fitted slope is right. The model itself
+    would claim next to none near 0 and 1, where an overconfident model has most of its events. The first is 0 without
+    evidence of a slope.
     """
     if fit.slope is None:
         return 0.0, 0.0
@@ -235,13 +227,13 @@ def _logit_error(table: ScoreTable) -> tuple[float, float]:
             table.counts * table.score,
             table.counts,
             information,
-            _varying(table),
+            table.residual_variance,
         )
     )
     # Half an event of each kind keeps the logit of a group without either finite.
-    half = 0.5 * float((table.positive_squares + table.negative_squares).sum()) / table.total
-    found = np.log(hits + half) - np.log(misses + half)
-    error = found - np.log(expected + half) + np.log(count - expected + half)
+    half = 0.5 * float(table.event_squares.sum()) / table.total
+    observed = np.log(hits + half) - np.log(misses + half)
+    error = observed - np.log(expected + half) + np.log(count - expected + half)
     chance = float(np.divide(varying, held, out=np.zeros(held.size), where=held > 0.0).sum()) - varying.sum() / total
     square, freedom = float(held @ error**2), int(np.count_nonzero(held)) - 1
     if freedom < 1 or chance <= _ROUNDING * total:

@@ -1,47 +1,48 @@
-"""What resampling works on: which rows, which random numbers, how many at a time, which quantile."""
+"""Resampling: its rows, random numbers, chunks and quantiles."""
 
+import reprlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference.named import NamedMeasure
-from monitor.measures.draw_loops import add_poisson_deviations, binomial_draws
+from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
+from monitor.measures.base import Measure
 from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
-from monitor.scores.merging import merge_rows
+from monitor.scores.table import merge_rows
 
-LEAST_DRAWS: Final = 19
+MIN_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
 
 CHUNK: Final = 200
-"""Draws that are held at a time: of a whole grid of cells they take 8 MB, whatever the number asked for."""
+"""Draws in memory at a time: 8 MB for a whole grid of cells."""
 
 _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
 and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
 
-NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, CAUTIOUS = range(6)
-"""Streams of random numbers: what one thing draws must not depend on what else is drawn."""
+NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, SHRUNKEN = range(6)
+"""Independent streams of random numbers, so that one kind of draws does not change another."""
 
 
 def coarsen(table: ScoreTable) -> ScoreTable:
-    """The same events on the cells of the shared grid: what a window that had received them would hold.
+    """The same events on the cells of the shared grid, as a window would hold them.
 
     Parameters
     ----------
     table
-        m rows. One that is of cells already is returned as it is.
+        m rows. A table of cells is returned unchanged.
 
     Returns
     -------
     ScoreTable
-        At most as many rows as the grid has cells, whatever the number of events.
+        At most as many rows as the grid has cells.
     """
     if not table.exact or table.rows == 0:
         return table
@@ -60,10 +61,8 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     return GridTable(cell[first], np.add.reduceat(rows, first, axis=0)).to_scores()
 
 
-def _coarsen_weighted(
-    table: ScoreTable, squares: NDArray[np.float64], cell: NDArray[np.int64], first: NDArray[np.int64]
-) -> ScoreTable:
-    """Weights are no whole numbers, so cells of theirs are sums of floats: a table, but none that merges."""
+def _coarsen_weighted(table: ScoreTable, squares: Floats, cell: Ints, first: Ints) -> ScoreTable:
+    """Weights are not integers: their cells are sums of floats, so the result cannot be merged."""
     positives, negatives, positive_sum, negative_sum = (
         np.add.reduceat(column, first)
         for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
@@ -82,8 +81,17 @@ def _coarsen_weighted(
     )
 
 
+def listed_measures(measures: Iterable[Measure]) -> list[Measure]:
+    """The measures as a list; raises InputError for names, or for one measure alone."""
+    chosen = list(measures) if isinstance(measures, Iterable) else None
+    if chosen is None or not all(isinstance(measure, Measure) for measure in chosen):
+        given = reprlib.repr(measures)
+        raise InputError(f'measures must be a list such as [MEASURES["smce"]], of monitor.measures, got {given}')
+    return chosen
+
+
 def resampled(table: ScoreTable, what: str) -> ScoreTable:
-    """The table that ``what`` draws from: the table itself, or its cells where it has more rows than the grid.
+    """The table to draw from: the table itself, or its cells if it has more rows than the grid.
 
     Raises
     ------
@@ -96,30 +104,27 @@ def resampled(table: ScoreTable, what: str) -> ScoreTable:
 
 
 def drawn_tables(
-    table: ScoreTable, measures: Iterable[NamedMeasure], what: str
-) -> Iterator[tuple[ScoreTable, list[NamedMeasure]]]:
-    """The tables that ``what`` draws from, each with the measures that are drawn there: see :func:`resampled`.
-
-    A measure that needs rows finer than cells has them where there are more.
-    """
-    by_rows: dict[int | None, list[NamedMeasure]] = {}
+    table: ScoreTable, measures: Iterable[Measure], what: str
+) -> Iterator[tuple[ScoreTable, list[Measure]]]:
+    """The tables to draw from, with the measures of each: see :func:`resampled`, and ``Measure.drawn_rows``."""
+    by_rows: dict[int | None, list[Measure]] = {}
     for measure in measures:
         finer = table.rows > grid.cell_count() and measure.drawn_rows is not None
         by_rows.setdefault(measure.drawn_rows if finer else None, []).append(measure)
-    for rows, those in by_rows.items():
-        yield resampled(table, what) if rows is None else merge_rows(table, rows), those
+    for rows, subset in by_rows.items():
+        yield resampled(table, what) if rows is None else merge_rows(table, rows), subset
 
 
 def require_draws(draws: int) -> None:
-    """Raise InputError if the draws are too few for a 95% point, or no whole number."""
+    """Raise InputError unless ``draws`` is a whole number, and enough for a 95% point."""
     if not _whole(draws):
-        raise InputError(f"draws must be a whole number of at least {LEAST_DRAWS}, got {draws!r}")
-    if draws < LEAST_DRAWS:
-        raise InputError(f"draws must be at least {LEAST_DRAWS}, got {draws}")
+        raise InputError(f"draws must be a whole number of at least {MIN_DRAWS}, got {draws!r}")
+    if draws < MIN_DRAWS:
+        raise InputError(f"draws must be at least {MIN_DRAWS}, got {draws}")
 
 
 def require_seed(seed: int | None) -> None:
-    """Raise InputError unless there is no seed, or it is a whole number of at least 0."""
+    """Raise InputError unless the seed is None or a whole number of at least 0."""
     if seed is not None and (not _whole(seed) or seed < 0):
         raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
 
@@ -129,7 +134,7 @@ def _whole(value: object) -> bool:
 
 
 def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Generator:
-    """The random numbers for a table: its content is the default seed, so that a report can be recomputed."""
+    """Random numbers for a table; the default seed is a hash of its content, so that a report can be recomputed."""
     require_seed(seed)
     if seed is None:
         digest = xxhash.xxh3_64()
@@ -139,34 +144,32 @@ def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Gen
     return np.random.default_rng([seed, stream])
 
 
-def outcomes(
-    rng: np.random.Generator, table: ScoreTable, rate: NDArray[np.float64], draws: int
-) -> Iterator[NDArray[np.float64]]:
-    """Drawn outcomes of a table's events: positives (chunk, m), y* ~ Binomial(events, rate) a row, chunk by chunk.
+def outcomes(rng: np.random.Generator, table: ScoreTable, rate: Floats, draws: int) -> Iterator[Floats]:
+    """Drawn outcomes of a table's events: positives (chunk, m), y* ~ Binomial(events, rate) per row, chunk by chunk.
 
-    Of a row of weights with the sum W and the sum of squares Q, as many equal events are drawn as vary alike: W^2 / Q
-    of them, rounded down, and what they miss their mean by is scaled so that the variance is rate (1 - rate) Q.
+    For a row of weights with the sum W and the sum of squares Q, W^2 / Q equal events are drawn, rounded down, and
+    their deviation from the mean is scaled so that the variance is rate (1 - rate) Q.
     """
     counts = table.counts
-    squares = table.positive_squares + table.negative_squares
-    alike = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
-    # Rounding must not take one of a number of equal weights.
-    trials = np.floor(alike * (1.0 + 1e-9)).astype(np.int64)
+    squares = table.event_squares
+    effective = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
+    # Rounding must not remove one of a number of equal weights.
+    trials = np.floor(effective * (1.0 + 1e-9)).astype(np.int64)
     for size in _chunks(draws):
         positives = np.asarray(binomial_draws(rng, trials, rate, size))
         if table.weighted:
-            scale = np.divide(counts, np.sqrt(trials * alike), out=np.zeros(table.rows), where=trials > 0)
+            scale = np.divide(counts, np.sqrt(trials * effective), out=np.zeros(table.rows), where=trials > 0)
             positives = np.clip((positives - trials * rate) * scale + counts * rate, 0.0, counts)
         yield positives
 
 
-def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Iterator[NDArray[np.float64]]:
-    """Poisson bootstrap of the residuals: what v* - v_n is drawn as, times n; (chunk, m), chunk by chunk.
+def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Iterator[Floats]:
+    """Poisson bootstrap of the residuals: draws of v* - v_n, times n; (chunk, m), chunk by chunk.
 
-    Positives ~ Poisson(positives) and negatives ~ Poisson(negatives) a row, each with the mean residual of its kind. To
-    both, two events are added that are spread over the rows as the model expects them: of five positives, say, the
-    number itself tells too little of how much it varies, and none at all would say that it does not. (Without them,
-    intervals of 500 events with 1% of positives cover .90 instead of .94.) Weights vary as as many equal ones would.
+    Positives ~ Poisson(positives) and negatives ~ Poisson(negatives) per row, with the mean residual of their kind. Two
+    events, spread over the rows as the model expects them, are added to both: five positives, for example, say too
+    little about their own variance, and none would say that there is none. (Without them, intervals of 500 events with
+    1% of positives cover .90 instead of .94.) Weights count as equal ones with the same variance.
     """
     weighed = _weighed(table)
     for size in _chunks(draws):
@@ -176,36 +179,36 @@ def deviations(rng: np.random.Generator, table: ScoreTable, draws: int) -> Itera
         yield moved
 
 
-def deviation_variance(table: ScoreTable) -> NDArray[np.float64]:
-    """The variance of :func:`deviations`, exactly: (m,). Rows vary independently."""
+def deviation_variance(table: ScoreTable) -> Floats:
+    """The exact variance of :func:`deviations`, (m,). Rows vary independently."""
     return np.asarray(sum(mean * scale**2 for mean, scale in _weighed(table)), np.float64)
 
 
-def _weighed(table: ScoreTable) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Of the positives and of the negatives of each row: the mean of a Poisson law, and what one of its events adds."""
+def _weighed(table: ScoreTable) -> list[tuple[Floats, Floats]]:
+    """For positives and for negatives, (m,) each: the mean of a Poisson law, and the residual of one of its events."""
     counts = table.counts
     weighed = []
     for held, squares, residual, usual, certain in (
         (table.positives, table.positive_squares, table.positives - table.positive_sum, 1.0 - table.score, table.score),
         (table.negatives, table.negative_squares, -table.negative_sum, -table.score, 1.0 - table.score),
     ):
-        each = np.divide(residual, held, out=usual.copy(), where=held > 0.0)
+        per_event = np.divide(residual, held, out=usual.copy(), where=held > 0.0)
         expected = counts * certain
-        typical = (table.positive_squares + table.negative_squares).sum() / counts.sum()
+        typical = table.event_squares.sum() / counts.sum()
         added = _PSEUDO_EVENTS * np.divide(expected, expected.sum(), out=np.zeros(table.rows), where=expected > 0.0)
-        # Events of one weight, as many as have these sums of weights and of squares, the added one with them.
+        # Equal events with these sums of weights and of squares, the added ones included.
         weight = np.divide(
             squares + added * typical**2, held + added * typical, out=np.zeros(table.rows), where=held + added > 0.0
         )
         mean = np.divide(held + added * typical, weight, out=np.zeros(table.rows), where=weight > 0.0)
-        weighed.append((mean, weight * each))
+        weighed.append((mean, weight * per_event))
     return weighed
 
 
-def percent_point_95(draws: NDArray[np.float64]) -> float:
-    """The 95% point of the draws, such that a value lies beyond it just where its p-value is at most .05.
+def percent_point_95(draws: Floats) -> float:
+    """The 95% point of the draws: a value lies beyond it if and only if its p-value is at most .05.
 
-    With B draws that is the one of rank ceil(.95 (B + 1)), and the largest where there is no such rank.
+    With B draws it has the rank ceil(.95 (B + 1)), or is the largest if there is no such rank.
     """
     rank = -(-19 * (draws.size + 1) // 20)
     return float(np.sort(draws)[min(rank, draws.size) - 1])
@@ -218,14 +221,14 @@ def _chunks(draws: int) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Work:
-    """How much there is to do, and how much is done: tells ``progress``."""
+    """Counts steps of work and reports the share to ``progress``."""
 
     progress: Progress | None
     steps: int
     done: int = 0
 
     def advance(self, steps: int) -> None:
-        """So many steps are done."""
+        """Add finished steps."""
         self.done += steps
         if self.progress is not None:
             self.progress(min(1.0, self.done / self.steps))

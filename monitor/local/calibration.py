@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
-from monitor.inference.resampling import LEAST_DRAWS
+from monitor.inference.resampling import MIN_DRAWS
 from monitor.local.features import check_outcomes, checked_weight, feature_table
 from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
 from monitor.measures.checks import require_positive, require_whole
@@ -145,8 +145,8 @@ class MeasureOptions:
         if self.max_points is not None:
             require_whole("max_points", self.max_points, 1)
         require_positive("least_neighbours", self.least_neighbours)
-        if 0 < require_whole("draws", self.draws, 0) < LEAST_DRAWS:
-            raise InputError(f"draws must be 0 or at least {LEAST_DRAWS}, got {self.draws}")
+        if 0 < require_whole("draws", self.draws, 0) < MIN_DRAWS:
+            raise InputError(f"draws must be 0 or at least {MIN_DRAWS}, got {self.draws}")
         return bins, self.draws
 
 

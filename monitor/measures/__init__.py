@@ -1,19 +1,20 @@
 """Calibration measures of score tables: one a file.
 
-A file of this folder that declares ``MEASURE`` is a measure: :data:`MEASURES` holds them all, in the order of a
-report. Nothing else is to be edited when one is added; its report row, its series and its law tests follow from the
-declaration.
+A file in this folder that declares ``MEASURE`` adds a measure, with no other edit: its report row, its series and its
+law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
 """
 
 import difflib
-import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from monitor.errors import InputError
-from monitor.measures.base import Measure, Norms
+from monitor.measures.base import Limit, MeanLoss, Measure, SemiNorm
 from monitor.measures.binned_ece_width import binned_ece_width
 from monitor.measures.brier import brier
 from monitor.measures.corp import Decomposition, corp_curve, corp_decomposition
@@ -35,77 +36,48 @@ from monitor.measures.surrogate_intce import surrogate_intce
 from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
 
-__all__ = [
-    "MAIN_MEASURES",
-    "MEASURES",
-    "REPORT_MEASURES",
-    "WINDOW_MEASURES",
-    "Decomposition",
-    "DistanceBracket",
-    "KceJackknife",
-    "Measure",
-    "Norms",
-    "TceBins",
-    "binned_ece_width",
-    "brier",
-    "choose_measures",
-    "corp_curve",
-    "corp_decomposition",
-    "dce_lower",
-    "distance_bracket",
-    "ecce",
-    "ece",
-    "ece_quantile",
-    "intce",
-    "intce_partition",
-    "kce",
-    "kce_by_frequencies",
-    "kce_by_random_bins",
-    "kce_jackknife",
-    "kce_logit",
-    "log_loss",
-    "mce",
-    "rintce",
-    "rmsce",
-    "smce",
-    "smce_witness",
-    "spiegelhalter",
-    "spiegelhalter_z",
-    "surrogate_intce",
-    "tce",
-    "tce_bins",
-    "tce_t",
-]
+__all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "choose_measures", "scan_measures"]
+__all__ += ["Limit", "MeanLoss", "Measure", "SemiNorm"]
+__all__ += ["binned_ece_width", "brier", "dce_lower", "ecce", "ece", "ece_quantile", "intce", "kce", "kce_logit"]
+__all__ += ["log_loss", "mce", "rintce", "rmsce", "smce", "spiegelhalter", "surrogate_intce", "tce", "tce_t"]
+__all__ += ["Decomposition", "DistanceBracket", "KceJackknife", "TceBins"]
+__all__ += ["corp_curve", "corp_decomposition", "distance_bracket", "intce_partition", "kce_by_frequencies"]
+__all__ += ["kce_by_random_bins", "kce_jackknife", "smce_witness", "spiegelhalter_z", "tce_bins"]
 
 
-def _scan() -> Mapping[str, Measure]:
-    """The measures that the files of this folder declare, by name, in ascending rank."""
-    found: list[Measure] = []
-    for file in pkgutil.iter_modules(__path__):
-        measure = getattr(importlib.import_module(f"{__name__}.{file.name}"), "MEASURE", None)
+def scan_measures(*folders: str | Path) -> Mapping[str, Measure]:
+    """The measures that the files of this package, and of other folders, declare: by name, in ascending rank."""
+    modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
+    for folder in folders:
+        for file in sorted(Path(folder).glob("*.py")):
+            if (spec := spec_from_file_location(file.stem, file)) is not None and spec.loader is not None:
+                modules.append(module_from_spec(spec))
+                spec.loader.exec_module(modules[-1])
+    measures: dict[str, Measure] = {}
+    for module in modules:
+        measure = getattr(module, "MEASURE", None)
         if measure is None:
             continue
         if not isinstance(measure, Measure):
-            raise TypeError(f"MEASURE in monitor/measures/{file.name}.py must be a Measure, got {measure!r}")
-        if any(measure.name == other.name for other in found):
-            raise ValueError(f"two files of monitor/measures declare a measure called {measure.name}")
-        found.append(measure)
-    found.sort(key=lambda measure: (measure.rank, measure.name))
-    return MappingProxyType({measure.name: measure for measure in found})
+            raise TypeError(f"MEASURE in {module.__file__} must be a Measure, got {measure!r}")
+        if measure.name in measures:
+            raise ValueError(f"{module.__file__} declares a second measure called {measure.name}")
+        measures[measure.name] = measure
+    return MappingProxyType(dict(sorted(measures.items(), key=lambda item: (item[1].rank, item[0]))))
 
 
-MEASURES: Final = _scan()
+MEASURES: Final = scan_measures()
 """Every measure by its name, in the order of a report."""
 
 WINDOW_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
-    {name: measure for name, measure in MEASURES.items() if measure.stands_in == "windows"}
+    {name: measure for name, measure in MEASURES.items() if measure.appears_in == "windows"}
 )
 """Those that are measured in every window unless the settings name others."""
 
 REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
-    {name: measure for name, measure in MEASURES.items() if measure.stands_in != "request"}
+    {name: measure for name, measure in MEASURES.items() if measure.appears_in != "request"}
 )
-"""Those of a report on a file, or on data that is handed over, unless others are named."""
+"""Those of a report on a file, or on data in memory, unless others are named."""
 
 
 MAIN_MEASURES: Final = ("tce", "kce", "smce", "ece", "log_loss")

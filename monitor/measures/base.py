@@ -1,4 +1,12 @@
-"""What a measure's file declares. One file adds a measure: the folder is scanned."""
+"""The kinds of measures. One file adds a measure: it declares a ``MEASURE`` of one of these kinds.
+
+What is known of a measure decides how its 95% interval is found (:func:`monitor.inference.interval`):
+
+- :class:`SemiNorm`: of the residuals. The interval is of the value for the law that the events come from.
+- :class:`Limit`: no semi-norm, but more events bring the value closer to a limit. The interval is of that limit.
+- :class:`MeanLoss`: the mean of a loss over the events. The interval is of the expected loss.
+- :class:`Measure` itself: none of these. The interval is of the measure's mean over windows of this size.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -7,46 +15,30 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.scores import ScoreTable
-
-Norms = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
-"""(table, residual (draws, m)) -> a semi-norm of each row of residuals, shape (draws,). Of the table it may use the
-predictions (score, counts, total), and never the outcomes."""
-
-Witness = Callable[[ScoreTable], NDArray[np.float64]]
-"""(table) -> the linear functional f, shape (m,), that attains the semi-norm N of the table's residuals r:
-f @ r = N(r), and f @ h <= N(h) for all h. It is N's subgradient at r; of smCE, the witness over n. Of a measure that is
-no semi-norm, its gradient with respect to the residuals."""
-
-Draws = Callable[[ScoreTable, NDArray[np.float64]], NDArray[np.float64]]
-"""(table, positives (draws, m)) -> the measure of each draw of outcomes for the table's predictions, shape (draws,)."""
-
-Losses = Callable[[ScoreTable], NDArray[np.float64]]
-"""(table) -> the loss of a positive and that of a negative event of each row, shape (2, m)."""
-
 
 Unit = Literal["percent", "ratio", "nats", "sigma"]
 
 LARGEST: Final[Mapping[Unit, float]] = MappingProxyType(
     {"percent": 100.0, "ratio": 1.0, "nats": math.inf, "sigma": math.inf}
 )
-"""The largest value that a measure of a unit can have, but for its offset; the smallest is 0."""
+"""The largest value of a measure by its unit, without a semi-norm's offset."""
 
-StandsIn = Literal["windows", "reports", "request"]
+AppearsIn = Literal["windows", "reports", "request"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Measure:
-    """One measure as the report, REST, Prometheus and the law tests know it.
+    """One measure as reports, REST, Prometheus and the law tests use it.
 
     Attributes
     ----------
     name
         Its key in a report: ``tce``.
     title
-        What a person calls it: ``TCE``.
+        Its name for people: ``TCE``.
     help
         One sentence: what it says, in plain words.
     unit
@@ -58,37 +50,21 @@ class Measure:
         (table, value) -> how far ``value`` can lie from that of the raw predictions that the table sums up; 0 for an
         exact table.
     error_bound_is_certain
-        Whether that holds always. Where the measure's own bins follow the data, as those of TCE do, the raw predictions
-        may have others, and the number is an estimate, which the value keeps to nearly always.
-    norms
-        Where the measure, less its ``offset``, is a semi-norm of the residuals: that of many residuals at once, to the
-        bit. Its interval follows from it. (A measure with none of ``norms``, ``witness``, ``losses`` and ``ends`` has
-        an interval of its mean in windows of this size.)
-    witness
-        Of a measure with ``norms``: the functional that attains it. The interval of a model that is clearly off is
-        shorter where it is known. Of a measure without: its gradient, where it has a limit that the values of ever more
-        events come to, of which its interval then is.
-    offset
-        What the measure adds to ``norms``, from the predictions alone: the mean width of bins, say. Nothing if left
-        out.
+        False if the bound is an estimate, as for TCE, whose bins follow the data.
     draws
-        ``value`` of many drawn outcomes at once, to the bit: of row d it is that of the table whose row i has
-        ``positives[d, i]`` positives among as many events as before, all of them at the row's score. Resampling calls
-        ``value`` for one after another if left out. Not asked where there are ``norms``.
-    losses
-        Where the measure is the mean of a loss over the events: the loss. Its interval follows from it.
-    ends
-        (table) -> lower and upper end of its 95% interval, where they are known without resampling.
+        (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), to the bit: that of the table
+        with ``positives[d, i]`` positives among the events of row i, all at the row's score. Only for speed: if left
+        out, ``value`` is called for each draw.
     max_draws
-        Resamples that are enough where each is slow; fewer are drawn where fewer are asked for.
+        Number of resamples that is enough for a slow measure.
     drawn_rows
-        Rows on which resampling draws where a table has more, if the cells of the grid are too coarse for the measure.
+        Merge a larger table to this many rows for resampling, for a measure for which the cells of the grid are too
+        coarse.
     needs_whole_counts
-        Whether the table's counts must be whole numbers.
-    stands_in
-        ``windows``: in every report, and measured in every window. ``reports``: in reports of files and of data that is
-        handed over, and in windows where the settings name it. ``request``: only where somebody names it, because it is
-        slow or for the curious.
+        Whether the measure refuses weighted tables.
+    appears_in
+        ``windows``: in every report and every window. ``reports``: in reports of files and of data in memory, and in
+        windows if the settings name it. ``request``: only where it is named, because it is slow or special.
     rank
         Place in a report, ascending.
     """
@@ -100,22 +76,85 @@ class Measure:
     value: Callable[[ScoreTable], float]
     error_bound: Callable[[ScoreTable, float], float]
     error_bound_is_certain: bool = True
-    norms: Norms | None = None
-    witness: Witness | None = None
-    offset: Callable[[ScoreTable], float] | None = None
-    draws: Draws | None = None
-    losses: Losses | None = None
-    ends: Callable[[ScoreTable], tuple[float, float]] | None = None
+    draws: Callable[[ScoreTable, Floats], Floats] | None = None
     max_draws: int = 999
     drawn_rows: int | None = None
     needs_whole_counts: bool = False
-    stands_in: StandsIn = "windows"
+    appears_in: AppearsIn = "windows"
     rank: int = 100
 
     def __repr__(self) -> str:
         return f"<measure {self.name}>"
 
-    @property
-    def largest(self) -> float:
-        """The largest value there can be, but for the offset, which comes on top of it."""
-        return LARGEST[self.unit]
+    def smallest(self, table: ScoreTable) -> float:  # noqa: ARG002 - an offset depends on the table
+        """The smallest possible value for these predictions, whatever the outcomes."""
+        return 0.0
+
+    def largest(self, table: ScoreTable) -> float:
+        """The largest possible value for these predictions, whatever the outcomes."""
+        return LARGEST[self.unit] + self.smallest(table)
+
+    def of_outcomes(self, table: ScoreTable, positives: Floats) -> Floats:
+        """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,)."""
+        if self.draws is not None:
+            return self.draws(table, positives)
+        return np.array([self.value(table.with_outcomes(row)) for row in positives])
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SemiNorm(Measure):
+    """A semi-norm N of the residuals, plus an offset that depends on the predictions alone.
+
+    Attributes
+    ----------
+    norms
+        (table, residual (draws, m)) -> N of each row of residuals, shape (draws,). It may use the table's predictions
+        (score, counts, total), but not its outcomes.
+    witness
+        (table) -> the linear functional f, shape (m,), that attains N of the table's residuals r: f @ r = N(r), and
+        f @ h <= N(h) for all h. It is N's subgradient at r; for smCE, the witness over n. It makes the interval of a
+        clearly miscalibrated model shorter.
+    offset
+        (table) -> what the measure adds to N: the mean width of bins, for example.
+    ends
+        (table) -> lower and upper end of the 95% interval, if they are known without resampling.
+    """
+
+    norms: Callable[[ScoreTable, Floats], Floats]
+    witness: Callable[[ScoreTable], Floats] | None = None
+    offset: Callable[[ScoreTable], float] | None = None
+    ends: Callable[[ScoreTable], tuple[float, float]] | None = None
+
+    def smallest(self, table: ScoreTable) -> float:
+        """The offset."""
+        return 0.0 if self.offset is None else self.offset(table)
+
+    def of_outcomes(self, table: ScoreTable, positives: Floats) -> Floats:
+        """The measure of each draw of outcomes, all events of a row at its score: positives (draws, m) -> (draws,)."""
+        return self.norms(table, positives - table.counts * table.score) + self.smallest(table)
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Limit(Measure):
+    """A measure that is no semi-norm, but has a limit that its values approach with more events.
+
+    Attributes
+    ----------
+    gradient
+        (table) -> the measure's gradient with respect to the residuals, shape (m,).
+    """
+
+    gradient: Callable[[ScoreTable], Floats]
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class MeanLoss(Measure):
+    """The mean of a loss over the events.
+
+    Attributes
+    ----------
+    losses
+        (table) -> the loss of a positive and of a negative event in each row, shape (2, m).
+    """
+
+    losses: Callable[[ScoreTable], Floats]

@@ -1,14 +1,7 @@
 """The binned ECE plus the width of the bins: an upper bound of the distance to calibration."""
 
-from typing import Final
-
-from monitor.measures.base import Measure
-from monitor.measures.bins import (
-    DEFAULT_N_BINS,
-    BinnedError,
-    binned_error,
-    whole_bins,
-)
+from monitor.measures.base import SemiNorm
+from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error, whole_bins
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -54,22 +47,18 @@ def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> floa
 
 
 def mean_width(_table: ScoreTable) -> float:
-    """Mean width of the bins: all are of one width, wherever the predictions lie."""
+    """Mean width of the bins, all of which have the same width."""
     return 1.0 / DEFAULT_N_BINS
 
 
-_ERROR: Final = BinnedError("equal_width", 1)
-
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="binned_ece_width",
     title="binned ECE + width",
     help="ECE over ten bins of equal width plus their width: an upper bound of the distance to calibration.",
     unit="ratio",
     value=binned_ece_width,
-    error_bound=_ERROR.error_bound,
-    norms=_ERROR.norms,
-    witness=_ERROR.witness,
     offset=mean_width,
-    stands_in="reports",
+    appears_in="reports",
     rank=73,
+    **BinnedError("equal_width", 1).parts(),
 )

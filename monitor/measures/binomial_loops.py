@@ -6,13 +6,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 
 LOG_TOLERANCE: Final = math.log1p(1e-7)
-"""scipy counts an outcome as no likelier than the observed one up to this relative tolerance, and so do we."""
+"""scipy's relative tolerance for counting an outcome as no likelier than the observed one."""
 
 LOG_DOUBT: Final = 1e-9
-"""Probabilities this close to the tolerance may round to either side of it, here or in scipy."""
+"""Probabilities this close to the tolerance may be rounded to either side of it, here or in scipy."""
 
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 _STIRLING: Final = np.array([math.lgamma(m + 1.0) - (m + 0.5) * math.log(m) + m - _LOG_SQRT_2PI for m in range(1, 16)])
@@ -52,7 +53,7 @@ def log_pmf(x: int, n: int, p: float) -> float:
     """Log of the probability of x successes in n trials.
 
     Loader's saddle-point form ("Fast and Accurate Computation of Binomial Probabilities", 2000): no difference of
-    large logarithms of factorials, so it keeps its digits for any n.
+    large logarithms of factorials, so no loss of digits for any n.
     """
     if x < 0 or x > n:
         return -math.inf
@@ -106,13 +107,8 @@ def _last_unlikely(stop: int, n: int, p: float, level: float) -> int:
 
 
 @njit()
-def far_tail(
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-    above: NDArray[np.bool_],
-    p: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the tail on the far side of the mode begins: the outcomes there that are no likelier than the observed.
+def far_tail(successes: Ints, trials: Ints, above: Bools, p: Floats) -> tuple[Ints, Ints]:
+    """Start of the tail on the far side of the mode: the outcomes there that are no likelier than the observed one.
 
     Parameters
     ----------
@@ -126,8 +122,8 @@ def far_tail(
     Returns
     -------
     wide, narrow : int64, shape (m,)
-        The tail's outcome closest to the mode, n + 1 or -1 where the tail is empty; ``wide`` with the outcomes that
-        are in doubt counted in, ``narrow`` without them. They are nearly always equal.
+        The tail's outcome closest to the mode, n + 1 or -1 if the tail is empty; ``wide`` includes outcomes in doubt,
+        ``narrow`` does not. They are nearly always equal.
     """
     rows = p.shape[0]
     wide = np.empty(rows, np.int64)
@@ -148,14 +144,8 @@ def far_tail(
 
 
 @njit()
-def split_at_rate(
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the rows of each bin pass the bin's rate.
+def split_at_rate(lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints) -> tuple[Ints, Ints]:
+    """Split the rows of each bin at the bin's rate.
 
     Parameters
     ----------
@@ -177,7 +167,7 @@ def split_at_rate(
     above = np.empty(bins, np.int64)
     for b in range(bins):
         k, n = successes[b], trials[b]
-        # scipy, too, compares k with the rounded product p * n.
+        # Like scipy, compare k with the rounded product p * n.
         low, high = starts[b], starts[b + 1]
         while low < high:
             middle = (low + high) // 2
@@ -216,16 +206,9 @@ def _surely_rejected(k: int, n: int, p: float, alpha: float) -> bool:
 
 @njit()
 def cut_far(
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    starts: NDArray[np.int64],
-    below: NDArray[np.int64],
-    above: NDArray[np.int64],
-    successes: NDArray[np.int64],
-    trials: NDArray[np.int64],
-    alpha: float,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows so far from their bin's rate that a cheap bound rejects them.
+    lower: Floats, upper: Floats, starts: Ints, below: Ints, above: Ints, successes: Ints, trials: Ints, alpha: float
+) -> tuple[Ints, Ints]:
+    """Find the rows that are so far from their bin's rate that a cheap bound rejects them.
 
     Parameters
     ----------
@@ -266,9 +249,7 @@ def cut_far(
 
 
 @njit()
-def fill_ranges(
-    values: NDArray[np.int8], first: NDArray[np.int64], last: NDArray[np.int64], value: NDArray[np.int8]
-) -> None:
+def fill_ranges(values: NDArray[np.int8], first: Ints, last: Ints, value: NDArray[np.int8]) -> None:
     """Set ``values[first[i] : last[i] + 1] = value[i]`` for every i, in place."""
     for i in range(first.shape[0]):
         for row in range(first[i], last[i] + 1):

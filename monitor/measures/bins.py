@@ -1,11 +1,12 @@
-"""Bins of predictions, and what the measures over bins have in common."""
+"""Bins of predictions, and the common parts of the measures over bins."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.measures.checks import require_choice, require_whole
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
@@ -17,9 +18,6 @@ DEFAULT_N_BINS: Final = 10
 """As in Naeini et al. 2015 and in the paper of TCE, so that ECE and TCE over equal-width bins share their bins; the
 edges are edges of the grid too, so that a window's ECE is that of its raw predictions."""
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
 
 def whole_bins(n_bins: int) -> int:
     """The number of bins; raises InputError unless it is a whole number of at least 1."""
@@ -29,9 +27,9 @@ def whole_bins(n_bins: int) -> int:
 def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
     """First row of each bin, and the number of rows: int64, shape (n_bins + 1,). Bins can be empty.
 
-    ``equal_width``: edges i / n_bins, closed on the left and open on the right, but for the last: p = 1 falls in the
-    last bin. ``quantile``: as equally filled as rows allow; a row goes where, of all events, the middle of its own
-    stands. Only the predictions decide.
+    ``equal_width``: edges i / n_bins, closed on the left and open on the right, except the last: p = 1 falls in
+    the last bin. ``quantile``: as equally filled as rows allow; the middle of a row's events decides its bin. The
+    outcomes do not matter.
     """
     require_choice("bins", kind, ("equal_width", "quantile"))
     n_bins = whole_bins(n_bins)
@@ -45,7 +43,7 @@ def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
 
 
 def binned_norms(table: ScoreTable, residual: Floats, first: Ints, norm: BinNorm) -> Floats:
-    r"""Norms of the bins' mean residuals, each bin of the weight of its events.
+    r"""Norms of the bins' mean residuals, weighted by the bins' events.
 
     .. math:: \Big( \sum_b \frac{n_b}{n} \Big| \frac{1}{n_b} \sum_{i \in b} r_i \Big|^q \Big)^{1/q}
 
@@ -56,7 +54,7 @@ def binned_norms(table: ScoreTable, residual: Floats, first: Ints, norm: BinNorm
     residual
         float64, shape (..., m).
     first
-        As :func:`first_rows` gives it.
+        The result of :func:`first_rows`.
     norm
         q: 1, 2 or ``max``.
 
@@ -64,7 +62,7 @@ def binned_norms(table: ScoreTable, residual: Floats, first: Ints, norm: BinNorm
     -------
     float64, shape (...)
     """
-    # reduceat would give a bin without rows the row that follows.
+    # reduceat would give an empty bin the following row.
     starts = first[:-1][np.diff(first) > 0]
     binned = np.abs(np.add.reduceat(residual, starts, axis=-1))
     if norm == 1:
@@ -87,10 +85,9 @@ def binned_error(table: ScoreTable, kind: BinKind, n_bins: int, norm: BinNorm) -
 def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: int, norm: BinNorm) -> float:
     """How far the binned error of the raw predictions can lie from that of the table.
 
-    Only a row that a bin's edge cuts counts: one whose predictions may lie on both sides of it or, of quantile bins,
-    one in whose events it falls. All others keep their bin. What the cut rows' events do to a bin with R of residual
-    and N events beside them is at most to add their absolute residual A to |R| or to take it away, and to add their
-    number to N.
+    Only rows that a bin's edge cuts matter: those whose predictions may lie on both sides of it or, for quantile bins,
+    whose events it splits. All others keep their bin. In a bin with other residual R and N other events, the cut rows
+    at most add their absolute residual A to |R| or subtract it, and add their number to N.
     """
     if table.exact:
         return 0.0
@@ -98,32 +95,38 @@ def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: i
     low, high = _bins_reached(table, kind, bins)
     cut = high > low
     if norm == 1:
-        # What one bin gains another loses: twice the residual at most.
+        # One bin gains what another loses: at most twice the residual.
         return 2.0 * float(table.absolute_residual[cut].sum()) / table.total + rounding(table)
-    own = np.where(cut, bins, low)  # cut rows are in no bin for certain
+    own = np.where(cut, bins, low)  # cut rows are certainly in no bin
     residual = np.abs(np.bincount(own, table.residual, bins + 1)[:bins])
     count = np.bincount(own, table.counts, bins + 1)[:bins]
     added, added_residual = np.zeros(bins), np.zeros(bins)
     for row in np.flatnonzero(cut):
         added[low[row] : high[row] + 1] += table.counts[row]
         added_residual[low[row] : high[row] + 1] += table.absolute_residual[row]
-    most_count = count + added
-    # A mean residual is at most 1, also where a bin holds nothing for certain.
+    max_count = count + added
+    # A mean residual is at most 1, also in a bin that may be empty.
     gap = np.divide(residual + added_residual, count, out=np.ones(bins), where=count > 0.0)
-    most = np.where(most_count > 0.0, np.minimum(gap, 1.0), 0.0)
-    least = np.maximum(residual - added_residual, 0.0)
-    least = np.divide(least, most_count, out=np.zeros(bins), where=most_count > 0.0)
+    highest = np.where(max_count > 0.0, np.minimum(gap, 1.0), 0.0)
+    lowest = np.maximum(residual - added_residual, 0.0)
+    lowest = np.divide(lowest, max_count, out=np.zeros(bins), where=max_count > 0.0)
     if norm == "max":
-        above, below = float(most.max()), float(least.max())
+        above, below = float(highest.max()), float(lowest.max())
     else:
-        above = float(np.sqrt((most**2 * most_count).sum() / table.total))
-        below = float(np.sqrt((least**2 * most_count).sum() / table.total))
+        above = float(np.sqrt((highest**2 * max_count).sum() / table.total))
+        below = float(np.sqrt((lowest**2 * max_count).sum() / table.total))
     return max(above - value, value - below) + rounding(table)
+
+
+class _BinnedParts(TypedDict):
+    error_bound: Callable[[ScoreTable, float], float]
+    norms: Callable[[ScoreTable, Floats], Floats]
+    witness: Callable[[ScoreTable], Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class BinnedError:
-    """A binned error over the default number of bins, as a measure's file declares it.
+    """A binned error over the default number of bins: the parts of a measure's declaration.
 
     Attributes
     ----------
@@ -136,8 +139,12 @@ class BinnedError:
     bins: BinKind
     norm: BinNorm
 
+    def parts(self) -> _BinnedParts:
+        """Keywords of the measure's :class:`~monitor.measures.base.SemiNorm`."""
+        return {"error_bound": self.error_bound, "norms": self.norms, "witness": self.witness}
+
     def norms(self, table: ScoreTable, residual: Floats) -> Floats:
-        """It as a semi-norm of the residuals: m rows, residual (draws, m) -> (draws,)."""
+        """The error as a semi-norm of the residuals: residual (draws, m) -> (draws,)."""
         return binned_norms(table, residual, first_rows(table, self.bins, DEFAULT_N_BINS), self.norm)
 
     def witness(self, table: ScoreTable) -> Floats:
@@ -148,18 +155,18 @@ class BinnedError:
         count = np.add.reduceat(table.counts, starts)
         mean = np.divide(binned, count, out=np.zeros(binned.size), where=count > 0.0)
         if self.norm == 1:
-            of_bins = np.sign(binned) / table.total
+            per_bin = np.sign(binned) / table.total
         elif self.norm == 2:
             size = float(np.sqrt((binned @ mean) / table.total))
-            of_bins = mean / (size * table.total) if size > 0.0 else np.zeros(mean.size)
+            per_bin = mean / (size * table.total) if size > 0.0 else np.zeros(mean.size)
         else:
             worst = int(np.abs(mean).argmax())
-            of_bins = np.zeros(mean.size)
-            of_bins[worst] = np.sign(mean[worst]) / count[worst]
-        return np.repeat(of_bins, np.diff(np.append(starts, table.rows)))
+            per_bin = np.zeros(mean.size)
+            per_bin[worst] = np.sign(mean[worst]) / count[worst]
+        return np.repeat(per_bin, np.diff(np.append(starts, table.rows)))
 
     def error_bound(self, table: ScoreTable, value: float) -> float:
-        """How far that of the raw predictions can lie from that of the table."""
+        """How far the error of the raw predictions can lie from that of the table."""
         return binned_error_bound(table, value, self.bins, DEFAULT_N_BINS, self.norm)
 
 
@@ -171,11 +178,11 @@ def _inner_edges(n_bins: int) -> Floats:
 def _bins_reached(table: ScoreTable, kind: BinKind, n_bins: int) -> tuple[Ints, Ints]:
     """First and last bin that a raw prediction of each row may lie in."""
     if kind == "equal_width":
-        # Rows are open on the right where they have a width at all, so one that ends at an edge is not cut.
+        # Rows with a width are open on the right, so an edge at their end does not cut them.
         edges = _inner_edges(n_bins)
         low = np.searchsorted(edges, table.lower, side="right")
         return low, np.maximum(low, np.searchsorted(edges, table.upper, side="left"))
-    # A raw row's events, and so their middle, stand among those of its cell.
+    # A raw row's events, and so their middle, are among those of its cell.
     share = np.concatenate([[0.0], np.cumsum(table.counts)]) * n_bins / table.total
     inner = np.arange(1, n_bins)
     low = np.searchsorted(inner, share[:-1], side="right")

@@ -3,13 +3,11 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import MeanLoss
 from monitor.measures.proper_score import ProperScore
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 
 def _loss(p: Floats) -> Floats:
@@ -36,9 +34,9 @@ def brier(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Ratio in [0, 1]; smaller is better. A calibrated model shows the mean of p (1 - p), which is not 0: the score
-        also says how well the predictions tell positives from negatives. :func:`corp_decomposition` tells the two
-        apart.
+        Ratio in [0, 1]; smaller is better. A calibrated model has the mean of p (1 - p), which is not 0: the score also
+        measures how well the predictions separate positives from negatives. :func:`corp_decomposition` gives both
+        parts.
 
     Raises
     ------
@@ -58,7 +56,7 @@ def brier(table: ScoreTable) -> float:
     return BRIER.value(table)
 
 
-MEASURE = Measure(
+MEASURE = MeanLoss(
     name="brier",
     title="Brier score",
     help="Mean squared difference of outcome and prediction: calibration and discrimination in one number.",
@@ -67,6 +65,6 @@ MEASURE = Measure(
     error_bound=BRIER.error_bound,
     draws=BRIER.of_draws,
     losses=BRIER.losses,
-    stands_in="reports",
+    appears_in="reports",
     rank=200,
 )

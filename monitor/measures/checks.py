@@ -1,4 +1,4 @@
-"""What every measure checks before it computes."""
+"""Checks of the arguments of measures."""
 
 import math
 import operator
@@ -8,14 +8,14 @@ from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
 
-def require_events(table: ScoreTable, measure: str, least: int = 1) -> None:
-    """Raise NotEnoughData unless the table holds at least ``least`` events (or, of weights, any at all).
+def require_events(table: ScoreTable, measure: str, minimum: int = 1) -> None:
+    """Raise NotEnoughData unless the table holds at least ``minimum`` events (or, if weighted, any at all).
 
     And InputError if it is no table.
     """
     require_table(table, measure)
-    if table.rows == 0 or (not table.weighted and table.total < least):
-        raise NotEnoughData(f"{measure} needs at least {least} event{'s'[: least > 1]}, got {table.total:g}")
+    if table.rows == 0 or (not table.weighted and table.total < minimum):
+        raise NotEnoughData(f"{measure} needs at least {minimum} event{'s'[: minimum > 1]}, got {table.total:g}")
 
 
 def require_choice(key: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -30,12 +30,12 @@ def require_positive(key: str, value: float) -> None:
         raise InputError(f"{key} must be a finite number above 0, got {value!r}")
 
 
-def require_whole(key: str, value: int, least: int) -> int:
-    """The option as an int; raises InputError unless it is a whole number of at least ``least``."""
+def require_whole(key: str, value: int, minimum: int) -> int:
+    """The option as an int; raises InputError unless it is a whole number of at least ``minimum``."""
     try:
         whole = operator.index(value)
     except TypeError:
-        whole = least - 1
-    if whole < least:
-        raise InputError(f"{key} must be a whole number of at least {least}, got {value!r}")
+        whole = minimum - 1
+    if whole < minimum:
+        raise InputError(f"{key} must be a whole number of at least {minimum}, got {value!r}")
     return whole

@@ -5,8 +5,8 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures.brier import BRIER
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.log_loss import LOG_LOSS
@@ -27,11 +27,11 @@ class Decomposition:
     score
         The score itself.
     miscalibration
-        What the best isotonic recalibration takes off it, at least 0. Smaller is better.
+        The part that the best isotonic recalibration removes, at least 0. Smaller is better.
     discrimination
-        What the recalibrated predictions are better by than the prevalence alone, at least 0. Larger is better.
+        The gain of the recalibrated predictions over the prevalence alone, at least 0. Larger is better.
     uncertainty
-        The score of the prevalence: how hard the outcomes are to predict, whatever the model.
+        The score of the prevalence: how hard the outcomes are to predict for any model.
     """
 
     score: float
@@ -40,7 +40,7 @@ class Decomposition:
     uncertainty: float
 
 
-def corp_curve(table: ScoreTable) -> NDArray[np.float64]:
+def corp_curve(table: ScoreTable) -> Floats:
     """The recalibrated predictions: isotonic regression of the outcomes on the predictions.
 
     Parameters
@@ -65,7 +65,7 @@ def corp_curve(table: ScoreTable) -> NDArray[np.float64]:
     require_events(table, "the CORP curve")
     counts = table.counts
     curve = scipy.optimize.isotonic_regression(table.positives / counts, weights=counts).x
-    return np.asarray(np.clip(curve, 0.0, 1.0))  # a mean of frequencies can pass them by its last bit
+    return np.asarray(np.clip(curve, 0.0, 1.0))  # rounding can move a mean of frequencies out of [0, 1]
 
 
 def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decomposition:
@@ -93,7 +93,7 @@ def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decompositi
 
     Notes
     -----
-    Isotonic regression follows chance too: a calibrated model has a miscalibration above 0, which falls as n^(-2/3).
+    Isotonic regression fits noise too: a calibrated model has a miscalibration above 0, which falls as n^(-2/3).
 
     Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021.
 
@@ -110,12 +110,12 @@ def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decompositi
     uncertainty = _mean(table, proper, np.full(table.rows, table.prevalence))
     return Decomposition(
         score=value,
-        # Where the score of cells takes the tangent, it can pass below by its last bits.
+        # The tangent in the score of cells can make it smaller by its last bits.
         miscalibration=max(0.0, value - recalibrated),
         discrimination=max(0.0, uncertainty - recalibrated),
         uncertainty=uncertainty,
     )
 
 
-def _mean(table: ScoreTable, score: ProperScore, prediction: NDArray[np.float64]) -> float:
+def _mean(table: ScoreTable, score: ProperScore, prediction: Floats) -> float:
     return float(total_loss(table.positives, table.negatives, score.loss(prediction))) / table.total

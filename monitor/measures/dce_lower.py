@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
 from monitor.measures.corp import corp_curve
@@ -17,18 +17,16 @@ from monitor.measures.smce import smce
 from monitor.scores import ScoreTable
 
 LATTICE: Final = 256
-"""The linear programme has points at all k / LATTICE: it is these that calibrated predictions can lie at."""
+"""The linear programme has points at all k / LATTICE, where calibrated predictions can lie."""
 
-MOST_ROWS: Final = 256
-"""With a point at each of so many scores the programme has 513 points, and takes some .03 s; with 1,025, four times as
-long. Of more rows, as many are points, and the others are split between them."""
+MAX_ROWS: Final = 256
+"""Largest number of scores that are points themselves: the programme then has 513 points and takes about .03 s, with
+1,025 points four times as long. Other scores are split between the points."""
 
 _EXCESS: Final = 0.5 / LATTICE**2 + 1e-7
-"""By how much the programme's value may be too large. Its r0 and r1, linear between two points a gap g apart, are
+"""Bound of how much the programme's value is too large. Its r0 and r1, linear between two points of distance g, are
 1-Lipschitz, so (1 - x) r0 + x r1 has a second derivative of at least -4, and exceeds 0 between them by g^2 / 2 at most.
-Less that, r0 and r1 are feasible everywhere. And what the solver leaves."""
-
-Floats = NDArray[np.float64]
+Minus that, r0 and r1 are feasible everywhere. The solver's tolerance is added."""
 
 
 def dce_lower(table: ScoreTable) -> float:
@@ -36,9 +34,9 @@ def dce_lower(table: ScoreTable) -> float:
 
     .. math:: \min_{(u, v, y)} E|u - v| \quad \text{over couplings of } (p, y) \text{ with calibrated } (v, y)
 
-    The least mean change of the predictions that makes them calibrated, where equal predictions may be changed
+    The smallest mean change of the predictions that makes them calibrated, if equal predictions may be changed
     differently, and with knowledge of the outcome. It is the largest lower bound of the distance to the nearest
-    calibrated predictor that predictions and outcomes alone can give.
+    calibrated predictor that follows from predictions and outcomes alone.
 
     Parameters
     ----------
@@ -48,9 +46,9 @@ def dce_lower(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Ratio in [0, 1]; smaller is better. At most 8e-6 too large. Of a table of more than 256 rows it is of 513
-        points between which the predictions are split: too small by half the distance between two points at most,
-        which :func:`error_bound` adds up, and in practice by a hundred-thousandth.
+        Ratio in [0, 1]; smaller is better. At most 8e-6 too large. In a table of more than 256 rows the
+        predictions are split between 513 points, which makes it too small by at most half the distance between two
+        points, which :func:`error_bound` adds up; in practice by a hundred-thousandth.
 
     Raises
     ------
@@ -63,7 +61,7 @@ def dce_lower(table: ScoreTable) -> float:
     and r1 and :math:`(1 - x) r_0(x) + x r_1(x) \le 0`, where :math:`\gamma_y` is the share of events of outcome y.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 5.3,
-    Lemma 7.6 and Remark 7.9. The paper bounds what the points cost by their distance, this by its square.
+    Lemma 7.6 and Remark 7.9. The paper bounds the error from the points by their distance, this by its square.
 
     Examples
     --------
@@ -79,24 +77,24 @@ def dce_lower(table: ScoreTable) -> float:
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the lower distance of the raw predictions can lie from ``value``.
 
-    It moves by at most what the predictions move on average: by what they lie off their row, and by what a row is moved
-    to be split between two points. Of an exact table that has a point at each row nothing moves.
+    It moves by at most the mean move of the predictions: their distance from their row, and the move of a row split
+    between two points. In an exact table with a point at each row nothing moves.
     """
-    del value  # the bound holds whatever it is
+    del value  # the bound does not depend on it
     moved, _, _ = _split(table, _points(table))
     return 0.0 if table.exact and moved == 0.0 else mean_distance(table, table.score) + moved + _EXCESS
 
 
 @dataclass(frozen=True, slots=True)
 class DistanceBracket:
-    """Two numbers that the distance to calibration certainly lies between.
+    """Certain lower and upper bounds of the distance to calibration.
 
     Attributes
     ----------
     lower
-        No calibrated predictor is closer on average, whatever it knows of the events.
+        No calibrated predictor is closer on average, whatever information about the events it uses.
     upper
-        A calibrated predictor is at most so far off, and it is a function of the predictions alone.
+        A calibrated predictor, a function of the predictions alone, is at most this far away.
     """
 
     lower: float
@@ -106,19 +104,19 @@ class DistanceBracket:
 def distance_bracket(table: ScoreTable) -> DistanceBracket:
     r"""A certified bracket of the distance from the predictions to the nearest calibrated predictor.
 
-    That distance, :math:`\min_g E|p - g|` over the calibrated predictors g, depends on what there is to know of the
-    events besides their predictions. For the data at hand as the whole law it lies in the bracket for certain.
+    That distance, :math:`\min_g E|p - g|` over the calibrated predictors g, depends on the information
+    about the events besides their predictions. If the data are the whole law it certainly lies in the bracket.
 
-    - Below: the lower distance to calibration, and smCE / 2, which never passes it.
-    - Above: what it takes to bring the predictions of each interval of intCE's best partition to the interval's
-      frequency, which is at most intCE; or those of each block of the isotonic regression, if that is less.
+    - Below: the lower distance to calibration, and smCE / 2, which is never larger.
+    - Above: the mean move of the predictions in each interval of intCE's best partition to the interval's frequency,
+      at most intCE; or in each block of the isotonic regression, if that is less.
 
     Twice smCE is an upper bound of the lower distance alone: the distance itself can be larger, up to its root.
 
     Parameters
     ----------
     table
-        m rows. Of a table of cells the bracket is widened by how far the predictions can lie off their row.
+        m rows. For a table of cells the bracket is widened by how far predictions can lie from their row.
 
     Raises
     ------
@@ -138,11 +136,8 @@ def distance_bracket(table: ScoreTable) -> DistanceBracket:
     """
     require_events(table, "the distance to calibration")
     off_row = 0.0 if table.exact else mean_distance(table, table.score)
-    of_smooth = smce(table)
-    lower = max(
-        dce_lower(table) - _EXCESS - off_row,
-        (of_smooth - smce_error_bound(table, of_smooth)) / 2.0,
-    )
+    smooth = smce(table)
+    lower = max(dce_lower(table) - _EXCESS - off_row, (smooth - smce_error_bound(table, smooth)) / 2.0)
     bounds = intce_partition(table)
     starts = bounds[:-1]
     frequency = np.add.reduceat(table.positives, starts) / np.add.reduceat(table.counts, starts)
@@ -151,25 +146,25 @@ def distance_bracket(table: ScoreTable) -> DistanceBracket:
 
 
 def _points(table: ScoreTable) -> Floats:
-    """The programme's points, ascending from 0 to 1: a lattice, and the scores or as many of them as are affordable."""
+    """The programme's points, ascending from 0 to 1: a lattice, and all scores or a sample of them."""
     score = table.score
-    if table.rows > MOST_ROWS:
-        # Where the events are, so that rare outcomes have points close to 0.
+    if table.rows > MAX_ROWS:
+        # At quantiles of the events, so that rare outcomes have points close to 0.
         share = np.cumsum(table.counts) / table.total
-        score = score[np.minimum(np.searchsorted(share, (np.arange(MOST_ROWS) + 0.5) / MOST_ROWS), table.rows - 1)]
+        score = score[np.minimum(np.searchsorted(share, (np.arange(MAX_ROWS) + 0.5) / MAX_ROWS), table.rows - 1)]
     return np.union1d(np.arange(LATTICE + 1) / LATTICE, score)
 
 
 def _split(table: ScoreTable, point: Floats) -> tuple[float, Floats, Floats]:
-    """Each row's events, split between the points beside it so that their mean stays.
+    """Split each row's events between the two nearest points, with the same mean.
 
-    Functions that are linear between the points have the same sums over the split events, so that the programme's value
-    is never more than that of all scores.
+    Functions that are linear between the points have the same sums over the split events, so the programme's value is
+    never larger than that of all scores.
 
     Returns
     -------
     moved
-        How far the events were moved on average.
+        Mean move of the events.
     negatives, positives
         float64, shape (points,): number of events at each point.
     """
@@ -220,6 +215,6 @@ MEASURE = Measure(
     value=dce_lower,
     error_bound=error_bound,
     max_draws=99,
-    stands_in="request",
+    appears_in="request",
     rank=80,
 )

@@ -1,19 +1,19 @@
-"""How far predictions can lie from the row that sums them up: what the error bounds are made of."""
+"""How far predictions can lie from the score of their row: the basis of the error bounds."""
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from monitor.arrays import Floats
 from monitor.scores import ScoreTable, grid
 
 ROUNDING: Final = 1.0 / grid.UNITS
-"""What a row of the grid loses by counting predictions in whole units: half a unit in the residual of each event and
+"""Error of a row of the grid from counting predictions in whole units: half a unit in the residual of each event and
 half a unit in its place."""
 
 
-def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
+def residual_displacement(table: ScoreTable) -> Floats:
     r"""Upper bound of :math:`\sum |y - p| |p - x|` over the events of each row, x being the row's score.
 
     |p - x| is convex in p, so over predictions of mean u in [lo, hi] its mean is at most its chord at u,
@@ -29,7 +29,7 @@ def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
     wide = span > 0.0
     result = np.zeros(table.rows)
     low, high = table.lower[wide], table.upper[wide]
-    at = np.clip(table.score[wide], low, high)  # a mean can pass the edge by its last bit
+    at = np.clip(table.score[wide], low, high)  # rounding can move a mean past the edge
     for count, total, largest_residual in (
         (table.positives[wide], table.positive_sum[wide], 1.0 - low),
         (table.negatives[wide], table.negative_sum[wide], high),
@@ -40,7 +40,7 @@ def residual_displacement(table: ScoreTable) -> NDArray[np.float64]:
     return result
 
 
-def logit_displacement(table: ScoreTable) -> NDArray[np.float64]:
+def logit_displacement(table: ScoreTable) -> Floats:
     r"""Upper bound of :math:`\sum |y - p| \min(1, |z(p) - z(x)|)` over the events of each row, z being the logit.
 
     |z(p) - z(x)| is at most the larger of that at the row's two ends, and at most |p - x| times the largest slope
@@ -56,11 +56,11 @@ def logit_displacement(table: ScoreTable) -> NDArray[np.float64]:
     result = np.zeros(table.rows)
     low, high = table.lower[wide], table.upper[wide]
     at = logit(table.score[wide])
-    with np.errstate(invalid="ignore"):  # a score of 0 or 1 is an end of its row: it is far from the other end alone
+    with np.errstate(invalid="ignore"):  # a score of 0 or 1 is an end of its row, and far only from the other end
         farthest = np.minimum(1.0, np.fmax(at - logit(low), logit(high) - at))
     flattest = np.minimum(low * (1.0 - low), high * (1.0 - high))
     moved = residual_displacement(table)[wide] + table.counts[wide] * ROUNDING
-    with np.errstate(divide="ignore", over="ignore"):  # infinitely steep, or all but that: the other bound is smaller
+    with np.errstate(divide="ignore", over="ignore"):  # (nearly) infinitely steep: the other bound is smaller
         by_slope = moved / flattest
     result[wide] = np.minimum(np.maximum(table.absolute_residual[wide], 0.0) * farthest, by_slope)
     return result
@@ -71,8 +71,8 @@ def mean_residual_displacement(table: ScoreTable) -> float:
     return float(residual_displacement(table).sum()) / table.total
 
 
-def mean_distance(table: ScoreTable, target: NDArray[np.float64]) -> float:
-    """Upper bound of E|p - t|, where the predictions of a row go to its t; exact for an exact table.
+def mean_distance(table: ScoreTable, target: Floats) -> float:
+    """Upper bound of E|p - t|, the mean move of the predictions to the t of their row; exact for an exact table.
 
     |p - t| is convex in p, so in a row its mean is at most its chord over [lo, hi] at the predictions' mean.
 
@@ -81,7 +81,7 @@ def mean_distance(table: ScoreTable, target: NDArray[np.float64]) -> float:
     table
         m rows.
     target
-        float64, shape (m,): t. With the rows' scores, it is how far the predictions lie from them.
+        float64, shape (m,): t. With the rows' scores, the result is the distance from these.
     """
     distance = np.abs(table.score - target)
     wide = table.upper > table.lower
@@ -92,5 +92,5 @@ def mean_distance(table: ScoreTable, target: NDArray[np.float64]) -> float:
 
 
 def rounding(table: ScoreTable) -> float:
-    """What whole units cost a measure that moves by at most the mean change of the residuals and places."""
+    """Error from whole units of a measure that moves by at most the mean change of the residuals and places."""
     return 0.0 if table.exact else ROUNDING

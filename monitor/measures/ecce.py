@@ -1,11 +1,11 @@
-"""The estimated cumulative calibration error: how far the cumulative differences stray."""
+"""The estimated cumulative calibration error: the largest cumulative difference."""
 
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_choice, require_events
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
@@ -47,8 +47,7 @@ def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     ``range`` 1.60 of its standard deviation.
 
     Source: Arrieta-Ibarra, Gujral, Tannen, Tygert, Xu, "Metrics of Calibration for Probabilistic Predictions", Journal
-    of Machine Learning Research 23, 2022. There equal predictions are told apart by a random order; here a row is
-    one step.
+    of Machine Learning Research 23, 2022. There equal predictions have a random order; here a row is one step.
 
     Examples
     --------
@@ -64,12 +63,12 @@ def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     return float(cumulative.max(initial=0.0) - cumulative.min(initial=0.0)) / table.total
 
 
-def ecce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def ecce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """ECCE-MAD as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(np.abs(np.cumsum(residual, axis=1)).max(axis=1) / table.total)
 
 
-def ecce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def ecce_functional(table: ScoreTable) -> Floats:
     """The functional that attains ECCE-MAD, (m,): the sign of the largest difference, on all predictions up to it."""
     cumulative = np.cumsum(table.residual)
     worst = int(np.abs(cumulative).argmax())
@@ -87,11 +86,11 @@ def error_bound(table: ScoreTable, value: float) -> float:
     before = np.concatenate([[0.0], np.cumsum(table.residual)[:-1]])
     highest = before + (table.positives - table.positive_sum)
     lowest = before - table.negative_sum
-    most = max(float(highest.max()), float(-lowest.min())) / table.total
-    return max(0.0, most - value) + rounding(table)
+    largest = max(float(highest.max()), float(-lowest.min())) / table.total
+    return max(0.0, largest - value) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ecce",
     title="ECCE-MAD",
     help="Largest cumulative difference between outcomes and predictions, in ascending order of the predictions.",
@@ -100,6 +99,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=ecce_norms,
     witness=ecce_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=67,
 )

@@ -1,15 +1,7 @@
 """The expected calibration error over bins, and its relatives in other norms."""
 
-from typing import Final
-
-from monitor.measures.base import Measure
-from monitor.measures.bins import (
-    DEFAULT_N_BINS,
-    BinKind,
-    BinnedError,
-    BinNorm,
-    binned_error,
-)
+from monitor.measures.base import SemiNorm
+from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, BinNorm, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
 
@@ -27,9 +19,9 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     table
         m rows.
     bins
-        ``equal_width``: edges i / n_bins, closed on the left and open on the right, but for the last: p = 1 falls in
-        the last bin. ``quantile``: as equally filled as rows allow; equal predictions are never parted, so a row goes
-        where the middle of its events falls.
+        ``equal_width``: edges i / n_bins, closed on the left and open on the right, except the last: p = 1 falls in
+        the last bin. ``quantile``: as equally filled as rows allow; equal predictions share a bin, that of the middle
+        of their events.
     n_bins
         Number of bins, at least 1.
     norm
@@ -66,16 +58,12 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     return binned_error(table, bins, n_bins, norm)
 
 
-_ERROR: Final = BinnedError("equal_width", 1)
-
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ece",
     title="ECE",
     help="Expected calibration error over ten bins of equal width: the mean gap between outcome and prediction.",
     unit="ratio",
     value=ece,
-    error_bound=_ERROR.error_bound,
-    norms=_ERROR.norms,
-    witness=_ERROR.witness,
     rank=60,
+    **BinnedError("equal_width", 1).parts(),
 )

@@ -1,8 +1,6 @@
 """The expected calibration error over bins that hold equally many events."""
 
-from typing import Final
-
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -20,8 +18,8 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     table
         m rows.
     n_bins
-        Number of bins, at least 1. They are as equally filled as rows allow: equal predictions are never parted, so a
-        row goes where the middle of its events falls.
+        Number of bins, at least 1. They are as equally filled as rows allow: equal predictions share a bin, that of
+        the middle of their events.
 
     Returns
     -------
@@ -49,17 +47,13 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 1)
 
 
-_ERROR: Final = BinnedError("quantile", 1)
-
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="ece_quantile",
     title="equal-mass ECE",
     help="Expected calibration error over ten bins that hold equally many predictions.",
     unit="ratio",
     value=ece_quantile,
-    error_bound=_ERROR.error_bound,
-    norms=_ERROR.norms,
-    witness=_ERROR.witness,
-    stands_in="reports",
+    appears_in="reports",
     rank=70,
+    **BinnedError("quantile", 1).parts(),
 )

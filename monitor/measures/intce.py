@@ -1,12 +1,11 @@
 """The interval calibration error."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats, Ints
+from monitor.measures.base import Limit
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
-from monitor.measures.drawn import drawn_residuals
 from monitor.measures.interval_partition_loops import cheapest_partition, cheapest_partition_costs
 from monitor.measures.shifted_bins_loops import shifted_bins_mean
 from monitor.scores import ScoreTable
@@ -18,8 +17,8 @@ def intce(table: ScoreTable) -> float:
     .. math:: \mathrm{intCE} = \min_I \sum_j \Big| \frac{1}{n} \sum_{p_i \in I_j} (y_i - p_i) \Big|
         + \sum_j \frac{n_j}{n} \mathrm{width}(I_j)
 
-    over all partitions of [0, 1] into intervals. Exact: an interval without predictions costs nothing, so one that
-    holds some need be no wider than they are apart, and dynamic programming finds the best partition.
+    over all partitions of [0, 1] into intervals. Exact: an interval without predictions costs nothing, so others need
+    be no wider than the distance of their predictions, and dynamic programming finds the best partition.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def intce(table: ScoreTable) -> float:
 
     Notes
     -----
-    For a calibrated model it falls only as n^(-1/3): compare the value with its null level, never with a fixed bound.
+    For a calibrated model it falls only as n^(-1/3): compare the value with its null level, not with a fixed bound.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 6.1,
     which leaves the infimum without an algorithm.
@@ -53,7 +52,7 @@ def intce(table: ScoreTable) -> float:
     return float(value)
 
 
-def intce_partition(table: ScoreTable) -> NDArray[np.int64]:
+def intce_partition(table: ScoreTable) -> Ints:
     """The partition at which intCE is attained.
 
     Parameters
@@ -79,16 +78,16 @@ def intce_partition(table: ScoreTable) -> NDArray[np.int64]:
     return np.array(bounds[::-1], np.int64)
 
 
-def intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+def intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
     n = table.total
     return np.asarray(
-        cheapest_partition_costs(table.score, drawn_residuals(table, positives) / n, table.counts / n), np.float64
+        cheapest_partition_costs(table.score, table.drawn_residual(positives) / n, table.counts / n), np.float64
     )
 
 
-def intce_gradient(table: ScoreTable) -> NDArray[np.float64]:
-    """How intCE moves with the residuals while its best partition stays, (m,): the signs of the binned residuals."""
+def intce_gradient(table: ScoreTable) -> Floats:
+    """The derivative by the residuals at a fixed best partition, (m,): the signs of the binned residuals."""
     bounds = intce_partition(table)
     signs = np.sign(np.add.reduceat(table.residual, bounds[:-1]))
     return np.asarray(np.repeat(signs, np.diff(bounds)) / table.total, np.float64)
@@ -102,7 +101,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
 
     From below: cut any partition by bins of width 1 under a uniform shift. An interval of width w is cut with
     probability w at most and then adds its mass at most, so RintCE(1) <= binned residual + mean width: RintCE(1) is at
-    most intCE, and the table knows it up to 2 E[|r| d].
+    most intCE, and known from the table up to 2 E[|r| d].
     """
     if table.exact:
         return 0.0
@@ -116,7 +115,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return max(above - value, value - below) + 2.0 * rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = Limit(
     name="intce",
     title="intCE",
     help="Interval calibration error: binned residuals plus the bins' mean width, under the best bins there are.",
@@ -124,6 +123,6 @@ MEASURE = Measure(
     value=intce,
     error_bound=error_bound,
     draws=intce_draws,
-    witness=intce_gradient,
+    gradient=intce_gradient,
     rank=40,
 )

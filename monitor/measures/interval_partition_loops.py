@@ -1,70 +1,56 @@
-r"""The partition of a line into intervals that costs least: binned residuals plus mean width.
+r"""The cheapest partition of a line into intervals: binned residuals plus mean width.
 
 With C and M the cumulative residual and mass, the best partition of the first b rows costs
 
 .. math:: D(b) = \min_{a < b} D(a) + |C_b - C_a| + (M_b - M_a)(x_{b-1} - x_a),
 
-the last interval holding the rows a..b-1. Taken literally that is O(m^2). But for any block of starts a
+with the rows a..b-1 in the last interval. Computed directly, that is O(m^2). But for any block of starts a
 
 .. math:: D(a) + |C_b - C_a| \ge \max(\min_a (D(a) - C_a) + C_b, \; \min_a (D(a) + C_a) - C_b),
 
-and the width term grows as a goes back. So minima of D - C and D + C are kept over blocks of 16, 128, 1,024, ...
-starts, and a block is opened only if its bound beats the best start known so far. On a million predictions that opens
-some four blocks of 16 a row. The result is exact; only the time depends on the data.
+and the width term grows as a goes back. So minima of D - C and D + C are stored for blocks of 16, 128, 1,024, ...
+starts, and a block is searched only if its bound beats the best start so far. On a million predictions that searches
+about four blocks of 16 per row. The result is exact; only the time depends on the data.
 
-Many residuals at the same locations go side by side, eight at a time: the widths are theirs together, a block that one
-of them opens is opened for all, and the innermost loops are SIMD loops over the eight.
+Many residuals at the same locations are processed side by side, eight at a time: they share the widths, a block that
+one of them needs is searched for all, and the innermost loops are SIMD loops over the eight.
 """
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 _LEVELS: Final = 5
-"""At most: a block of the last level holds 65,536 starts."""
+"""Largest number of levels: a block of the last one holds 65,536 starts."""
 _LEAF_BITS: Final = 4
 _FAN_OUT_BITS: Final = 3
 
 _SLACK: Final = 1e-14
-"""By how much a bound may miss the best cost, of at most 1, through rounding: so the result is to the last bit that of
-trying every start, whatever is pruned."""
+"""Rounding error of a bound of the best cost, which is at most 1: with this margin the result is, to the last bit, that
+of trying every start."""
 
 _LANES: Final = 8
-"""Residuals that go side by side."""
+"""Number of residuals that are processed side by side."""
 _LANE_LEAF_BITS: Final = 3
 
 
-# nnan, nsz: no value here is nan and no sign of a zero matters; without them the minimum over a block is no SIMD loop.
+# nnan, nsz: values are never nan and signs of zeros do not matter; this makes the minimum over a block a SIMD loop.
 @njit(fastmath={"nnan", "nsz"})
-def _least(
-    cost: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    mass: NDArray[np.float64],
-    location: NDArray[np.float64],
-    first: int,
-    last: int,
-    b: int,
-) -> float:
+def _least(cost: Floats, cumulative: Floats, mass: Floats, location: Floats, first: int, last: int, b: int) -> float:
     """Least cost of the rows before b over the starts first..last of the last interval."""
     least = np.inf
     for a in range(first, last + 1):
         least = min(
-            least,
-            cost[a] + abs(cumulative[b] - cumulative[a]) + (mass[b] - mass[a]) * (location[b - 1] - location[a]),
+            least, cost[a] + abs(cumulative[b] - cumulative[a]) + (mass[b] - mass[a]) * (location[b - 1] - location[a])
         )
     return least
 
 
 @njit()
-def _least_cost(
-    location: NDArray[np.float64],
-    residual: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    start: NDArray[np.int64],
-) -> float:
+def _least_cost(location: Floats, residual: Floats, weight: Floats, start: Ints) -> float:
     """The least cost of all partitions; ``start``, shape (m,), is written as :func:`cheapest_partition` returns it."""
     m = location.shape[0]
     cost = np.zeros(m + 1)
@@ -91,7 +77,7 @@ def _least_cost(
         else:
             arg = b - 1
         level = 0  # the newest starts are the likeliest
-        newest = b - 1  # of the starts not yet ruled out
+        newest = b - 1  # newest start not yet excluded
         while newest >= 0:
             width_cost = (mass[b] - mass[newest]) * (here - location[newest])
             if width_cost >= best:
@@ -124,9 +110,7 @@ def _least_cost(
 
 
 @njit()
-def cheapest_partition(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
-) -> tuple[float, NDArray[np.int64]]:
+def cheapest_partition(location: Floats, residual: Floats, weight: Floats) -> tuple[float, Ints]:
     """The least of binned residuals plus mean width over all partitions into intervals.
 
     Parameters
@@ -151,13 +135,7 @@ def cheapest_partition(
 
 @njit(fastmath={"nnan", "nsz"})
 def _least_side_by_side(
-    cost: NDArray[np.float64],
-    cumulative: NDArray[np.float64],
-    width: NDArray[np.float64],
-    first: int,
-    last: int,
-    b: int,
-    best: NDArray[np.float64],
+    cost: Floats, cumulative: Floats, width: Floats, first: int, last: int, b: int, best: Floats
 ) -> None:
     """Lower ``best`` to the least costs over the starts first..last, whose width terms ``width`` begins with."""
     for a in range(first, last + 1):
@@ -168,7 +146,7 @@ def _least_side_by_side(
 
 
 @njit(fastmath={"nnan", "nsz"})
-def _largest(values: NDArray[np.float64]) -> float:
+def _largest(values: Floats) -> float:
     largest = -np.inf
     for value in values:
         largest = max(largest, value)
@@ -176,9 +154,7 @@ def _largest(values: NDArray[np.float64]) -> float:
 
 
 @njit(fastmath={"nnan", "nsz"})
-def _least_costs(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64], best: NDArray[np.float64]
-) -> None:
+def _least_costs(location: Floats, residual: Floats, weight: Floats, best: Floats) -> None:
     """The least costs for residual (lanes, m), into ``best`` (lanes,)."""
     m = location.shape[0]
     cost = np.zeros((m + 1, _LANES))
@@ -238,9 +214,7 @@ def _least_costs(
 
 
 @njit()
-def cheapest_partition_costs(
-    location: NDArray[np.float64], residual: NDArray[np.float64], weight: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def cheapest_partition_costs(location: Floats, residual: Floats, weight: Floats) -> Floats:
     """The costs of :func:`cheapest_partition` for many residuals at the same locations.
 
     Parameters

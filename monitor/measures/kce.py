@@ -4,11 +4,11 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
@@ -31,11 +31,11 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     bandwidth
         h, finite and above 0, in the units of ``scale``.
     scale
-        ``probability``: x = p. ``logit``: x = logit p, which has far more power at low prevalence.
+        ``probability``: x = p. ``logit``: x = logit p, with far more power at low prevalence.
     unbiased
         Return the unbiased estimate of the *square* of the error instead (SKCE), the sum over i != j divided by
-        n (n - 1), or with weights by the sum of w_i w_j. It is below 0 about as often as above where the model is
-        calibrated, so no root is taken. In a table of the grid the events of a cell count as lying at the means of its
+        n (n - 1), or with weights by the sum of w_i w_j. For a calibrated model it is below 0 about as often as above,
+        so no root is taken. In a table of the grid the events of a cell count as lying at the means of its
         positives and of its negatives.
 
     Returns
@@ -46,13 +46,13 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     Raises
     ------
     NotEnoughData
-        The table is empty, or ``unbiased`` is asked of a single event.
+        The table is empty, or ``unbiased`` with a single event.
     InputError
         An option is wrong.
 
     Notes
     -----
-    A model that is calibrated shows about .9 sqrt(mean p (1 - p) / n): compare the value with its null level.
+    A calibrated model has about .9 sqrt(mean p (1 - p) / n): compare the value with its null level.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, equations 28 and
     29; Widmann, Lindsten, Zachariah, "Calibration tests in multi-class classification", 2019, for the unbiased one.
@@ -64,28 +64,28 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     """
     require_positive("bandwidth", bandwidth)
     require_choice("scale", scale, ("probability", "logit"))
-    require_events(table, "kCE", least=2 if unbiased else 1)
+    require_events(table, "kCE", minimum=2 if unbiased else 1)
     square = float(laplace_quadratic_form(kernel_location(table, scale), table.residual, bandwidth))
     n = table.total
     if unbiased:
         pairs = n**2 - float(table.positive_squares.sum() + table.negative_squares.sum())
-        if pairs <= 0.0:  # a single event that has a weight
+        if pairs <= 0.0:  # a single weighted event
             raise NotEnoughData("kCE needs at least 2 events, got 1")
         return (square - float(squared_residuals(table).sum())) / pairs
     return math.sqrt(max(0.0, square)) / n
 
 
-def kce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def kce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """KCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(table.score, residual, 1.0))) / table.total)
 
 
-def kce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def kce_functional(table: ScoreTable) -> Floats:
     """The functional that attains kCE, (m,): the residuals' potential, in the ball of the kernel's Hilbert space."""
     return potential_functional(table, table.score)
 
 
-def potential_functional(table: ScoreTable, location: NDArray[np.float64]) -> NDArray[np.float64]:
+def potential_functional(table: ScoreTable, location: Floats) -> Floats:
     """The functional that attains kCE over locations (m,), bandwidth 1; shape (m,)."""
     potential = np.asarray(laplace_potential(location, table.residual, 1.0))
     size = math.sqrt(max(0.0, float(potential @ table.residual)))
@@ -97,19 +97,19 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return displaced_kce_bound(table, value, residual_displacement(table))
 
 
-def displaced_kce_bound(table: ScoreTable, value: float, moved: NDArray[np.float64]) -> float:
+def displaced_kce_bound(table: ScoreTable, value: float, moved: Floats) -> float:
     r"""How far a kCE can lie from ``value`` if events lie elsewhere than their rows.
 
-    Two bounds hold, and the smaller one counts. With d = |p - x| on the kernel's scale, A_c the absolute residual of
+    The smaller of two bounds. With d = |p - x| on the kernel's scale, A_c the absolute residual of
     row c and :math:`D_c = \sum |r| d` over its events, of which ``moved``, shape (m,), is an upper bound:
 
-    - kCE is a norm, so it moves by at most the norm of what moved: in each row, residuals taken from x and put at p.
+    - kCE is a norm, so it moves by at most the norm of the change: residuals moved from x to p in each row.
       Two such dipoles in one row interact by at most 2 min(d_i, d_j), in different rows, where the kernel is smooth, by
       at most d_i d_j: :math:`n^{-1} (\sum_c 2 A_c D_c + (\sum_c D_c)^2)^{1/2}`.
     - The kernel itself moves by at most d_i + d_j, so kCE^2 moves by at most :math:`B = 2 E|r| \, E[|r| d]`, and kCE
       stays within the roots of value^2 -+ B.
 
-    Both hold with min(d, 1) for d, too: every d comes in as an upper bound of 1 - exp(-d).
+    Both hold with min(d, 1) for d, too, because d is only used as an upper bound of 1 - exp(-d).
     """
     if table.exact:
         return 0.0
@@ -122,31 +122,28 @@ def displaced_kce_bound(table: ScoreTable, value: float, moved: NDArray[np.float
     return min(of_dipoles, max(below, above)) + rounding(table)
 
 
-def kernel_location(table: ScoreTable, scale: Scale) -> NDArray[np.float64]:
-    """Where the rows lie for the kernel, shape (m,); on the logit scale p = 0 and 1 lie infinitely far from others."""
+def kernel_location(table: ScoreTable, scale: Scale) -> Floats:
+    """Where the rows lie for the kernel, shape (m,); on the logit scale p = 0 and 1 are infinitely far from others."""
     return table.score if scale == "probability" else np.asarray(logit(table.score))
 
 
-def mean_residuals(table: ScoreTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean residual of the positives and of the negatives of each row, both (m,); 0 where there are none."""
+def mean_residuals(table: ScoreTable) -> tuple[Floats, Floats]:
+    """Mean residual of the positives and of the negatives of each row, both (m,); 0 if there are none."""
     return (
         np.divide(
-            table.positives - table.positive_sum,
-            table.positives,
-            out=np.zeros(table.rows),
-            where=table.positives > 0.0,
+            table.positives - table.positive_sum, table.positives, out=np.zeros(table.rows), where=table.positives > 0.0
         ),
         np.divide(-table.negative_sum, table.negatives, out=np.zeros(table.rows), where=table.negatives > 0.0),
     )
 
 
-def squared_residuals(table: ScoreTable) -> NDArray[np.float64]:
+def squared_residuals(table: ScoreTable) -> Floats:
     """Sum of (w (y - p))^2 over the events of each row, shape (m,)."""
     of_positive, of_negative = mean_residuals(table)
     return table.positive_squares * of_positive**2 + table.negative_squares * of_negative**2
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="kce",
     title="kCE",
     help="Kernel calibration error: the largest correlation of the residual with a smooth function of the prediction.",

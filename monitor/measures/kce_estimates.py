@@ -1,11 +1,11 @@
-"""Other ways to kCE: the randomised estimators of its square, and the jackknife of the unbiased one."""
+"""Other estimators of kCE: randomised ones of its square, and the jackknife of the unbiased one."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import InputError
 from monitor.measures.checks import require_choice, require_events, require_positive, require_whole
 from monitor.measures.kce import Scale, kernel_location, mean_residuals, squared_residuals
@@ -19,7 +19,7 @@ def kce_by_frequencies(table: ScoreTable, *, draws: int, seed: int, bandwidth: f
     .. math:: \Big| \frac{1}{n} \sum_i (y_i - p_i) e^{i \omega p_i} \Big|^2, \qquad \omega \sim \mathrm{Cauchy}(0, 1/h)
 
     averaged over the draws of :math:`\omega`: the Cauchy law is the Fourier transform of the Laplace kernel. In linear
-    time, as :func:`kce` itself is; it is here as the paper's alternative, and to be compared with.
+    time, like :func:`kce`; the paper's alternative, for comparison.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def kce_by_frequencies(table: ScoreTable, *, draws: int, seed: int, bandwidth: f
 
     Examples
     --------
-    >>> table = ScoreTable.from_events([0.2, 0.7], [1, 0])  # of which kCE^2 is .1127
+    >>> table = ScoreTable.from_events([0.2, 0.7], [1, 0])  # kCE^2 is .1127
     >>> round(kce_by_frequencies(table, draws=20_000, seed=1), 2)
     0.11
     """
@@ -103,7 +103,7 @@ def kce_by_random_bins(table: ScoreTable, *, draws: int, seed: int, bandwidth: f
 
     Examples
     --------
-    >>> table = ScoreTable.from_events([0.2, 0.7], [1, 0])  # of which kCE^2 is .1127
+    >>> table = ScoreTable.from_events([0.2, 0.7], [1, 0])  # kCE^2 is .1127
     >>> round(kce_by_random_bins(table, draws=20_000, seed=1), 2)
     0.11
     """
@@ -120,23 +120,23 @@ def kce_by_random_bins(table: ScoreTable, *, draws: int, seed: int, bandwidth: f
 
 @dataclass(frozen=True, eq=False)
 class KceJackknife:
-    """The unbiased estimate of kCE^2, and what it is without each event in turn.
+    """The unbiased estimate of kCE^2, and the estimates without each event in turn.
 
     Attributes
     ----------
     value
         The estimate U: ``kce(table, unbiased=True)``.
     standard_error
-        Its jackknife standard error. Where the model is calibrated U is degenerate, and the error too large: for a test
-        see ``monitor.inference.kce_p_value``.
+        Its jackknife standard error. For a calibrated model U is degenerate, and the error too large: for a test see
+        ``monitor.inference.kce_p_value``.
     without_positive, without_negative
-        float64, shape (m,): U without one of the row's positives, or one of its negatives; nan where there is none.
+        float64, shape (m,): U without one of the row's positives, or one of its negatives; nan if there is none.
     """
 
     value: float
     standard_error: float
-    without_positive: NDArray[np.float64]
-    without_negative: NDArray[np.float64]
+    without_positive: Floats
+    without_negative: Floats
 
 
 def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probability") -> KceJackknife:
@@ -152,7 +152,7 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
         m rows of whole counts, at least 3 events. In a table of the grid the events of a cell count as lying at the
         means of its positives and of its negatives.
     bandwidth, scale
-        As of :func:`kce`.
+        As for :func:`kce`.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
     """
     require_positive("bandwidth", bandwidth)
     require_choice("scale", scale, ("probability", "logit"))
-    require_events(table, "the jackknife of kCE", least=3)
+    require_events(table, "the jackknife of kCE", minimum=3)
     if table.weighted:
         raise InputError("the jackknife needs whole counts, got a weighted table; leave the weights out")
     n = table.total
@@ -179,9 +179,9 @@ def kce_jackknife(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "
     without = []
     square = 0.0
     for count, residual in zip((table.positives, table.negatives), mean_residuals(table), strict=True):
-        each = (total - 2.0 * residual * (potential - residual)) / ((n - 1.0) * (n - 2.0))
-        square += float(count @ (each - value) ** 2)  # value is their mean
-        without.append(np.where(count > 0.0, each, np.nan))
+        estimates = (total - 2.0 * residual * (potential - residual)) / ((n - 1.0) * (n - 2.0))
+        square += float(count @ (estimates - value) ** 2)  # value is their mean
+        without.append(np.where(count > 0.0, estimates, np.nan))
     return KceJackknife(value, math.sqrt((n - 1.0) / n * square), *without)
 
 

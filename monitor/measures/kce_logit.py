@@ -1,10 +1,10 @@
 """The kernel calibration error under the Laplace kernel of the logits."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.displacement import logit_displacement
 from monitor.measures.kce import displaced_kce_bound, kce, kernel_location, potential_functional
 from monitor.measures.laplace_loops import laplace_quadratic_forms
@@ -16,13 +16,13 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
 
     .. math:: \mathrm{kCE}^2 = \frac{1}{n^2} \sum_{ij} r_i r_j \exp(-|z_i - z_j| / h), \qquad z = \log \frac{p}{1 - p}
 
-    It is ``kce(table, scale="logit")`` under a name of its own. Where outcomes are rare, all predictions lie close to
-    one another, and far apart as logits: so it finds errors of a part of them that :func:`kce` averages away.
+    The same as ``kce(table, scale="logit")``. If outcomes are rare, predictions are close to one another, but not as
+    logits: so it detects errors of a part of them that :func:`kce` averages out.
 
     Parameters
     ----------
     table
-        m rows. p = 0 and p = 1 lie at infinity, where they are compared with themselves alone.
+        m rows. p = 0 and p = 1 lie at infinity, and are only compared with equal predictions.
     bandwidth
         h, finite and above 0, in logits.
 
@@ -40,7 +40,7 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
 
     Notes
     -----
-    Source: as of :func:`kce`, whose kernel is of p. On logits nothing is proved about the distance to calibration: it
+    Source: as for :func:`kce`, whose kernel is on p. On logits nothing is proved about the distance to calibration: it
     is a test of calibration and no estimate of that distance.
 
     Examples
@@ -51,27 +51,27 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
     return kce(table, bandwidth=bandwidth, scale="logit")
 
 
-def kce_logit_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-    """It as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
+def kce_logit_norms(table: ScoreTable, residual: Floats) -> Floats:
+    """KCE of logits as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     square = laplace_quadratic_forms(np.asarray(logit(table.score)), residual, 1.0)
     return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
 
 
-def kce_logit_functional(table: ScoreTable) -> NDArray[np.float64]:
-    """The functional that attains it, (m,)."""
+def kce_logit_functional(table: ScoreTable) -> Floats:
+    """The functional that attains kCE of logits, (m,)."""
     return potential_functional(table, kernel_location(table, "logit"))
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
-    """How far that of the raw predictions can lie from that of the table: as kCE's, but in logits.
+    """How far the value of the raw predictions can lie from that of the table: as for kCE, but in logits.
 
-    Two values of the kernel never differ by more than 1, nor by more than the logits move. So a displacement counts as
-    1 at most, and the bound is finite also for a cell that ends at p = 0 or 1.
+    Two values of the kernel never differ by more than 1, nor by more than the logits move. So a displacement counts
+    as at most 1, and the bound is finite also for a cell that ends at p = 0 or 1.
     """
     return displaced_kce_bound(table, value, logit_displacement(table))
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="kce_logit",
     title="kCE of logits",
     help="Kernel calibration error with nearness in logits: it sees more than kCE where outcomes are rare.",
@@ -80,6 +80,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=kce_logit_norms,
     witness=kce_logit_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=65,
 )

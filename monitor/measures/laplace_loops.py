@@ -1,13 +1,13 @@
 """Sums over all pairs of points under the Laplace kernel, in linear time."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.compiled import njit
 
 
 @njit()
-def laplace_quadratic_form(location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float) -> float:
+def laplace_quadratic_form(location: Floats, weight: Floats, bandwidth: float) -> float:
     r"""The quadratic form :math:`\sum_{ij} w_i w_j \exp(-|x_i - x_j| / h)`.
 
     The kernel factorises along the line, :math:`k(x_j, x_i) = k(x_j, x_{i-1}) k(x_{i-1}, x_i)`, so one running sum
@@ -32,9 +32,7 @@ def laplace_quadratic_form(location: NDArray[np.float64], weight: NDArray[np.flo
 
 
 @njit()
-def laplace_quadratic_forms(
-    location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float
-) -> NDArray[np.float64]:
+def laplace_quadratic_forms(location: Floats, weight: Floats, bandwidth: float) -> Floats:
     """:func:`laplace_quadratic_form` of many weights at the same locations.
 
     Parameters
@@ -67,9 +65,7 @@ def laplace_quadratic_forms(
 
 
 @njit()
-def laplace_potential(
-    location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float
-) -> NDArray[np.float64]:
+def laplace_potential(location: Floats, weight: Floats, bandwidth: float) -> Floats:
     r"""The potential :math:`\sum_j w_j \exp(-|x_i - x_j| / h)` at each point, its own weight included.
 
     One running sum carries the points to the left, another those to the right: O(m).
@@ -101,7 +97,7 @@ def laplace_potential(
 
 
 @njit()
-def laplace_cubic_form(location: NDArray[np.float64], weight: NDArray[np.float64], bandwidth: float) -> float:
+def laplace_cubic_form(location: Floats, weight: Floats, bandwidth: float) -> float:
     r"""The cubic form :math:`\sum_{abc} w_a w_b w_c k_{ab} k_{bc} k_{ac}`, which is the trace of :math:`(K W)^3`.
 
     Of three points the outer two are as far apart as the other distances add up to, so the product of the kernels is

@@ -1,17 +1,15 @@
-"""The log loss: how surprised the predictions are by the outcomes."""
+"""The log loss: the mean surprise at the outcomes."""
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import MeanLoss
 from monitor.measures.proper_score import ProperScore
 from monitor.scores import ScoreTable
 
-Floats = NDArray[np.float64]
-
-_LEAST: Final = float(np.finfo(np.float64).tiny)
+_TINY: Final = float(np.finfo(np.float64).tiny)
 
 
 def _loss(p: Floats) -> Floats:
@@ -20,8 +18,8 @@ def _loss(p: Floats) -> Floats:
 
 
 def _slope(p: Floats) -> Floats:
-    # The lowest cell begins at the smallest float there is, whose inverse is none.
-    return np.stack([-1.0 / np.maximum(p, _LEAST), 1.0 / np.maximum(1.0 - p, _LEAST)])
+    # The lowest cell begins at the smallest float, whose inverse overflows.
+    return np.stack([-1.0 / np.maximum(p, _TINY), 1.0 / np.maximum(1.0 - p, _TINY)])
 
 
 LOG_LOSS: Final = ProperScore("the log loss", _loss, _slope)
@@ -40,9 +38,8 @@ def log_loss(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Nats, at least 0; smaller is better. Infinite if a prediction of 0 came true or one of 1 did not: what was said
-        to be impossible happened, and no number of other events makes up for it. A report leaves it out then, and says
-        why.
+        Nats, at least 0; smaller is better. Infinite if a prediction of 0 came true or one of 1 did not, whatever the
+        other events. A report then omits it, with the reason.
 
     Raises
     ------
@@ -51,8 +48,8 @@ def log_loss(table: ScoreTable) -> float:
 
     Notes
     -----
-    Source: Good, "Rational decisions", 1952. Many libraries cut predictions off at some 1e-15 instead, and so give a
-    value that depends on where they cut.
+    Source: Good, "Rational decisions", 1952. Many libraries clip predictions at about 1e-15 instead, and their
+    value depends on the limit.
 
     Examples
     --------
@@ -62,7 +59,7 @@ def log_loss(table: ScoreTable) -> float:
     return LOG_LOSS.value(table)
 
 
-MEASURE = Measure(
+MEASURE = MeanLoss(
     name="log_loss",
     title="Log loss",
     help="Mean surprise at the outcomes: as the Brier score, but harder on predictions that are sure and wrong.",
@@ -71,6 +68,6 @@ MEASURE = Measure(
     error_bound=LOG_LOSS.error_bound,
     draws=LOG_LOSS.of_draws,
     losses=LOG_LOSS.losses,
-    stands_in="reports",
+    appears_in="reports",
     rank=210,
 )

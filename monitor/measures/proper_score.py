@@ -1,32 +1,30 @@
-"""What proper scores have in common: the mean over the events of a loss that is convex in the prediction."""
+"""The common parts of proper scores: the mean over the events of a loss that is convex in the prediction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import ROUNDING, rounding
 from monitor.scores import ScoreTable
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class ProperScore:
-    """A proper score, as a measure's file declares it.
+    """A proper score: the parts of a measure's declaration.
 
     Attributes
     ----------
     title
-        What a person calls it.
+        Its name for people.
     loss
         Predictions (m,) -> loss of a positive and loss of a negative, shape (2, m): the first convex and falling, the
         second convex and rising in the prediction.
     slope
-        Predictions (m,) -> their derivatives by the prediction, shape (2, m), finite; of any value at 0 and at 1, where
-        nothing moves.
+        Predictions (m,) -> their derivatives by the prediction, shape (2, m), finite; any value at 0 and at 1, where
+        predictions do not move.
     """
 
     title: str
@@ -36,8 +34,8 @@ class ProperScore:
     def value(self, table: ScoreTable) -> float:
         """The mean loss.
 
-        A row's events count as lying at its score, and what the two kinds' own means differ from it by counts as far as
-        the tangent goes. In a table of single predictions there is no difference.
+        A row's events count as lying at its score; the difference of the mean predictions of positives and of negatives
+        from it enters by the tangent. In a table of single predictions there is no difference.
         """
         require_events(table, self.title)
         total = float(total_loss(table.positives, table.negatives, self.loss(table.score)))
@@ -69,9 +67,9 @@ class ProperScore:
         return max(0.0, value - low, high - value) + rounding(table)
 
     def _range(self, table: ScoreTable) -> tuple[float, float]:
-        least = most = 0.0
+        lowest = highest = 0.0
         lower = table.lower
-        # Rows are open on the right where they have a width at all.
+        # Rows with a width are open on the right.
         upper = np.where(lower < table.upper, np.nextafter(table.upper, lower), table.upper)
         # A positive's loss falls with the prediction, a negative's rises.
         for kind, (count, total, better) in enumerate(
@@ -80,20 +78,20 @@ class ProperScore:
             held = count > 0.0
             number, lo, hi = count[held], lower[held], upper[held]
             mean = total[held] / number
-            # A mean is of predictions in whole units, half a unit off at the most.
+            # A mean of predictions in whole units is at most half a unit off.
             best = np.clip(mean + better * ROUNDING / 2.0, lo, hi)
             worst = np.clip(mean - better * ROUNDING / 2.0, lo, hi)
-            least += float(number @ self.loss(best)[kind])
+            lowest += float(number @ self.loss(best)[kind])
             share = np.divide(worst - lo, hi - lo, out=np.zeros(number.size), where=hi > lo)
             for part, end in ((1.0 - share, lo), (share, hi)):
-                most += float(_product(number * part, self.loss(end)[kind]).sum())
-        return least / table.total, most / table.total
+                highest += float(_product(number * part, self.loss(end)[kind]).sum())
+        return lowest / table.total, highest / table.total
 
 
 def total_loss(positives: Floats, negatives: Floats, loss: Floats) -> Floats:
     """Sum of the losses over the last axis; positives and negatives (..., m), loss (2, m).
 
-    A loss that is infinite counts where there is an event to suffer it, and nowhere else.
+    An infinite loss counts only where there is an event with it.
     """
     return np.asarray(_product(positives, loss[0]).sum(axis=-1) + _product(negatives, loss[1]).sum(axis=-1))
 

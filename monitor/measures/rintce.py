@@ -3,16 +3,16 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.scores import ScoreTable
 
 DEFAULT_WIDTH: Final = 1.0 / 16.0
-"""Narrow enough to see where a model is off, and wide enough for its noise to average out."""
+"""Narrow enough to locate errors, and wide enough to average out noise."""
 
 
 def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
@@ -59,12 +59,12 @@ def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
     return float(shifted_bins_mean(table.score, table.residual, width)) / table.total
 
 
-def rintce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def rintce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """RintCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(shifted_bins_means(table.score, residual, DEFAULT_WIDTH)) / table.total
 
 
-def rintce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def rintce_functional(table: ScoreTable) -> Floats:
     """The functional that attains RintCE, (m,): the mean sign of the bins that hold a prediction."""
     return np.asarray(shifted_bins_signs(table.score, table.residual, DEFAULT_WIDTH)) / table.total
 
@@ -74,12 +74,12 @@ def error_bound(table: ScoreTable, value: float) -> float:
 
     A prediction that moves by d enters and leaves the moving bin by d earlier or later.
     """
-    del value  # the bound holds whatever it is
+    del value  # the bound does not depend on it
     moved = 2.0 * (mean_residual_displacement(table) + rounding(table))
     return min(1.0, moved / DEFAULT_WIDTH) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="rintce",
     title="RintCE(1/16)",
     help="Mean binned residual of bins of width 1/16, over all shifts of the bins.",
@@ -88,6 +88,6 @@ MEASURE = Measure(
     error_bound=error_bound,
     norms=rintce_norms,
     witness=rintce_functional,
-    stands_in="reports",
+    appears_in="reports",
     rank=66,
 )

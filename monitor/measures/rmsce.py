@@ -1,8 +1,6 @@
 """The root mean square calibration error."""
 
-from typing import Final
-
-from monitor.measures.base import Measure
+from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error
 from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
@@ -47,17 +45,13 @@ def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 2)
 
 
-_ERROR: Final = BinnedError("quantile", 2)
-
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="rmsce",
     title="RMSCE",
     help="Root mean square gap between outcome and prediction over ten bins that hold equally many predictions.",
     unit="ratio",
     value=rmsce,
-    error_bound=_ERROR.error_bound,
-    norms=_ERROR.norms,
-    witness=_ERROR.witness,
-    stands_in="reports",
+    appears_in="reports",
     rank=71,
+    **BinnedError("quantile", 2).parts(),
 )

@@ -1,13 +1,13 @@
 """Bins of one width under all shifts at once."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.compiled import njit
 
 
 @njit()
-def shifted_bins_mean(location: NDArray[np.float64], weight: NDArray[np.float64], width: float) -> float:
+def shifted_bins_mean(location: Floats, weight: Floats, width: float) -> float:
     r"""The mean, over a uniform shift of bins of one width, of :math:`\sum_\mathrm{bins} |\sum_{x_i \in bin} c_i|`.
 
     It is :math:`\frac{1}{e} \int |C(t + e) - C(t)| dt` with C the cumulative weight: as t runs over the line, point i
@@ -27,7 +27,7 @@ def shifted_bins_mean(location: NDArray[np.float64], weight: NDArray[np.float64]
     leaving = 0
     inside = 0.0
     area = 0.0
-    # A moment is (location, shift): subtracted part by part, lest a narrow width drown in a location.
+    # A moment is (location, shift), subtracted separately, so that rounding cannot lose a narrow width.
     at, at_shift = location[0], -width
     while leaving < m:
         if entering < m and location[entering] - location[leaving] <= width:
@@ -45,7 +45,7 @@ def shifted_bins_mean(location: NDArray[np.float64], weight: NDArray[np.float64]
 
 
 @njit()
-def shifted_bins_means(location: NDArray[np.float64], weight: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+def shifted_bins_means(location: Floats, weight: Floats, width: float) -> Floats:
     """:func:`shifted_bins_mean` of many weights at the same locations.
 
     Parameters
@@ -68,7 +68,7 @@ def shifted_bins_means(location: NDArray[np.float64], weight: NDArray[np.float64
 
 
 @njit()
-def shifted_bins_signs(location: NDArray[np.float64], weight: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+def shifted_bins_signs(location: Floats, weight: Floats, width: float) -> Floats:
     r"""The mean, over a uniform shift, of the sign of the weight in the bin that holds each point.
 
     It is :math:`\frac{1}{e} \int_{x_i - e}^{x_i} \mathrm{sgn}(C(t + e) - C(t)) dt`, and its product with the weights is

@@ -1,13 +1,12 @@
-"""The smooth calibration error, and the function that witnesses it."""
+"""The smooth calibration error, and the function that attains it."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
-from monitor.measures.flat_norm_loops import lipschitz_suprema, lipschitz_supremum
-from monitor.measures.lipschitz_loops import lipschitz_maximiser
+from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum
 from monitor.scores import ScoreTable
 
 
@@ -37,7 +36,7 @@ def smce(table: ScoreTable) -> float:
 
     Notes
     -----
-    A model that is calibrated shows about .8 to 1.0 times sqrt(mean p (1 - p) / n): compare the value with its null
+    A calibrated model has about .8 to 1.0 times sqrt(mean p (1 - p) / n): compare the value with its null
     level. relplot's ``smECE`` is another measure and has other values.
 
     Source: Blasiok, Gopalan, Hu, Nakkiran, "A Unifying Theory of Distance from Calibration", 2023, Definition 7.2. The
@@ -52,8 +51,8 @@ def smce(table: ScoreTable) -> float:
     return float(lipschitz_supremum(table.score, table.residual)) / table.total
 
 
-def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
-    """The function that attains smCE: where the model is miscalibrated, and in which direction.
+def smce_witness(table: ScoreTable) -> Floats:
+    """The function that attains smCE: shows where the model is miscalibrated, and in which direction.
 
     Parameters
     ----------
@@ -75,23 +74,23 @@ def smce_witness(table: ScoreTable) -> NDArray[np.float64]:
     return np.asarray(lipschitz_maximiser(table.score, table.residual))
 
 
-def smce_norms(table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+def smce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """SmCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
     return np.asarray(lipschitz_suprema(table.score, residual)) / table.total
 
 
-def smce_functional(table: ScoreTable) -> NDArray[np.float64]:
+def smce_functional(table: ScoreTable) -> Floats:
     """The witness as the functional that attains smCE, (m,)."""
     return smce_witness(table) / table.total
 
 
 def error_bound(table: ScoreTable, value: float) -> float:
     """How far the smCE of the raw predictions can lie from that of the table: E[|r| d], because f is 1-Lipschitz."""
-    del value  # the bound holds whatever it is
+    del value  # the bound does not depend on it
     return mean_residual_displacement(table) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="smce",
     title="smCE",
     help="Smooth calibration error: within a factor of two of the lower distance to calibration.",

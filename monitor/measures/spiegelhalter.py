@@ -1,16 +1,14 @@
-"""Spiegelhalter's z: whether the Brier score is the one that the predictions themselves expect."""
+"""Spiegelhalter's z: the Brier score against the one that the predictions expect."""
 
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import SemiNorm
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 
 def spiegelhalter_z(table: ScoreTable) -> float:
@@ -26,9 +24,9 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     Returns
     -------
     float
-        Of a calibrated model about standard normal. Above 0 where the Brier score is worse than the predictions
-        expect (they are too sure, as a rule), below 0 where it is better (they are too timid). 0 where every prediction
-        is .5, of which it cannot say anything; infinite where the sure predictions alone contradict the outcomes.
+        About standard normal for a calibrated model. Above 0 if the Brier score is worse than the predictions expect
+        (they are usually overconfident), below 0 if it is better (they are underconfident). 0 if every prediction is
+        .5, about which it says nothing; infinite if only predictions of 0 and 1 contradict the outcomes.
 
     Raises
     ------
@@ -39,7 +37,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     -----
     Source: Spiegelhalter, "Probabilistic prediction in patient management and clinical trials", 1986.
 
-    Of weights w, the variance in the denominator is that of the weighted sum: it has w^2 in it.
+    For weights w, the variance in the denominator is that of the weighted sum, with w^2.
 
     Examples
     --------
@@ -54,7 +52,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
 def spiegelhalter(table: ScoreTable) -> float:
     """Spiegelhalter's z without its sign: how many standard deviations the Brier score is off. Raises NotEnoughData.
 
-    Source, range and what it says: see :func:`spiegelhalter_z`.
+    Source, range and meaning: see :func:`spiegelhalter_z`.
 
     Examples
     --------
@@ -82,7 +80,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     moved = 2.0 * float(residual_displacement(table).sum()) + 2.0 * table.total * rounding(table)
     width = table.upper - table.lower
     at = np.clip(table.score - table.lower, 0.0, width)
-    change = 5.0 * float(_squares(table) @ (at * (width - at))) + 2.0 * table.total * rounding(table)
+    change = 5.0 * float(table.event_squares @ (at * (width - at))) + 2.0 * table.total * rounding(table)
     if variance <= change:
         return math.inf
     below = max(0.0, excess - moved) / math.sqrt(variance + change)
@@ -97,15 +95,10 @@ def _standardised(table: ScoreTable, excess: Floats) -> Floats:
 
 def _variance(table: ScoreTable) -> float:
     p = table.score
-    return float(_squares(table) @ ((1.0 - 2.0 * p) ** 2 * p * (1.0 - p)))
+    return float(table.event_squares @ ((1.0 - 2.0 * p) ** 2 * p * (1.0 - p)))
 
 
-def _squares(table: ScoreTable) -> Floats:
-    """Sum of the squared weights a row: the number of events where there are none."""
-    return table.positive_squares + table.negative_squares
-
-
-MEASURE = Measure(
+MEASURE = SemiNorm(
     name="spiegelhalter",
     title="Spiegelhalter's z",
     help="By how many standard deviations the Brier score differs from the one that the predictions expect.",
@@ -113,6 +106,6 @@ MEASURE = Measure(
     value=spiegelhalter,
     error_bound=error_bound,
     norms=spiegelhalter_norms,
-    stands_in="reports",
+    appears_in="reports",
     rank=220,
 )

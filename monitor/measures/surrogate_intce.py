@@ -3,17 +3,16 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.measures.base import Measure
+from monitor.arrays import Floats
+from monitor.measures.base import Limit
 from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
-from monitor.measures.drawn import drawn_residuals
 from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.scores import ScoreTable
 
 _RELATIVE_GAIN: Final = 1e-15
-"""What halving the width further could still gain is below the last bits of the value."""
+"""Relative gain below which halving the width further does not change the value."""
 
 
 def surrogate_intce(table: ScoreTable) -> float:
@@ -54,8 +53,8 @@ def surrogate_intce(table: ScoreTable) -> float:
     return value
 
 
-def surrogate_intce_gradient(table: ScoreTable) -> NDArray[np.float64]:
-    """How the surrogate moves with the residuals while its best width stays, (m,): the bins' mean signs."""
+def surrogate_intce_gradient(table: ScoreTable) -> Floats:
+    """The derivative by the residuals at a fixed best width, (m,): the bins' mean signs."""
     _, width = _best(table)
     signs = np.sign(table.residual) if width is None else shifted_bins_signs(table.score, table.residual, width)
     return np.asarray(signs / table.total, np.float64)
@@ -80,9 +79,9 @@ def _best(table: ScoreTable) -> tuple[float, float | None]:
     return best, best_width
 
 
-def surrogate_intce_draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
+def surrogate_intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The surrogate intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
-    residual = drawn_residuals(table, positives)
+    residual = table.drawn_residual(positives)
     n = table.total
     best = np.asarray(np.abs(residual).sum(axis=1) / n)
     smallest_gap = float(np.diff(table.score).min(initial=1.0))
@@ -113,7 +112,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     below = np.inf
     floor = 0.0
     width = 1.0
-    while width > moved:  # beyond, the bound says nothing any more
+    while width > moved:  # for smaller widths the bound says nothing
         mean = float(shifted_bins_mean(table.score, residual, width)) / n
         floor = max(floor, mean - moved / width)
         above = min(above, mean + moved / width + width)
@@ -123,7 +122,7 @@ def error_bound(table: ScoreTable, value: float) -> float:
     return max(above - value, value - below) + rounding(table)
 
 
-MEASURE = Measure(
+MEASURE = Limit(
     name="surrogate_intce",
     title="surrogate intCE",
     help="Binned residuals of randomly shifted bins of one width plus that width, at the best width.",
@@ -131,6 +130,6 @@ MEASURE = Measure(
     value=surrogate_intce,
     error_bound=error_bound,
     draws=surrogate_intce_draws,
-    witness=surrogate_intce_gradient,
+    gradient=surrogate_intce_gradient,
     rank=50,
 )

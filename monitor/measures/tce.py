@@ -1,21 +1,27 @@
 """The test-based calibration error: the share of predictions that a test of the outcomes refutes."""
 
 from dataclasses import dataclass, replace
-from typing import Final, Unpack
+from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.measures.base import Measure
 from monitor.measures.bins import DEFAULT_N_BINS
-from monitor.measures.refutation_loops import log_factorials, refuted_events
-from monitor.measures.tce_blocks import Blocks, Counts
-from monitor.measures.tce_options import DEFAULT_ALPHA, DEFAULT_BINS, DEFAULT_TEST, Bins, Options, TceKeywords, Test
-from monitor.measures.tce_verdicts import TESTS
+from monitor.measures.tce_blocks import (
+    DEFAULT_ALPHA,
+    DEFAULT_BINS,
+    DEFAULT_TEST,
+    Bins,
+    Blocks,
+    Counts,
+    Options,
+    TceKeywords,
+    Test,
+)
+from monitor.measures.tce_loops import log_factorials, refuted_events
+from monitor.measures.tce_tests import TESTS
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 def tce(
@@ -44,22 +50,22 @@ def tce(
     bins
         ``pava_bc``: isotonic blocks of limited size (Algorithm 2 of the paper); ``pava``: isotonic blocks;
         ``quantile``: ``n_bins`` bins of about equal size; ``equal_width``: ``n_bins`` bins of equal width. The last two
-        are open on the right, but for the last: p = 1 falls in the last bin. Equal predictions are never parted.
+        are open on the right, except the last bin, which includes p = 1. Equal predictions share a bin.
     n_bins
         Number of bins of ``quantile`` and ``equal_width``, at least 1.
     min_size, max_size
         Events in a bin of ``pava_bc``, 0 <= min_size <= max_size. If left out, floor(n / 20) and floor(n / 5) as in the
-        paper, and of more than 8,000 events n^(2/3), rounded, and four times that.
+        paper, and for more than 8,000 events n^(2/3), rounded, and four times that.
     test
         ``binomial``: the exact test, with the verdicts of ``scipy.stats.binomtest``; ``t``: Student's test of one
         sample, with those of ``scipy.stats.ttest_1samp``; ``t_published``: the t-test of the paper's Table 11, which
-        refutes far more (see the notes). The t-tests take outcomes that are all equal for certain, and refute every
-        other prediction; of a bin with a single event, ``t`` refutes nothing.
+        refutes far more (see the notes). The t-tests treat outcomes that are all equal as certain, and refute every
+        other prediction; in a bin with a single event, ``t`` refutes nothing.
 
     Returns
     -------
     float
-        Percent, in [0, 100]; smaller is better. A calibrated model shows more than alpha, 7 to 16 percent, because bins
+        Percent, in [0, 100]; smaller is better. A calibrated model has more than alpha, 7 to 16 percent, because bins
         have width: compare the value with its level under calibration.
 
     Raises
@@ -77,13 +83,13 @@ def tce(
     95.50, joined 100), and neither does this.
 
     The paper's bins hold n/20 to n/5 events at every n. Then the level under calibration grows towards 100% and TCE
-    no longer sees faults, so the bins hold a smaller share of more than 8,000 events
-    (:meth:`~monitor.measures.tce_options.Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
+    no longer detects faults, so beyond 8,000 events the bins hold a smaller share
+    (:meth:`~monitor.measures.tce_blocks.Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
     paper's.
 
     The t-test of Table 11 divides by the variance k/n (1 - k/n) where Student's divides by the standard deviation, so
     its statistic is at least twice as large: of the paper's calibrated model it refutes 37.80%, Student's test 7.35%
-    and the binomial test 7.28%. It is here as ``t_published``, to compare with what others report.
+    and the binomial test 7.28%. ``t_published`` is for comparison with published values.
 
     Examples
     --------
@@ -99,7 +105,7 @@ def tce(
 
 @dataclass(frozen=True, eq=False)
 class TceBins:
-    """What the test says in each bin that holds events: what a test-based reliability diagram draws.
+    """The test's verdicts in each bin with events, for a test-based reliability diagram.
 
     Attributes
     ----------
@@ -110,8 +116,8 @@ class TceBins:
     rejected
         int64, shape (bins,): events whose prediction the test refutes.
     lower_limit, upper_limit
-        float64, shape (bins,): every prediction outside [lower_limit, upper_limit] is refuted. Within it, nearly all
-        are not: the acceptance set of the binomial test has small gaps close to its limits.
+        float64, shape (bins,): every prediction outside [lower_limit, upper_limit] is refuted. Inside, nearly none
+        is: the acceptance set of the binomial test has small gaps close to its limits.
     mean_prediction
         float64, shape (bins,).
     alpha
@@ -133,7 +139,7 @@ class TceBins:
 
     @property
     def rate(self) -> Floats:
-        """Share of positives a bin, shape (bins,)."""
+        """Share of positives per bin, shape (bins,)."""
         return self.positives / self.sizes
 
     @property
@@ -147,23 +153,15 @@ class TceBins:
         return float(100.0 * self.rejected.sum() / self.sizes.sum())
 
 
-def tce_bins(
-    table: ScoreTable,
-    *,
-    alpha: float = DEFAULT_ALPHA,
-    bins: Bins = DEFAULT_BINS,
-    n_bins: int = DEFAULT_N_BINS,
-    min_size: int | None = None,
-    max_size: int | None = None,
-    test: Test = DEFAULT_TEST,
-) -> TceBins:
+def tce_bins(table: ScoreTable, **options: Unpack[TceKeywords]) -> TceBins:
     """The bins of :func:`tce` and the test's verdict in each. Parameters and errors are the same."""
-    options = Options(alpha, bins, n_bins, min_size, max_size, test)
+    checked = Options(**options)
+    alpha = checked.alpha
     data = Counts.of(table)
-    blocks = Blocks.build(data, options)
-    asked = TESTS[test]
-    refuted = asked.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
-    lower_limit, upper_limit = asked.acceptance_limits(blocks.positives, blocks.sizes, alpha)
+    blocks = Blocks.build(data, checked)
+    chosen = TESTS[checked.test]
+    refuted = chosen.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
+    lower_limit, upper_limit = chosen.acceptance_limits(blocks.positives, blocks.sizes, alpha)
     starts = blocks.starts[:-1]
     return TceBins(
         lower_edge=blocks.lower_edge,
@@ -175,12 +173,12 @@ def tce_bins(
         upper_limit=upper_limit,
         mean_prediction=np.add.reduceat(data.prediction_sum, starts) / blocks.sizes,
         alpha=alpha,
-        test=test,
+        test=checked.test,
     )
 
 
 def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeywords]) -> Floats:
-    """The TCE of drawn outcomes, to the bit: what :func:`tce` says of each. Errors are the same.
+    """The TCE of drawn outcomes, to the bit that of :func:`tce`. Errors are the same.
 
     Parameters
     ----------
@@ -206,14 +204,14 @@ def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeyword
 def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
     """How far :func:`tce` of a table of cells can lie from that of the raw predictions, percent; 0 if it is exact.
 
-    The mass of the cells that straddle a limit of the test, because they hold, or could hold, predictions of either
-    verdict, and of those at an edge between bins, because the raw predictions' edge could part them.
+    The mass of the cells that straddle a limit of the test, because they hold, or could hold, predictions of both
+    verdicts, and of those at an edge between bins, which the raw predictions' edge could split.
 
-    The first part is rigorous: with the events of the bins as they are, no arrangement of the predictions inside
-    their cells moves the value further. So the bound is one where the bins' edges are edges of cells, as with
-    ``equal_width`` of 10, 15, 20 or 30 bins. With bins that follow the data (``pava_bc``, ``pava``, ``quantile``) it
-    is an estimate: raw predictions can give blocks of other counts, whose limits then lie elsewhere, which it does not
-    cover. With ``pava_bc`` it held in 82 to 100% of simulated data sets of 1e3 to 1e6 events.
+    The first part is rigorous: with fixed events of the bins, no arrangement of the predictions inside their cells
+    moves the value further. So it is a bound if the bins' edges are edges of cells, as with ``equal_width`` and 10, 15,
+    20 or 30 bins. With bins that follow the data (``pava_bc``, ``pava``, ``quantile``) it is an estimate: raw
+    predictions can give other blocks with other limits, which it does not cover. With ``pava_bc`` it held in 82 to 100%
+    of simulated data sets of 1e3 to 1e6 events.
 
     Parameters and errors are those of :func:`tce`.
     """
@@ -222,8 +220,8 @@ def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
     blocks = Blocks.build(data, checked)
     if table.exact:
         return 0.0
-    unsure = blocks.parted | TESTS[checked.test].straddling(
-        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, checked.alpha
+    unsure = blocks.split | TESTS[checked.test].straddling(
+        data.lower, data.upper, blocks.starts, blocks.positives, blocks.sizes, alpha=checked.alpha
     )
     return float(100.0 * data.counts[unsure].sum() / data.counts.sum())
 
@@ -233,7 +231,7 @@ def _refuted_events(data: Counts, positives: Floats, options: Options) -> Ints:
     refuted = np.empty(positives.shape[0], np.int64)
     unsure = np.arange(refuted.size)
     if options.bins == "pava_bc" and options.test == "binomial":
-        # The blocks' edges and the rows' verdicts are not asked for, so one kernel does nearly all.
+        # Without the blocks' edges and the rows' verdicts, one kernel can do nearly all the work.
         low, high = options.size_limits(int(data.counts.sum()))
         refuted, sure = refuted_events(data.score, data.counts, positives, low, high, options.alpha, log_factorials())
         unsure = np.flatnonzero(~sure)
@@ -246,21 +244,17 @@ def _refuted_events(data: Counts, positives: Floats, options: Options) -> Ints:
     return refuted
 
 
-def _error_bound(table: ScoreTable, _value: float) -> float:
-    return tce_error_bound(table)
-
-
-MEASURE: Final = Measure(
+MEASURE = Measure(
     name="tce",
     title="TCE",
     help="Percentage of predictions that an exact binomial test refutes, given the outcomes of similar predictions.",
     unit="percent",
     value=tce,
-    error_bound=_error_bound,
+    error_bound=lambda table, _value: tce_error_bound(table),
     error_bound_is_certain=False,
     draws=tce_draws,
     max_draws=199,
-    drawn_rows=16_384,  # see :func:`~monitor.scores.merging.merge_rows`
+    drawn_rows=16_384,  # see :func:`~monitor.scores.table.merge_rows`
     needs_whole_counts=True,
     rank=10,
 )

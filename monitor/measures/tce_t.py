@@ -1,9 +1,6 @@
 """The test-based calibration error by Student's t-test."""
 
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import partial
 
 from monitor.measures.base import Measure
 from monitor.measures.tce import tce, tce_draws, tce_error_bound
@@ -21,26 +18,18 @@ def tce_t(table: ScoreTable) -> float:
     return tce(table, test="t")
 
 
-def _draws(table: ScoreTable, positives: NDArray[np.float64]) -> NDArray[np.float64]:
-    return tce_draws(table, positives, test="t")
-
-
-def _error_bound(table: ScoreTable, _value: float) -> float:
-    return tce_error_bound(table, test="t")
-
-
-MEASURE: Final = Measure(
+MEASURE = Measure(
     name="tce_t",
     title="TCE (t-test)",
     help="Percentage of predictions that Student's t-test refutes, given the outcomes of similar predictions.",
     unit="percent",
     value=tce_t,
-    error_bound=_error_bound,
+    error_bound=lambda table, _value: tce_error_bound(table, test="t"),
     error_bound_is_certain=False,
-    draws=_draws,
+    draws=partial(tce_draws, test="t"),
     max_draws=199,
-    drawn_rows=16_384,  # see :func:`~monitor.scores.merging.merge_rows`
+    drawn_rows=16_384,  # see :func:`~monitor.scores.table.merge_rows`
     needs_whole_counts=True,
-    stands_in="request",
+    appears_in="request",
     rank=110,
 )

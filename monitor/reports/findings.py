@@ -12,7 +12,7 @@ from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
-from monitor.inference.resampling import LEAST_DRAWS
+from monitor.inference.resampling import MIN_DRAWS
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
@@ -99,7 +99,7 @@ class ReportOptions(NamedTuple):
             comparing = {"id": self.id, "compare-prediction": self.compare_prediction}
             for option in (option for option, value in comparing.items() if value is not None):
                 raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
-        if self.draws is not None and 0 < self.draws < LEAST_DRAWS:
+        if self.draws is not None and 0 < self.draws < MIN_DRAWS:
             raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
         names = {**MEASURES, **CLASS_MEASURES}
         for name in () if isinstance(self.measure, Mapping) else self.measure:

@@ -1,4 +1,4 @@
-"""Checks of arrays that callers pass, and how their values are shown in messages."""
+"""Checks of callers' arrays, and how messages show their values."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,25 +8,25 @@ from monitor.errors import InputError
 
 
 def number_text(value: float) -> str:
-    """A number with the fewest digits that tell it from all others: 1.0000001 does not read 1."""
+    """A number with as many digits as it needs to be exact: 1.0000001 is not shown as 1."""
     return repr(float(value)).removesuffix(".0")
 
 
 def sum_text(values: Iterable[float]) -> str:
-    """The sum of a few numbers, without the digits that rounding adds."""
+    """The sum of a few numbers, without rounding errors."""
     return number_text(round(math.fsum(values), 9))
 
 
 def require_same_index(**arrays: Any) -> None:
     """Raise InputError if two arrays of the same rows have different indexes.
 
-    A Series of pandas, and what is made like it, names its rows. Arrays are paired by position: where the names differ,
-    rows of different events would be paired without a word. What has no index is paired by position.
+    A pandas Series has an index. Arrays are paired by position, so different indexes would silently pair rows of
+    different events. Arrays without an index are not checked.
 
     Parameters
     ----------
     arrays
-        By the names that the caller knows them by; None for one that is left out, a mapping for several by name.
+        By the caller's names; None for an array that is left out, a mapping for several by name.
     """
     first: tuple[str, Any] | None = None
     for name, values in _single(arrays):
@@ -47,12 +47,12 @@ def require_same_index(**arrays: Any) -> None:
 def _single(arrays: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, values in arrays.items():
         if isinstance(values, Mapping):
-            yield from ((f"{name}[{key!r}]", each) for key, each in values.items())
+            yield from ((f"{name}[{key!r}]", column) for key, column in values.items())
         else:
             yield name, values
 
 
 def _index(values: Any) -> Any:
-    """The names of the rows, or None; the ``index`` of a list is a method."""
+    """The index of a pandas object, or None; the ``index`` of a list is a method."""
     index = getattr(values, "index", None)
     return index if hasattr(index, "equals") else None

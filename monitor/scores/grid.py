@@ -1,21 +1,22 @@
-"""The one grid on which panes, windows, partitions and replicas add.
+"""The grid that panes, windows, partitions and replicas share, so that their tables add.
 
 Cells are uniform in logit p, so that a one-in-ten-thousand model is resolved as well as a balanced one, united with
 the dyadic edges k/1024 and the edges of the usual equal-width bins, so that sums over those are exact. Cells are
 closed on the left and open on the right; p = 0 and p = 1 have cells of their own.
 
 Sums of predictions are kept as integers in units of 2**-40, counted from the cell's lower edge. A cell is at most
-1/1024 wide, so a sum stays below 2**30 a prediction and an int64 holds 2**33 of them in one cell, whatever their p.
+1/1024 wide, so a sum stays below 2**30 per prediction and an int64 holds 2**33 predictions in one cell.
 """
 
 from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from monitor.arrays import Floats, Ints
 
 GRID_VERSION: Final = 1
-"""Raised whenever an edge moves. Only tables of equal versions merge."""
+"""Increased when an edge moves. Only tables of equal versions merge."""
 
 UNIT_BITS: Final = 40
 UNITS: Final = float(1 << UNIT_BITS)
@@ -28,7 +29,7 @@ EQUAL_WIDTH_BINS: Final = (10, 15, 20, 30)
 
 
 @cache
-def edges() -> NDArray[np.float64]:
+def edges() -> Floats:
     """Lower edges of the cells, ascending.
 
     Returns
@@ -49,8 +50,8 @@ def edges() -> NDArray[np.float64]:
 
 
 @cache
-def anchors() -> NDArray[np.int64]:
-    """Lower edges of the cells in whole units, rounded down: where a cell's sum of predictions is counted from.
+def anchors() -> Ints:
+    """Lower edges of the cells in whole units, rounded down: the origin of a cell's sum of predictions.
 
     Returns
     -------
@@ -66,7 +67,7 @@ def cell_count() -> int:
     return int(edges().shape[0])
 
 
-def upper_edges() -> NDArray[np.float64]:
+def upper_edges() -> Floats:
     """Upper edges of the cells, shape (cells,): the supremum of the predictions a cell can hold."""
     lower = edges()
     upper = np.append(lower[1:], 1.0)
@@ -74,7 +75,7 @@ def upper_edges() -> NDArray[np.float64]:
     return upper
 
 
-def locate(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
+def locate(prediction: Floats) -> Ints:
     """Cell of each prediction.
 
     Parameters
@@ -89,8 +90,8 @@ def locate(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.searchsorted(edges(), prediction, side="right").astype(np.int64) - 1
 
 
-def to_units(prediction: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Predictions in whole units, rounded to the nearest; at most 2**-41 is lost.
+def to_units(prediction: Floats) -> Ints:
+    """Predictions in whole units, rounded to the nearest; the error is at most 2**-41.
 
     Parameters
     ----------

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Ints
 from monitor.errors import IncompatibleTables, InputError
 from monitor.scores import grid
 from monitor.scores.table import ScoreTable, check
@@ -22,16 +23,16 @@ COLUMNS: Final = 6
 
 _MAGIC: Final = b"CGT"
 
-_LEAST: Final = 0.25 / grid.UNITS
-"""The middle of the predictions above 0 that round to no unit at all."""
+_SMALLEST: Final = 0.25 / grid.UNITS
+"""The middle of the predictions above 0 that round to 0 units."""
 
-_FEW_ROWS: Final = 8192
-"""Rows up to which sorting them is faster than adding them up on the whole grid."""
+_MAX_SORTED_ROWS: Final = 8192
+"""Number of rows up to which sorting is faster than adding on the whole grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridTable:
-    """What is known of a set of predictions, cell by cell: labelled positive, labelled negative, or not labelled yet.
+    """Counts and sums of a set of predictions per cell: labelled positive, labelled negative, or not labelled yet.
 
     Merging is ``a + b``: exact, in any order, with :meth:`zero` as identity. A pane, a window, a partition and a
     replica are all values of this type.
@@ -47,13 +48,13 @@ class GridTable:
         The grid's version. Tables of different versions do not add.
     """
 
-    cell: NDArray[np.int64]
-    values: NDArray[np.int64]
+    cell: Ints
+    values: Ints
     version: int = grid.GRID_VERSION
 
     @classmethod
     def zero(cls) -> "GridTable":
-        """The table of no events: the identity of ``+``."""
+        """The empty table: the identity of ``+``."""
         return cls(np.zeros(0, np.int64), np.zeros((0, COLUMNS), np.int64))
 
     @classmethod
@@ -87,7 +88,7 @@ class GridTable:
         return cls.from_dense(dense)
 
     @classmethod
-    def from_dense(cls, dense: NDArray[np.int64]) -> "GridTable":
+    def from_dense(cls, dense: Ints) -> "GridTable":
         """The table whose cells are the rows of ``dense``, int64, shape (cells, 6)."""
         cell = np.flatnonzero(dense[:, :POSITIVE_SUM].any(axis=1))
         return cls(cell, dense[cell])
@@ -106,7 +107,7 @@ class GridTable:
         parts = list(tables)
         for table in parts:
             _same_version(grid.GRID_VERSION, table.version)
-        if sum(table.cell.size for table in parts) <= _FEW_ROWS:
+        if sum(table.cell.size for table in parts) <= _MAX_SORTED_ROWS:
             merged = cls._sum_of_few(parts)
         else:
             dense = np.zeros((grid.cell_count(), COLUMNS), np.int64)
@@ -119,7 +120,7 @@ class GridTable:
 
     @classmethod
     def _sum_of_few(cls, tables: Sequence["GridTable"]) -> "GridTable":
-        """The merge in time that depends on the rows of the tables alone, not on the size of the grid."""
+        """The merge in a time that depends on the number of rows, not on the size of the grid."""
         cell = np.concatenate([np.zeros(0, np.int64), *(table.cell for table in tables)])
         order = np.argsort(cell, kind="stable")
         cell = cell[order]
@@ -151,7 +152,7 @@ class GridTable:
 
     @property
     def labelled(self) -> int:
-        """Number of predictions whose outcome is known."""
+        """Number of predictions with an outcome."""
         return int(self.values[:, :UNLABELLED].sum())
 
     def with_implied_negatives(self) -> "GridTable":
@@ -173,14 +174,14 @@ class GridTable:
         counts = positives + negatives
         above = values[:, POSITIVE_SUM] + values[:, NEGATIVE_SUM]
         lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
-        # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is held inside it, below the
-        # upper edge, which belongs to the next cell. Of what rounds to 0 or 1 and is neither, nothing is known but that
-        # it lies within half a unit: not at the float next to it, where log losses are infinite but for the name.
+        # A sum of rounded predictions may pass the cell's edge by half a unit; the mean is clipped to the cell, below
+        # the upper edge, which belongs to the next cell. Predictions that round to 0 or 1 without being 0 or 1 lie
+        # within half a unit of it: not at the next float, where log losses are nearly infinite.
         wide = lower < upper
         score = np.clip(
             anchor + above / (counts * grid.UNITS),
-            np.where(wide, np.maximum(lower, _LEAST), lower),
-            np.where(wide, np.minimum(np.nextafter(upper, lower), 1.0 - _LEAST), upper),
+            np.where(wide, np.maximum(lower, _SMALLEST), lower),
+            np.where(wide, np.minimum(np.nextafter(upper, lower), 1.0 - _SMALLEST), upper),
         )
         return ScoreTable(
             score=score,

@@ -1,16 +1,15 @@
 """Events packed into single integers, so that one sort orders predictions and outcomes together.
 
-The bit pattern of a float in [0, 1] grows with the float and leaves the top two bits empty: shifted by one it makes
-room for the outcome. Such integers are sorted in place, with no index array and no gathering, which cost several times
-what the sort does.
+The bit pattern of a float in [0, 1] grows with the float and leaves the top two bits empty: shifted by one it has room
+for the outcome. Such integers are sorted in place, without an index array and gathering, which cost several times as
+much as the sort.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.compiled import njit
-
-Floats = NDArray[np.float64]
 
 
 @njit()

@@ -1,39 +1,37 @@
-"""Probability vectors, checked and brought to a sum of 1: the one place where that is done."""
+"""Check and normalise probability vectors."""
 
 import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 
 ROUNDING: Final = 1e-6
-"""A sum this near 1 is 1 but for rounding, in float32 too. Dividing by it would only part equal probabilities and move
-values over the edges of bins, so such a vector stays as it is."""
+"""A sum within this distance of 1 differs only by rounding, in float32 too. Dividing by it would only make equal
+probabilities differ and move values over the edges of bins, so such a vector is not changed."""
 
 _DIGITS: Final = 1e12
 
 
 @njit()
-def normalise(
-    values: NDArray[np.float64], lengths: NDArray[np.int64], tolerance: float, largest: NDArray[np.float64]
-) -> None:
-    """Divide each vector by its sum, unless that is 1 but for rounding.
+def normalise(values: Floats, lengths: Ints, tolerance: float, largest: Floats) -> None:
+    """Divide each vector by its sum, unless that is 1 except for rounding.
 
-    What a vector becomes depends neither on the batch that it is in nor on the order of its classes.
+    The result depends neither on the batch nor on the order of the classes.
 
     Parameters
     ----------
     values
-        The vectors, one behind the other; changed in place.
+        The concatenated vectors; changed in place.
     lengths
-        How long each is.
+        Length of each vector.
     tolerance
-        By how much a sum may differ from 1.
+        Allowed difference of a sum from 1.
     largest
-        float64, as long as ``lengths``: set to each vector's largest value, or nan if its sum is too far from 1; such a
-        vector is not changed.
+        float64, as long as ``lengths``: set to each vector's largest value, or nan if its sum is too far from 1 (the
+        vector is then not changed).
     """
     start = 0
     for index in range(lengths.size):
@@ -45,7 +43,7 @@ def normalise(
         if abs(total - 1.0) <= tolerance:
             if abs(total - 1.0) > ROUNDING:
                 if total > 0.5:
-                    # The last digits depend on the order in which classes are added up, and must not part equal values.
+                    # The last digits depend on the order of summation, and must not make equal values differ.
                     total = math.floor(total * _DIGITS + 0.5) / _DIGITS
                 for at in range(start, end):
                     values[at] = min(values[at] / total, 1.0)
@@ -56,7 +54,7 @@ def normalise(
         start = end
 
 
-def normalise_rows(rows: NDArray[np.float64], tolerance: float = math.inf) -> NDArray[np.bool_]:
+def normalise_rows(rows: Floats, tolerance: float = math.inf) -> Bools:
     """Divide each row (n, K) by its sum, in place, as :func:`normalise` does.
 
     Parameters
@@ -64,12 +62,12 @@ def normalise_rows(rows: NDArray[np.float64], tolerance: float = math.inf) -> ND
     rows
         C-contiguous, every sum above 0.
     tolerance
-        By how much a sum may differ from 1.
+        Allowed difference of a sum from 1.
 
     Returns
     -------
     bool, shape (n,)
-        Which sums do not differ by more; the other rows are not changed.
+        Whether the row's sum is within the tolerance; other rows are not changed.
     """
     n, classes = rows.shape
     largest = np.empty(n)

@@ -11,7 +11,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
-from monitor.inference.resampling import LEAST_DRAWS
+from monitor.inference.resampling import MIN_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import (
@@ -390,7 +390,7 @@ def _check(windows: Sequence[Window], interval_seconds: float, draws: int, max_s
         raise SettingsError(f"windows must differ in name, got {twice!r} twice")
     if not interval_seconds > 0:
         raise SettingsError(f"interval_seconds must be positive, got {interval_seconds}")
-    if draws != 0 and draws < LEAST_DRAWS:
-        raise SettingsError(f"draws must be 0 or at least {LEAST_DRAWS}, got {draws}")
+    if draws != 0 and draws < MIN_DRAWS:
+        raise SettingsError(f"draws must be 0 or at least {MIN_DRAWS}, got {draws}")
     if max_series < 1:
         raise SettingsError(f"max_series must be at least 1, got {max_series}")

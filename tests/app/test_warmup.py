@@ -8,12 +8,13 @@ import sys
 SCRIPT = """
 import importlib, json, pkgutil
 from numba.core.dispatcher import Dispatcher
-import monitor.compiled
+import monitor
 from monitor.app.warmup import warm_up
 
 warm_up()
-names = [found.name for found in pkgutil.iter_modules(monitor.compiled.__path__)]
-modules = [importlib.import_module(f"monitor.compiled.{name}") for name in names]
+names = [each.name for each in pkgutil.walk_packages(monitor.__path__, "monitor.") if each.name.endswith("_loops")]
+assert len(names) > 10
+modules = [importlib.import_module(name) for name in names]
 
 def compiled():
     return {

@@ -10,7 +10,7 @@ from monitor.scores import ClassTable, ScoreTable
 from tests.reference.naive_classes import simulated
 
 
-@pytest.mark.parametrize("measure", [each for each in MEASURES.values() if each.stands_in == "windows"])
+@pytest.mark.parametrize("measure", [each for each in MEASURES.values() if each.appears_in == "windows"])
 def test_every_binary_measure_goes_over(measure: Measure) -> None:
     p, y = simulated(1, 300, 3, 1.5)
     table = ClassTable.from_events(p, y)

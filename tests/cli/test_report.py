@@ -244,7 +244,7 @@ def test_a_wrong_file_is_one_line_that_names_the_place(
 
 def test_measures_are_chosen_by_name(tmp_path: Path, table: pa.Table) -> None:
     pa.csv.write_csv(table, tmp_path / "churn.csv")
-    request = next(name for name, measure in MEASURES.items() if measure.stands_in == "request")
+    request = next(name for name, measure in MEASURES.items() if measure.appears_in == "request")
     arguments = ["--measure", "smce", "--measure", request, "--draws", "19", "--json"]
     found = json.loads(inside("report", "churn.csv", *arguments, cwd=tmp_path).stdout)
     assert list(found["measures"]) == ["smce", request]

@@ -22,7 +22,7 @@ class Clock:
         return self.now
 
 
-def compilation(module: str = "monitor.measures.draw_loops") -> Any:
+def compilation(module: str = "monitor.inference.draw_loops") -> Any:
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=SimpleNamespace(__module__=module))})
 
 

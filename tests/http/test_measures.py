@@ -15,7 +15,7 @@ def test_every_measure_says_where_it_stands() -> None:
     found = {each["name"]: each for each in service.client().get("/v1/measures").json()["measures"]}
     assert {name for name, each in found.items() if each["in_windows"]} == {"smce", "log_loss"}
     assert {name: each["stands_in"] for name, each in found.items()} == {
-        name: measure.stands_in for name, measure in MEASURES.items()
+        name: measure.appears_in for name, measure in MEASURES.items()
     }
 
 

@@ -9,15 +9,14 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference import coarsen, interval, intervals
-from monitor.inference.cautious import cautious_rates
-from monitor.inference.null_level import with_outcomes
+from monitor.inference import coarsen, deviation_probability, deviation_radius, interval, intervals
+from monitor.inference.calibration_curve import shrunken_rates
 from monitor.inference.resampling import deviation_variance, deviations, outcomes
-from monitor.measures import MEASURES, kce
+from monitor.measures import MEASURES, Limit, SemiNorm, kce, smce
 from monitor.scores import ScoreTable
 
 SCORES = np.linspace(0.05, 0.95, 10)
-NORMS = [name for name, measure in MEASURES.items() if measure.norms is not None]
+NORMS = {name: measure for name, measure in MEASURES.items() if isinstance(measure, SemiNorm)}
 
 
 def drawn(rng: np.random.Generator, n: int, slope: float) -> tuple[ScoreTable, np.ndarray]:
@@ -36,15 +35,14 @@ def expected(table: ScoreTable) -> ScoreTable:
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("slope", [0.5, 1.0])
 def test_the_interval_covers_the_truth(name: str, slope: float) -> None:
-    measure = MEASURES[name]
-    assert measure.norms is not None
+    measure = NORMS[name]
     rng = np.random.default_rng(30)
     covered = []
     for _ in range(120):
         table, rate = drawn(rng, 500, slope)
         law = expected(table)
         truth = float(measure.norms(law, (law.counts * (rate - SCORES))[None])[0])
-        truth += 0.0 if measure.offset is None else measure.offset(table)
+        truth += measure.smallest(table)
         found = interval(table, measure, draws=99)
         covered.append(found.lower <= truth <= found.upper)
     # Nominal .95; three standard errors of 120 trials below.
@@ -52,13 +50,12 @@ def test_the_interval_covers_the_truth(name: str, slope: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in NORMS if MEASURES[name].witness is not None and MEASURES[name].ends is None]
+    "name", [name for name, measure in NORMS.items() if measure.witness is not None and measure.ends is None]
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_ends_are_the_nearer_ones_of_triangle_and_witness(name: str, weighted: bool) -> None:
     """The formulas of the docstring, from the draws themselves."""
-    measure = MEASURES[name]
-    assert measure.norms is not None
+    measure = NORMS[name]
     assert measure.witness is not None
     rng = np.random.default_rng(41)
     p = rng.random(900)
@@ -173,9 +170,8 @@ def test_every_measure_has_one_around_its_value_and_within_its_range(name: str, 
         if not np.isfinite(measure.value(table)):  # the log loss of what was called impossible
             continue
         found = interval(table, measure, draws=19)
-        offset = 0.0 if measure.offset is None else measure.offset(table)
-        assert 0.0 <= found.lower <= measure.value(table) <= found.upper <= measure.largest + offset
-        assert (found.debiased is None) == (measure.norms is None or measure.ends is not None)
+        assert 0.0 <= found.lower <= measure.value(table) <= found.upper <= measure.largest(table)
+        assert (found.debiased is not None) == (isinstance(measure, SemiNorm) and measure.ends is None)
         assert found == interval(table, measure, draws=19)
 
 
@@ -248,13 +244,12 @@ def test_of_a_measure_with_a_limit_what_chance_adds_is_taken_off(name: str, weig
     y = rng.random(900) < p**1.6
     measure = MEASURES[name]
     table = ScoreTable.from_events(p, y, rng.exponential(1.0, 900) if weighted else None)
-    rates = cautious_rates(table)
+    rates = shrunken_rates(table)
     assert not np.array_equal(rates, table.score)
-    assert measure.witness is not None
-    assert measure.draws is not None
-    law = measure.draws(table, np.vstack(list(outcomes(rng, table, rates, 999))))
-    added = law.mean() - measure.value(with_outcomes(table, table.counts * rates))
-    spread = math.sqrt(deviation_variance(table) @ measure.witness(table) ** 2)
+    assert isinstance(measure, Limit)
+    law = measure.of_outcomes(table, np.vstack(list(outcomes(rng, table, rates, 999))))
+    added = law.mean() - measure.value(table.with_outcomes(table.counts * rates))
+    spread = math.sqrt(deviation_variance(table) @ measure.gradient(table) ** 2)
     found, value = interval(table, measure), measure.value(table)
     assert 0.0 < found.lower == pytest.approx(value - added - 1.96 * law.std(), abs=0.006)
     assert found.upper == pytest.approx(value + 1.96 * spread, rel=1e-4)
@@ -327,3 +322,41 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         interval(ScoreTable.from_events([0.5], [1], [0.5]), MEASURES["tce"])
     with pytest.raises(InputError, match="draws must be at least 19, got 0"):
         interval(ScoreTable.from_events([0.5], [1]), MEASURES["kce"], draws=0)
+
+
+def test_the_bound_holds_of_samples() -> None:
+    rng = np.random.default_rng(1)
+    values = []
+    for _ in range(400):
+        p = rng.random(100)
+        table = ScoreTable.from_events(p, rng.random(100) < p**2)
+        values.append(smce(table))
+    away = np.abs(np.array(values) - np.mean(values))
+    for distance in (0.05, 0.1, 0.2, 0.3):
+        assert (away >= distance).mean() <= deviation_probability(table, distance)
+
+
+def test_the_radius_is_where_the_probability_is_the_level() -> None:
+    table = ScoreTable.from_events(np.linspace(0.1, 0.9, 500), np.arange(500) % 2)
+    assert deviation_probability(table, 0.1) == pytest.approx(2 * np.exp(-500 * 0.01 / 2))
+    for level in (1.0, 0.05, 1e-6):
+        assert deviation_probability(table, deviation_radius(table, level)) == pytest.approx(level)
+    assert deviation_probability(table, 0.0) == 1.0
+
+
+def test_equal_weights_count_as_events() -> None:
+    p, y = np.linspace(0.1, 0.9, 50), np.arange(50) % 2
+    plain = deviation_radius(ScoreTable.from_events(p, y))
+    assert deviation_radius(ScoreTable.from_events(p, y, np.full(50, 3.0))) == pytest.approx(plain)
+    unequal = np.where(np.arange(50) < 25, 1.0, 5.0)
+    assert deviation_radius(ScoreTable.from_events(p, y, unequal)) > plain
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    table = ScoreTable.from_events([0.5], [1])
+    with pytest.raises(InputError, match="distance must be at least 0, got -1"):
+        deviation_probability(table, -1.0)
+    with pytest.raises(InputError, match="level must be above 0 and at most 1, got 0"):
+        deviation_radius(table, 0.0)
+    with pytest.raises(NotEnoughData, match="at least 1 event, got 0"):
+        deviation_radius(ScoreTable.from_events([], []))

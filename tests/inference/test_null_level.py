@@ -1,7 +1,7 @@
 """Levels under calibration: their law, their determinism, and what p-values promise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,29 +10,16 @@ from scipy import stats
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import coarsen, null_level
-from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes, percent_point_95
-from monitor.measures import MEASURES, kce
+from monitor.measures import MEASURES, Measure, kce
 from monitor.scores import GridTable, ScoreTable, grid
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class OwnMeasure:
-    """A measure that no registry knows."""
-
-    name: str
-    value: Callable[[ScoreTable], float]
-    largest: float = 1.0
-    norms: None = None
-    witness: None = None
-    offset: None = None
-    draws: None = None
-    losses: None = None
-    ends: None = None
-    max_draws: int = 999
-    drawn_rows: None = None
+def own_measure(name: str, value: Callable[[ScoreTable], float]) -> Measure:
+    """A measure of which nothing but its value is known."""
+    return Measure(name=name, title=name, help=name, unit="ratio", value=value, error_bound=lambda *_: 0.0)
 
 
 def calibrated(rng: np.random.Generator, n: int) -> ScoreTable:
@@ -43,7 +30,7 @@ def calibrated(rng: np.random.Generator, n: int) -> ScoreTable:
 def test_the_draws_are_calibrated() -> None:
     """E[kCE^2] = sum p (1 - p) / n^2 under calibration, whatever the kernel."""
     table = GridTable.from_events(*_drawn(3, 4000)).to_scores()
-    square = OwnMeasure("square", lambda drawn: kce(drawn) ** 2)
+    square = own_measure("square", lambda drawn: kce(drawn) ** 2)
     level = null_level(table, [square], draws=999)["square"]
     expected = float((table.counts * table.score * (1.0 - table.score)).sum()) / table.total**2
     # The square is nearly a scaled chi-square of few degrees of freedom: its sd is at most sqrt(2) times its mean.
@@ -54,7 +41,7 @@ def test_a_norm_is_only_a_short_cut() -> None:
     table = calibrated(np.random.default_rng(1), 300)
     measure = MEASURES["kce"]
     with_norm = null_level(table, [measure], seed=5)["kce"]
-    without = null_level(table, [OwnMeasure("kce", measure.value)], seed=5)["kce"]
+    without = null_level(table, [own_measure("kce", measure.value)], seed=5)["kce"]
     assert with_norm.mean == pytest.approx(without.mean, rel=1e-9)
     assert with_norm.q95 == pytest.approx(without.q95, rel=1e-9)
     assert with_norm.p_value == without.p_value
@@ -188,7 +175,7 @@ def test_weighted_draws_vary_as_their_events(ties: bool) -> None:
     p = rng.integers(1, 20, 300) / 20 if ties else rng.random(300)
     weight = rng.exponential(1.0, 300)
     table = ScoreTable.from_events(p, rng.random(300) < p, weight)
-    square = OwnMeasure("square", lambda drawn: kce(drawn) ** 2)
+    square = own_measure("square", lambda drawn: kce(drawn) ** 2)
     level = null_level(table, [square], draws=999)["square"]
     expected = float((weight**2 * p * (1.0 - p)).sum() / weight.sum() ** 2)
     assert level.mean == pytest.approx(expected, rel=4 * np.sqrt(2.0 / 999))
@@ -203,7 +190,7 @@ def test_weighted_draws_are_outcomes() -> None:
     assert (positives >= 0.0).all()
     assert (positives <= table.counts).all()
     np.testing.assert_array_equal(positives[:, table.score == 1.0], np.tile(table.counts[table.score == 1.0], (150, 1)))
-    drawn = with_outcomes(table, positives[0])
+    drawn = table.with_outcomes(positives[0])
     assert drawn.squares is not None
     assert table.squares is not None
     np.testing.assert_allclose(drawn.squares.sum(axis=0), table.squares.sum(axis=0))

@@ -2,8 +2,7 @@
 
 import importlib
 import pkgutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -15,8 +14,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import monitor.measures
-from monitor.inference.null_level import with_outcomes
-from monitor.measures import MEASURES, Measure, ece, intce, kce, rintce, smce, surrogate_intce
+from monitor.measures import (
+    MEASURES,
+    MeanLoss,
+    Measure,
+    SemiNorm,
+    ece,
+    intce,
+    kce,
+    rintce,
+    scan_measures,
+    smce,
+    surrogate_intce,
+)
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_measures import lower_distance_by_linear_programme
 
@@ -33,11 +43,13 @@ every_bounded_measure = pytest.mark.parametrize(
 every_distance = pytest.mark.parametrize(
     # A proper score is of discrimination too, so a calibrated model has one above 0.
     "measure",
-    [measure for measure in MEASURES.values() if measure.losses is None],
+    [measure for measure in MEASURES.values() if not isinstance(measure, MeanLoss)],
     ids=lambda measure: measure.name,
 )
 every_norm = pytest.mark.parametrize(
-    "measure", [measure for measure in MEASURES.values() if measure.norms is not None], ids=lambda measure: measure.name
+    "measure",
+    [measure for measure in MEASURES.values() if isinstance(measure, SemiNorm)],
+    ids=lambda measure: measure.name,
 )
 
 
@@ -57,11 +69,6 @@ def simulated(seed: int, n: int, slope: float) -> tuple[Floats, Floats]:
     q = rng.beta(a, b, n).clip(1e-6, 1 - 1e-6)
     y = (rng.random(n) < q).astype(np.float64)
     return 1.0 / (1.0 + ((1.0 - q) / q) ** slope), y
-
-
-def offset(measure: Measure, table: ScoreTable) -> float:
-    """What the measure has of the predictions alone: its value where outcomes are as predicted."""
-    return 0.0 if measure.offset is None else measure.offset(table)
 
 
 # --- The registry -----------------------------------------------------------------------------------------------------
@@ -95,34 +102,29 @@ def bias(table: ScoreTable) -> float:
     return abs(float(table.residual.sum())) / table.total
 
 
-MEASURE = Measure("{name}", "Bias", "The mean residual.", "ratio", bias, lambda table, value: 0.0, rank=25)
+MEASURE = Measure(
+    name="{name}",
+    title="Bias",
+    help="The mean residual.",
+    unit="ratio",
+    value=bias,
+    error_bound=lambda table, value: 0.0,
+    rank=25,
+)
 """
 
 
-@pytest.fixture
-def measures_folder(tmp_path: Path) -> Iterator[Path]:
-    """A folder whose files are scanned like those of the package."""
-    monitor.measures.__path__.append(str(tmp_path))
-    try:
-        yield tmp_path
-    finally:
-        monitor.measures.__path__.remove(str(tmp_path))
-        for file in tmp_path.glob("*.py"):
-            sys.modules.pop(f"monitor.measures.{file.stem}", None)
-            vars(monitor.measures).pop(file.stem, None)
-
-
-def test_one_file_adds_a_measure(measures_folder: Path) -> None:
-    (measures_folder / "bias_law.py").write_text(NEW_MEASURE.format(name="bias"))
-    found = monitor.measures._scan()
+def test_one_file_adds_a_measure(tmp_path: Path) -> None:
+    (tmp_path / "bias_law.py").write_text(NEW_MEASURE.format(name="bias"))
+    found = scan_measures(tmp_path)
     assert list(found)[:4] == ["tce", "kce", "bias", "smce"]
     assert found["bias"].value(ScoreTable.from_events([0.5, 0.5], [1, 1])) == 0.5
 
 
-def test_two_measures_of_one_name_are_refused(measures_folder: Path) -> None:
-    (measures_folder / "second_law.py").write_text(NEW_MEASURE.format(name="kce"))
-    with pytest.raises(ValueError, match="declare a measure called kce"):
-        monitor.measures._scan()
+def test_two_measures_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "second_law.py").write_text(NEW_MEASURE.format(name="kce"))
+    with pytest.raises(ValueError, match=r"second_law.py declares a second measure called kce"):
+        scan_measures(tmp_path)
 
 
 # --- Each measure -----------------------------------------------------------------------------------------------------
@@ -132,7 +134,11 @@ def test_two_measures_of_one_name_are_refused(measures_folder: Path) -> None:
 @given(data=events())
 def test_a_measure_is_in_its_range(measure: Measure, data: tuple[Floats, Floats]) -> None:
     table = ScoreTable.from_events(*data)
-    assert 0.0 <= measure.value(table) - offset(measure, table) <= measure.largest + 1e-12
+    assert (
+        0.0
+        <= measure.value(table) - measure.smallest(table)
+        <= measure.largest(table) - measure.smallest(table) + 1e-12
+    )
 
 
 @every_measure
@@ -163,7 +169,7 @@ def test_the_order_of_merging_does_not_matter(measure: Measure) -> None:
 @pytest.mark.parametrize("certain", [[0.0, 0.0, 1.0], [1.0], [0.0]])
 def test_certain_and_right_is_0(measure: Measure, certain: list[float]) -> None:
     table = ScoreTable.from_events(certain, certain)
-    assert measure.value(table) == offset(measure, table)
+    assert measure.value(table) == measure.smallest(table)
 
 
 @every_distance
@@ -171,13 +177,13 @@ def test_frequencies_that_are_the_predictions_are_0(measure: Measure) -> None:
     p = np.repeat([0.25, 0.5, 0.75], 40)
     y = np.concatenate([np.arange(40) < 40 * share for share in (0.25, 0.5, 0.75)])
     table = ScoreTable.from_events(p, y)
-    assert measure.value(table) == pytest.approx(offset(measure, table), abs=1e-15)
+    assert measure.value(table) == pytest.approx(measure.smallest(table), abs=1e-15)
 
 
 @every_measure
 def test_always_wrong_is_the_largest_value(measure: Measure) -> None:
     table = ScoreTable.from_events([1.0] * 30, [0] * 30)
-    assert measure.value(table) == pytest.approx(measure.largest + offset(measure, table), rel=1e-12)
+    assert measure.value(table) == pytest.approx(measure.largest(table), rel=1e-12)
 
 
 @every_bounded_measure
@@ -194,7 +200,7 @@ def test_a_table_of_the_grid_is_within_its_error_bound(measure: Measure, slope: 
         bound_of_raw = measure.error_bound(raw, of_raw)
         assert abs(of_raw - value) <= bound + bound_of_raw + 1e-14, seed
         # What nobody asks for unasked may be approximate.
-        assert bound_of_raw == 0.0 or measure.stands_in == "request"
+        assert bound_of_raw == 0.0 or measure.appears_in == "request"
 
 
 @every_bounded_measure
@@ -245,32 +251,30 @@ def test_a_cell_of_nothing_but_0_or_1_has_a_bound(end: float) -> None:
 
 @every_norm
 @given(data=events(), factor=st.floats(-3.0, 3.0))
-def test_a_norm_is_the_measure_and_a_semi_norm(measure: Measure, data: tuple[Floats, Floats], factor: float) -> None:
+def test_a_norm_is_the_measure_and_a_semi_norm(measure: SemiNorm, data: tuple[Floats, Floats], factor: float) -> None:
     norms = measure.norms
-    assert norms is not None
     table = ScoreTable.from_events(*data)
     other = np.cos(np.arange(table.rows))
     value, scaled, moved, by = norms(
         table, np.stack([table.residual, factor * table.residual, table.residual + other, other])
     )
     assume(np.isfinite([value, by]).all())  # in standard deviations, what is impossible is infinitely far off
-    assert offset(measure, table) >= 0.0
-    assert value + offset(measure, table) == pytest.approx(measure.value(table), rel=1e-12, abs=1e-15)
+    assert measure.smallest(table) >= 0.0
+    assert value + measure.smallest(table) == pytest.approx(measure.value(table), rel=1e-12, abs=1e-15)
     assert scaled == pytest.approx(abs(factor) * value, rel=1e-9, abs=1e-12)
     assert moved <= (value + by) * (1.0 + 1e-12) + 1e-12
 
 
 @pytest.mark.parametrize(
     "measure",
-    [measure for measure in MEASURES.values() if measure.witness is not None and measure.norms is not None],
+    [measure for measure in MEASURES.values() if isinstance(measure, SemiNorm) and measure.witness is not None],
     ids=lambda measure: measure.name,
 )
 @given(data=events(), seed=st.integers(0, 99))
 def test_a_witness_attains_the_norm_and_is_never_above_it(
-    measure: Measure, data: tuple[Floats, Floats], seed: int
+    measure: SemiNorm, data: tuple[Floats, Floats], seed: int
 ) -> None:
     norms, witness = measure.norms, measure.witness
-    assert norms is not None
     assert witness is not None
     table = ScoreTable.from_events(*data)
     others = np.random.default_rng(seed).normal(size=(20, table.rows))
@@ -303,24 +307,23 @@ def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> 
     counts = table.counts.astype(np.int64)
     if empty and counts.size > 1:
         counts[rng.integers(counts.size)] = 0
-    table = with_outcomes(
-        replace(table, positives=np.zeros(table.rows), negatives=counts.astype(np.float64)), np.zeros(table.rows)
-    )
+    empty_table = replace(table, positives=np.zeros(table.rows), negatives=counts.astype(np.float64))
+    table = empty_table.with_outcomes(np.zeros(table.rows))
     # Calibrated, and all of one kind.
     positives = rng.binomial(counts, table.score, (6, counts.size)).astype(np.float64)
     positives = np.vstack([positives, np.zeros(counts.size), counts, rng.integers(0, counts + 1)])
     if measure.draws is not None:
         np.testing.assert_array_equal(
-            measure.draws(table, positives), [measure.value(with_outcomes(table, drawn)) for drawn in positives]
+            measure.draws(table, positives), [measure.value(table.with_outcomes(drawn)) for drawn in positives]
         )
-    if measure.norms is not None:
+    if isinstance(measure, SemiNorm):
         np.testing.assert_allclose(
-            measure.norms(table, positives - counts * table.score) + offset(measure, table),
-            [measure.value(with_outcomes(table, drawn)) for drawn in positives],
+            measure.norms(table, positives - counts * table.score) + measure.smallest(table),
+            [measure.value(table.with_outcomes(drawn)) for drawn in positives],
             rtol=1e-12,
             atol=1e-15,
         )
-    assert measure.norms is not None or measure.draws is not None or measure.stands_in == "request"
+    assert isinstance(measure, SemiNorm) or measure.draws is not None or measure.appears_in == "request"
 
 
 # --- The measures together --------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference.null_level import with_outcomes
 from monitor.measures import (
     binned_ece_width,
     dce_lower,
@@ -311,5 +310,5 @@ def test_a_gradient_says_how_the_value_moves(
     table = ScoreTable.from_events(p, rng.random(400) < p**1.5)
     for _ in range(5):
         step = 1e-6 * rng.normal(size=table.rows)
-        moved = measure(with_outcomes(table, table.positives + step)) - measure(table)
+        moved = measure(table.with_outcomes(table.positives + step)) - measure(table)
         assert moved == pytest.approx(float(gradient(table) @ step), rel=1e-4, abs=1e-13)

@@ -13,9 +13,10 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.refutation_loops import log_factorials, refuted_events
+from monitor.measures.base import Measure
 from monitor.measures.tce import MEASURE, tce, tce_bins, tce_draws, tce_error_bound
-from monitor.measures.tce_options import Bins, Options, TceKeywords, Test
+from monitor.measures.tce_blocks import Bins, Options, TceKeywords, Test
+from monitor.measures.tce_loops import log_factorials, refuted_events
 from monitor.measures.tce_t import MEASURE as T_MEASURE
 from monitor.measures.tce_t import tce_t
 from monitor.scores import GridTable, ScoreTable
@@ -332,12 +333,12 @@ def test_a_draw_that_rounding_could_decide_has_the_verdict_of_its_table() -> Non
 def test_the_t_test_by_its_name() -> None:
     table = ScoreTable.from_events(*draw_events(2, 3000, slope=1.3))
     assert tce_t(table) == tce(table, test="t") != tce(table)
-    assert T_MEASURE.stands_in == "request"
+    assert T_MEASURE.appears_in == "request"
     cells = GridTable.from_events(*draw_events(2, 3000, slope=1.3)).to_scores()
     assert T_MEASURE.error_bound(cells, tce_t(cells)) == tce_error_bound(cells, test="t") > 0.0
 
 
 def test_the_declaration() -> None:
     table = ScoreTable.from_events(*draw_events(1, 200))
-    assert (MEASURE.name, MEASURE.unit, MEASURE.norms, MEASURE.needs_whole_counts) == ("tce", "percent", None, True)
+    assert (type(MEASURE), MEASURE.name, MEASURE.unit, MEASURE.needs_whole_counts) == (Measure, "tce", "percent", True)
     assert MEASURE.value(table) == tce(table)

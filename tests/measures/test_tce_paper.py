@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.measures.tce import TceBins, tce, tce_bins
-from monitor.measures.tce_options import Bins, Test
-from monitor.measures.tce_verdicts import TESTS
+from monitor.measures.tce_blocks import Bins, Test
+from monitor.measures.tce_tests import TESTS
 from monitor.scores import ScoreTable
 from tests.reference import naive_tce
 

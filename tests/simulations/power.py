@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from monitor.inference import null_level
-from monitor.inference.combined import calibration_test
+from monitor.inference.calibration_tests import calibration_test
 from monitor.measures import MEASURES
 from tests.simulations.scenarios import Scenario
 

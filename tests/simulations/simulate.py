@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference import intervals, null_level
-from monitor.inference.null_level import of_outcomes
-from monitor.measures import REPORT_MEASURES, Measure
+from monitor.measures import REPORT_MEASURES, Limit, MeanLoss, Measure, SemiNorm
 from monitor.scores import ScoreTable
 from tests.simulations.scenarios import Form, Scenario
 
@@ -60,7 +59,7 @@ class Outcome:
 
 def has_a_law_value(measure: Measure) -> bool:
     """Whether the law has a value that samples come near to; otherwise their mean is what the interval is of."""
-    return measure.norms is not None or measure.witness is not None or measure.losses is not None
+    return isinstance(measure, SemiNorm | Limit | MeanLoss)
 
 
 def truths(
@@ -99,14 +98,13 @@ def truths(
     ]
     if others:
         positives = rng.binomial(table.counts.astype(np.int64), rate, (_TRUE_DRAWS, table.rows)).astype(np.float64)
-        result |= {measure.name: float(of_outcomes(table, measure, positives).mean()) for measure in others}
+        result |= {measure.name: float(measure.of_outcomes(table, positives).mean()) for measure in others}
     for name in of_law:
         measure = REPORT_MEASURES[name]
         if measure.unit == "sigma":
             result[name] = measure.value(law)
-        if measure.offset is not None:
-            # What comes from the predictions alone is that of the sample's own.
-            result[name] += measure.offset(table) - measure.offset(law)
+        # The offset is that of the sample's own predictions.
+        result[name] += measure.smallest(table) - measure.smallest(law)
     # The largest gap is that of bins that hold events.
     bins = np.unique(np.minimum(table.score[table.counts > 0.0] * 10.0, 9.0).astype(int))
     held = np.isin(np.minimum(law.score * 10.0, 9.0).astype(int), bins)

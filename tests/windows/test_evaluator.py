@@ -15,6 +15,7 @@ from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.times import format_time
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.measures.kce import MEASURE as KCE_MEASURE
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import MeasureResult, ReportKey
 from monitor.scores import GridTable, ScoreTable
@@ -66,7 +67,7 @@ class Counted:
     def __init__(
         self, *, on_value: Callable[[ScoreTable], None] = nothing, on_norm: Callable[[], None] = nothing
     ) -> None:
-        self._real = MEASURES["kce"]
+        self._real = KCE_MEASURE
         self._on_value = on_value
         self._on_norm = on_norm
         self.values = 0
@@ -84,7 +85,6 @@ class Counted:
     def norm(self, table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         self.norms += 1
         self._on_norm()
-        assert self._real.norms is not None
         return self._real.norms(table, residual)
 
 

@@ -11,6 +11,7 @@ from monitor.clock import ManualClock
 from monitor.events.model import ModelPolicy
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
+from monitor.measures.kce import MEASURE as KCE_MEASURE
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
 from monitor.reports.evaluation.report import Report, ReportKey, Verdict, performance
 from monitor.scores import GridTable, ScoreTable
@@ -84,7 +85,7 @@ class Watched:
     """A real measure that keeps the reports as they stand while intervals are renewed."""
 
     def __init__(self) -> None:
-        self._real = MEASURES["kce"]
+        self._real = KCE_MEASURE
         self.evaluator: Evaluator | None = None
         self.seen: list[Report] = []
 
@@ -93,7 +94,6 @@ class Watched:
         return {"kce": replace(self._real, norms=self.norms)}
 
     def norms(self, table: ScoreTable, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        assert self._real.norms is not None
         if self.evaluator is not None:
             self.seen.append(self.evaluator.latest.reports[KEY])
         return self._real.norms(table, residual)

@@ -30,7 +30,8 @@ router: Final = APIRouter()
 async def all_measures(request: Request, services: ServicesOf) -> Response:
     in_windows = services.evaluator.measures
     listed = [
-        MeasureHelpBody.of_attributes(measure, in_windows=measure.name in in_windows) for measure in MEASURES.values()
+        MeasureHelpBody.of_attributes(measure, stands_in=measure.appears_in, in_windows=measure.name in in_windows)
+        for measure in MEASURES.values()
     ]
     return tagged_response(request, MeasuresBody(measures=listed))
 

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from monitor.errors import NotEnoughData, SettingsError
 from monitor.inference import NullLevel, intervals, null_level
-from monitor.inference.named import largest_value
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
+from monitor.measures.base import MeanLoss, Measure
 from monitor.progress import Progress
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
@@ -109,7 +108,7 @@ def uncertainty(
             values[name] - ends[measure.name].lower,
             ends[measure.name].upper - values[name],
             levels[measure.name],
-            largest_value(measure, table),
+            measure.largest(table),
         )
         for name, measure in measures.items()
     }
@@ -258,7 +257,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
         if not isfinite(value):
             omitted[name] = "not finite on these data"
             continue
-        results[name] = (MeasureResult if measure.losses is None else ScoreResult)(value, measure.unit)
+        results[name] = (ScoreResult if isinstance(measure, MeanLoss) else MeasureResult)(value, measure.unit)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
     return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
 

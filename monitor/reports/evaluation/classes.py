@@ -13,8 +13,7 @@ from monitor.classes.bin_loops import categorical_draws, hits_of_draws
 from monitor.errors import NotEnoughData
 from monitor.inference import NullLevel, coarsen
 from monitor.inference.interval import interval_of_norm
-from monitor.inference.null_level import of_outcomes
-from monitor.measures.base import LARGEST, Measure
+from monitor.measures.base import LARGEST, Limit, MeanLoss, Measure, SemiNorm
 from monitor.reports.evaluation.report import MeasureResult, Report, numbers_text
 from monitor.scores import ClassTable, ScoreTable, grid
 
@@ -207,12 +206,10 @@ def calibrated_means(table: ClassTable, measures: Mapping[str, Measure], labels:
     """The mean over the classes of a calibrated model without chance: 0, but for what predictions alone add."""
     result: dict[str, float] = {}
     for name, measure in measures.items() if labels else ():
-        if measure.norms is not None or measure.witness is not None:
-            of_class = [
-                0.0 if measure.offset is None else measure.offset(_one_class(table, label, table.outcome))
-                for label in labels
-            ]
-            result[name] = float(np.mean(of_class))
+        if isinstance(measure, SemiNorm | Limit):
+            result[name] = float(
+                np.mean([measure.smallest(_one_class(table, label, table.outcome)) for label in labels])
+            )
     return result
 
 
@@ -308,7 +305,7 @@ class _OneAgainstRest:
         total = np.zeros(len(positives))
         first = 0
         for table in self.tables:
-            total += of_outcomes(table, measure, np.ascontiguousarray(positives[:, first : first + table.rows]))
+            total += measure.of_outcomes(table, np.ascontiguousarray(positives[:, first : first + table.rows]))
             first += table.rows
         return total / len(self.tables)
 
@@ -323,7 +320,7 @@ class _OneAgainstRest:
             return {}
         effects = {}
         for name, measure in measures.items():
-            if measure.norms is None and measure.losses is None:
+            if not isinstance(measure, SemiNorm | MeanLoss):
                 differences = [
                     np.mean([measure.value(_one_class(table, label, drawn)) for label in self.labels]) - mean
                     for drawn, mean in zip(outcomes[:_PAIRS], means[name][0], strict=False)

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.inference.named import largest_value
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import Measure
+from monitor.measures.base import MeanLoss, Measure
 from monitor.progress import StageProgress
 from monitor.reports.evaluation import difference
 from monitor.reports.evaluation.assess import DRAWS
@@ -221,11 +220,9 @@ def compare_tables(
         for name, (together, alone) in drawn.items():
             differences[name] = difference.of_norm(differences[name], together, alone)
         for name, measure in shared.items():
-            if paired and measure.losses is not None:
+            if paired and isinstance(measure, MeanLoss):
                 differences[name] = difference.of_losses(differences[name], one, two, measure.losses)
-            differences[name] = differences[name].within(
-                largest_value(measure, one.table), largest_value(measure, two.table)
-            )
+            differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
     apart = None if paired else _prevalences_apart(one, two, names)
     return Comparison(a, b, aligned.pairing, aligned.note, differences, () if apart is None else (apart,))
 

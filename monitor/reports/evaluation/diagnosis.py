@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.inference.combined import calibration_test
+from monitor.inference.calibration_tests import calibration_test
 from monitor.inference.cox import Cox, fit_cox
-from monitor.inference.few import caution_of_few, tail_of_few
 from monitor.inference.power import POWER, DetectableFaults, detectable_faults
 from monitor.inference.prevalence import LEVEL, TOLERANCE, PriorShift, prior_shift
+from monitor.inference.rare_outcomes import caution_of_few, tail_of_few
 from monitor.inference.resampling import resampled
 from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.corp import Score

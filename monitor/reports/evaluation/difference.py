@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
+from monitor.inference.draw_loops import add_poisson_deviations
 from monitor.inference.interval import skewed, unskewed
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
-from monitor.measures.base import Measure, Unit
-from monitor.measures.draw_loops import add_poisson_deviations
+from monitor.measures.base import Measure, SemiNorm, Unit
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable, grid
 
@@ -190,7 +190,9 @@ def norms_of_draws(
     events, whose draws reach far beyond what a gap can be.
     """
     norms = {
-        name: measure.norms for name, measure in measures.items() if measure.norms is not None and measure.ends is None
+        name: measure.norms
+        for name, measure in measures.items()
+        if isinstance(measure, SemiNorm) and measure.ends is None
     }
     parts: dict[str, list[Floats]] = {name: [] for name in norms}
     a, b = first.cells, second.cells

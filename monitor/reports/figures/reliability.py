@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
 from monitor.measures.corp import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
@@ -34,7 +33,7 @@ from monitor.reports.figures.style import (
 from monitor.reports.formatting import count, percent, points
 from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
-from monitor.scores.merging import merge_rows
+from monitor.scores.table import merge_rows
 
 Floats = NDArray[np.float64]
 
@@ -223,7 +222,7 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
-    curves = np.sort([corp_curve(with_outcomes(cells, positives)) for positives in drawn_positives], axis=0)
+    curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
     aside = round(0.025 * (DRAWS + 1)) - 1
     return curves[aside], curves[-1 - aside]
 

@@ -104,8 +104,7 @@ def test_the_mean_over_the_classes_of_a_calibrated_model_may_be_nothing() -> Non
         lifted += any((each.measures["ece"].lower or 0.0) > 0.0 for each in report.each_class)
         excluded += found.lower > 0.0
         within = report.classwise["binned_ece_width"]
-        width = MEASURES["binned_ece_width"].offset
-        assert width is not None
+        width = MEASURES["binned_ece_width"].smallest
         if (within.p_value or 0.0) > 0.05:
             tables = [ScoreTable.from_events(p[:, label], y == label) for label in range(4)]
             assert (within.lower or 0.0) <= np.mean([width(table) for table in tables]) + 1e-12

@@ -11,7 +11,6 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from monitor.errors import InputError
-from monitor.inference.named import largest_value
 from monitor.measures import MEASURES, smce
 from monitor.reports.evaluation.compare import align, compare_tables
 from monitor.reports.evaluation.difference import Difference, Events, from_intervals, of_norm, paired_errors
@@ -149,8 +148,7 @@ def test_no_end_is_beyond_what_two_values_can_differ_by(n: int, paired: bool) ->
     assert {"mce", "tce", "kce", "brier", "binned_ece_width"} <= found.differences.keys()
     for name, each in found.differences.items():
         first, second = (
-            largest_value(MEASURES[name], ScoreTable.from_events(one.prediction, one.outcome.astype(float)))
-            for one in (a, b)
+            MEASURES[name].largest(ScoreTable.from_events(one.prediction, one.outcome.astype(float))) for one in (a, b)
         )
         assert each.lower is not None
         assert each.upper is not None

@@ -13,7 +13,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.model_selection import cross_val_predict
 
 from monitor.inference import coarsen
-from monitor.inference.combined import calibration_test
+from monitor.inference.calibration_tests import calibration_test
 from monitor.inference.cox import fit_cox
 from monitor.inference.power import detectable_faults
 from monitor.inference.prevalence import LEVEL, TOLERANCE, prior_shift

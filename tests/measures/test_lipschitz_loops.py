@@ -1,4 +1,7 @@
-"""The supremum over Lipschitz functions, by duality, beside a function that attains it and a linear programme."""
+"""The supremum over Lipschitz functions, beside a function that attains it and a linear programme; the heap."""
+
+import heapq
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,8 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from monitor.measures.flat_norm_loops import lipschitz_suprema, lipschitz_supremum
-from monitor.measures.lipschitz_loops import lipschitz_maximiser
+from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum, pop, push
 
 Floats = NDArray[np.float64]
 
@@ -57,3 +59,30 @@ def test_many_at_once_are_one_by_one() -> None:
     weight = rng.normal(0.0, 1.0, (50, 700))
     one_by_one = [lipschitz_supremum(location, each) for each in weight]
     np.testing.assert_array_equal(lipschitz_suprema(location, weight), one_by_one)
+
+
+keys = st.integers(-5, 5).map(float) | st.floats(-1e6, 1e6)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@given(work=st.lists(keys | st.none(), max_size=60))
+def test_the_largest_key_is_on_top_whatever_comes_and_goes(dtype: type, work: list[float | None]) -> None:
+    key = np.zeros(60)
+    load: NDArray[Any] = np.zeros(60, dtype)
+    came: list[float] = []
+    expected: list[float] = []
+    for step in work:
+        size = len(expected)
+        if step is not None:
+            push(key, load, size, step, len(came))
+            came.append(step)
+            heapq.heappush(expected, -step)
+        elif size:
+            pop(key, load, size)
+            heapq.heappop(expected)
+        held = sorted(key[: len(expected)], reverse=True)
+        assert held == sorted((-each for each in expected), reverse=True)
+        if expected:
+            assert key[0] == -expected[0]
+        # Every key still carries what it came with.
+        assert [came[int(each)] for each in load[: len(expected)]] == key[: len(expected)].tolist()

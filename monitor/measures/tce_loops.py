@@ -1,17 +1,16 @@
-"""How many events the exact binomial test refutes, for many draws of their outcomes with no Python in between.
+"""The blocks of TCE, and the events that the exact binomial test refutes in them, for many draws of outcomes.
 
-The verdicts are those of :mod:`monitor.measures.verdict_loops`, and rest on the same three properties of the test
-alone; what differs is the order of work, made for the few hypotheses that one bin of one draw has. On either side of
-the rate the hypotheses k/n < p_1 < p_2 < ... are settled from single ones: two accepted hypotheses settle all between
-them where
+The verdicts are those of :mod:`monitor.measures.tce_tests`, and use the same three properties of the test; only the
+order of work differs, for the few hypotheses that one bin of one draw has. On either side of the rate the hypotheses
+k/n < p_1 < p_2 < ... are decided from single ones: two accepted hypotheses decide all between them if
 
     P_far(X <= k) + P_near(X >= x_far) > alpha,
 
-two rejected ones where P_near(X <= k) + P_far(X >= x_near) < alpha, and what is not settled is halved. The logarithms
-of the factorials are shared by all draws, tails come from a continued fraction, and most need few of its terms, because
-their sum is far from alpha.
+two rejected ones if P_near(X <= k) + P_far(X >= x_near) < alpha; undecided ranges are halved. All draws share the
+logarithms of the factorials, tails come from a continued fraction, and most need few of its terms, because their sum is
+far from alpha.
 
-The few draws in which rounding could decide are told apart, and left to scipy.
+The few draws in which rounding could decide are reported, and decided by scipy.
 """
 
 import math
@@ -19,21 +18,20 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
 from monitor.measures.binomial_loops import LOG_DOUBT, LOG_TOLERANCE, log_pmf
-from monitor.measures.isotonic_loops import pool_adjacent_violators
 
 _TABLE_SIZE: Final = 1 << 15
-"""Trials for which sums of tabled logarithms stay well within LOG_DOUBT; beyond, Loader's form takes over."""
+"""Number of trials up to which sums of tabulated logarithms are well within LOG_DOUBT; beyond, Loader's form serves."""
 
 _MARGIN: Final = 1e-9
 """Relative distance from alpha within which rounding might decide; the tails below are good to some 1e-10."""
 
 _ROUGH_MARGIN: Final = 1e-4
-"""Relative distance from alpha beyond which few terms of the continued fraction decide..."""
+"""Relative distance from alpha beyond which few terms of the continued fraction are enough..."""
 
 _ROUGH: Final = 1e-6
 """...because the last one changed the tail by at most this share, and all others change it by some ten times that."""
@@ -41,11 +39,71 @@ _ROUGH: Final = 1e-6
 _FINE: Final = 1e-15
 
 _DEPTH: Final = 64
-"""Halvings of a range of rows that are open at a time; more than an int64 has bits."""
+"""Largest number of open halvings of a range of rows; more than an int64 has bits."""
+
+
+@njit()
+def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_size: int) -> Ints:
+    """Blocks of the PAVA-BC algorithm; those of isotonic regression with ``min_size = 0`` and ``max_size = n``.
+
+    Parameters
+    ----------
+    positives, counts
+        int64, shape (m,): positives and events a row, rows in ascending order of their score; every count > 0.
+    min_size, max_size
+        Limits on the events of a block, 0 <= min_size <= max_size.
+
+    Returns
+    -------
+    int64, shape (blocks,)
+        The first row of each block, ascending.
+
+    Notes
+    -----
+    Source: TCE paper, Algorithm 2, its tail as printed: the last ``min_size`` events join the last block only if the
+    block stays within ``max_size``.
+
+    The units are rows, not events as in the paper, so equal predictions share a block and the order of the events does
+    not matter. This needs two more rules. A row of more than ``max_size`` events is a block of its own. The tail
+    consists of the fewest last rows with ``min_size`` events, unless they hold more than ``max_size``: then its first
+    row stays with the others, because the upper limit has priority everywhere in the algorithm. Rates are compared by
+    their cross products, which is exact.
+    """
+    rows = counts.shape[0]
+    start = np.empty(rows, np.int64)
+    positive = np.empty(rows, np.int64)
+    size = np.empty(rows, np.int64)
+
+    tail: int = rows
+    tail_size: int = 0
+    while tail > 0 and tail_size < min_size:
+        tail -= 1
+        tail_size += int(counts[tail])
+    if tail < rows - 1 and tail_size > max_size:
+        tail_size -= int(counts[tail])
+        tail += 1
+
+    last = -1
+    for row in range(tail):
+        last += 1
+        start[last], positive[last], size[last] = row, positives[row], counts[row]
+        while last > 0:
+            together = size[last - 1] + size[last]
+            if together > min_size and (
+                together > max_size or positive[last - 1] * size[last] < positive[last] * size[last - 1]
+            ):
+                break
+            last -= 1
+            positive[last] += positive[last + 1]
+            size[last] = together
+    if tail < rows and (last < 0 or size[last] + tail_size > max_size):
+        last += 1
+        start[last] = tail
+    return start[: last + 1].copy()
 
 
 @cache
-def log_factorials() -> NDArray[np.float64]:
+def log_factorials() -> Floats:
     """Logarithms of 0!, 1!, ..., float64, shape (32768,)."""
     result = np.asarray(gammaln(np.arange(1.0, _TABLE_SIZE + 1.0)), np.float64)
     result.flags.writeable = False
@@ -53,7 +111,7 @@ def log_factorials() -> NDArray[np.float64]:
 
 
 @njit()
-def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: NDArray[np.float64]) -> float:
+def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: Floats) -> float:
     """Log of the probability of x successes in n trials, 0 < p < 1."""
     if n < log_factorial.shape[0]:
         return float(log_factorial[n] - log_factorial[x] - log_factorial[n - x] + x * log_p + (n - x) * log_q)
@@ -66,7 +124,7 @@ def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: f
 
     The continued fraction of the incomplete beta function (DiDonato and Morris, "Algorithm 708", 1992, equation 9), of
     a = x and b = n - x + 1, evaluated until a term changes it by a share of ``tolerance`` at most; nan, which decides
-    nothing, where it takes more terms than are reasonable.
+    nothing, if it takes too many terms.
     """
     if x > n:
         return 0.0
@@ -100,14 +158,7 @@ def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: f
 
 @njit()
 def _from(
-    x: int,
-    n: int,
-    p: float,
-    q: float,
-    log_p: float,
-    log_q: float,
-    tolerance: float,
-    log_factorial: NDArray[np.float64],
+    x: int, n: int, p: float, q: float, log_p: float, log_q: float, tolerance: float, log_factorial: Floats
 ) -> float:
     """P(X >= x), 0 < x; 0 for x > n."""
     if x > n:
@@ -120,14 +171,7 @@ def _from(
 
 @njit()
 def _first_at_most(
-    level: float,
-    n: int,
-    p: float,
-    log_p: float,
-    log_q: float,
-    start: int,
-    guess: int,
-    log_factorial: NDArray[np.float64],
+    level: float, n: int, p: float, log_p: float, log_q: float, start: int, guess: int, log_factorial: Floats
 ) -> int:
     """The first x in [start, n] whose log probability is at most ``level``, n + 1 if there is none.
 
@@ -165,8 +209,8 @@ def _first_at_most(
 
 
 @njit()
-def _seen_from(score: float, direction: int) -> tuple[float, float, float, float]:
-    """p, 1 - p, and their logarithms; 1 - p for p below the rate (``direction`` -1), where the classes swap roles."""
+def _towards(score: float, direction: int) -> tuple[float, float, float, float]:
+    """p, 1 - p, and their logarithms; with the classes swapped for p below the rate (``direction`` -1)."""
     if direction > 0:
         return score, 1.0 - score, math.log(score), math.log1p(-score)
     return 1.0 - score, score, math.log1p(-score), math.log(score)
@@ -176,20 +220,20 @@ def _seen_from(score: float, direction: int) -> tuple[float, float, float, float
 def _refuted_on_one_side(
     k: int,
     n: int,
-    score: NDArray[np.float64],
+    score: Floats,
     first: int,
     direction: int,
     rows: int,
-    before: NDArray[np.int64],
+    before: Ints,
     alpha: float,
-    log_factorial: NDArray[np.float64],
+    log_factorial: Floats,
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
-    Hypothesis t, counted from the rate outwards, stands in row ``first + direction * t``. ``before``, shape (m + 1,),
+    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,),
     is the number of events in the rows before each.
     """
-    # Those far away fall to the bound of `monitor.measures.binomial_loops._surely_rejected`.
+    # The bound of `monitor.measures.binomial_loops._surely_rejected` rejects those far away.
     rate = k / n
     own = (k * math.log(rate) if k > 0 else 0.0) + (n - k) * math.log1p(-rate)
     spread = k * (n - k) / n
@@ -200,7 +244,7 @@ def _refuted_on_one_side(
         middle = (low + high) // 2
         certain = score[first + direction * middle] == (1.0 if direction > 0 else 0.0)
         if not certain:
-            p, q, log_p, log_q = _seen_from(score[first + direction * middle], direction)
+            p, q, log_p, log_q = _towards(score[first + direction * middle], direction)
         if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
             high = middle
         else:
@@ -212,9 +256,9 @@ def _refuted_on_one_side(
     if low == 0:
         return refuted, True
 
-    # The left end of the range at hand, and a stack of right ends; of each hypothesis its near tail, the two candidates
-    # for the outcome at which its far tail begins (see `far_tail`), and its verdict.
-    # The rate itself, which is accepted.
+    # The left end of the current range, at first the rate itself, which is accepted; and a stack of right ends. Each
+    # hypothesis has its near tail, two candidates for the first outcome of its far tail (see `far_tail`), and its
+    # verdict.
     left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
     at = np.empty(_DEPTH, np.int64)
     near = np.empty(_DEPTH)
@@ -228,7 +272,7 @@ def _refuted_on_one_side(
         top += 1
         at[top] = following
         row = first + direction * following
-        p, q, log_p, log_q = _seen_from(score[row], direction)
+        p, q, log_p, log_q = _towards(score[row], direction)
         mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
         mean = n * p
         start = math.ceil(mean)
@@ -254,27 +298,27 @@ def _refuted_on_one_side(
                 return 0, False
             tolerance, margin = _FINE, _MARGIN
 
-        # Settle ranges from the left until one has to be halved.
+        # Decide ranges from the left until one has to be halved.
         while top >= 0:
             right = at[top]
-            settled = right - left <= 1
-            if not settled and left_rejected == is_rejected[top]:
+            decided = right - left <= 1
+            if not decided and left_rejected == is_rejected[top]:
                 if left_rejected:
                     row = first + direction * right
-                    p, q, log_p, log_q = _seen_from(score[row], direction)
+                    p, q, log_p, log_q = _towards(score[row], direction)
                     far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
-                    settled = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
-                    if settled:
+                    decided = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
+                    if decided:
                         one, other = first + direction * (left + 1), first + direction * (right - 1)
                         refuted += before[max(one, other) + 1] - before[min(one, other)]
                 else:
-                    settled = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
-                    if not settled and left >= 0:
+                    decided = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
+                    if not decided and left >= 0:
                         row = first + direction * left
-                        p, q, log_p, log_q = _seen_from(score[row], direction)
+                        p, q, log_p, log_q = _towards(score[row], direction)
                         far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
-                        settled = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
-            if not settled:
+                        decided = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
+            if not decided:
                 break
             left, left_near, left_wide, left_rejected = right, near[top], wide[top], is_rejected[top]
             top -= 1
@@ -285,14 +329,8 @@ def _refuted_on_one_side(
 
 @njit()
 def refuted_events(
-    score: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    positives: NDArray[np.float64],
-    min_size: int,
-    max_size: int,
-    alpha: float,
-    log_factorial: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    score: Floats, counts: Ints, positives: Floats, min_size: int, max_size: int, alpha: float, log_factorial: Floats
+) -> tuple[Ints, Bools]:
     """Events whose prediction the test refutes in the blocks of PAVA-BC, for many drawn outcomes of the same events.
 
     Parameters
@@ -304,7 +342,7 @@ def refuted_events(
     positives
         float64, shape (draws, m), whole numbers: positives a row, in each draw.
     min_size, max_size
-        The events that a block should hold.
+        Limits on the events of a block.
     alpha
         Level of the test, in (0, 1).
     log_factorial
@@ -315,8 +353,7 @@ def refuted_events(
     refuted
         int64, shape (draws,).
     sure
-        bool, shape (draws,): False where a verdict is so close that rounding could decide it; ``refuted`` then means
-        nothing.
+        bool, shape (draws,): False if rounding could decide a verdict; ``refuted`` is then not valid.
     """
     draws, m = positives.shape
     refuted = np.zeros(draws, np.int64)
@@ -332,11 +369,11 @@ def refuted_events(
         for block in range(starts.shape[0]):
             start = starts[block]
             end = starts[block + 1] if block + 1 < starts.shape[0] else m
-            k = int(np.int64(0))  # no literal: numba would compile what is called with it once more
+            k = int(np.int64(0))  # no literal: numba would compile the called functions once more
             for row in range(start, end):
                 k += drawn[row]
             n = before[end] - before[start]
-            # scipy, too, compares k with the rounded product p * n; where they are equal it accepts.
+            # Like scipy, compare k with the rounded product p * n; equal ones are accepted.
             low, high = start, end
             while low < high:
                 middle = (low + high) // 2

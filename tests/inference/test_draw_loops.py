@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from monitor.measures.draw_loops import add_poisson_deviations, binomial_draws
+from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
 
 DRAWS = 100_000
 

@@ -1,39 +1,37 @@
 """Many draws from a binomial or a Poisson law for each row of a table.
 
-A row's law is tabled once, each term from the one before, and then inverted: a uniform number finds its outcome through
-a guide table in a step or two. For the 199 draws of a dashboard that is some five times as fast as to draw them one by
-one. The law is exact to the last bits of a float: what a table leaves out has a probability below 1e-17.
+A row's law is tabulated once, each term from the previous one, and then inverted: a guide table maps a uniform number
+to its outcome in one or two steps. For the 199 draws of a dashboard that is about five times as fast as single draws.
+The law is exact to the last bits of a float: outcomes outside the table have a probability below 1e-17.
 """
 
 import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
-_WIDEST: Final = 4000.0
-"""Mean up to which tabling a row pays; numpy draws the others. Binomial laws are turned to p <= 1/2 first."""
+_MAX_MEAN: Final = 4000.0
+"""Largest mean for which a table pays; numpy draws the others. Binomial laws are first reflected to p <= 1/2."""
 
 _REACH: Final = 9.5
-"""How far below the mean a table begins, in roots of the mean: by Chernoff's bound, exp(-45) lies below."""
+"""Start of a table below the mean, in roots of the mean: by Chernoff's bound, less than exp(-45) lies below."""
 
 _NEGLIGIBLE: Final = 1e-18
-"""Weight, relative to the largest, at which a table ends; the terms fall off by then."""
+"""Weight, relative to the largest, at which a table ends."""
 
 _LENGTH: Final = 2048
-"""Outcomes that a table has room for: at most some 9.5 and 9.2 roots of the mean to its sides."""
+"""Largest number of outcomes in a table: at most about 9.5 and 9.2 roots of the mean on its sides."""
 
 _GUIDES: Final = 256
-"""Equal shares of the uniform numbers, each with the first outcome that one of them can mean."""
+"""Equal shares of the uniform numbers, each with its first possible outcome."""
 
 
 @njit()
-def _table(
-    mean: float, trials: int, odds: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]
-) -> tuple[int, float]:
-    """Cumulative weights of the outcomes of a law and the guides into them; returns the first outcome and all weight.
+def _table(mean: float, trials: int, odds: float, cumulative: Floats, guide: Ints) -> tuple[int, float]:
+    """Write the cumulative weights of a law and their guides; return the first outcome and the total weight.
 
     A law without a number of ``trials`` (-1) is a Poisson law.
     """
@@ -53,30 +51,28 @@ def _table(
         while at < size - 1 and cumulative[at] * _GUIDES <= share * total:
             at += 1
         guide[share] = at
-    # Rounding must not lead beyond the last outcome.
+    # Rounding must not exceed the last outcome.
     cumulative[size - 1] = math.inf
     return first, total
 
 
 @njit()
-def _invert(uniform: float, total: float, cumulative: NDArray[np.float64], guide: NDArray[np.int64]) -> int:
-    """The place in the table that a number of [0, 1) falls on."""
+def _invert(uniform: float, total: float, cumulative: Floats, guide: Ints) -> int:
+    """The place in the table of a number in [0, 1)."""
     at = guide[int(uniform * _GUIDES)]
-    wanted = uniform * total
-    while cumulative[at] <= wanted:
+    target = uniform * total
+    while cumulative[at] <= target:
         at += 1
     return int(at)
 
 
-def binomial_draws(
-    rng: np.random.Generator, trials: NDArray[np.int64], p: NDArray[np.float64], draws: int
-) -> NDArray[np.float64]:
+def binomial_draws(rng: np.random.Generator, trials: Ints, p: Floats, draws: int) -> Floats:
     """Draws of Binomial(trials, p), row by row.
 
     Parameters
     ----------
     rng
-        Where the randomness comes from. Used row by row.
+        Random numbers, used row by row.
     trials
         int64, shape (m,), every value >= 0.
     p
@@ -91,11 +87,11 @@ def binomial_draws(
     """
     result = np.empty((draws, trials.size))
     start = 0
-    for row in np.flatnonzero(trials * np.minimum(p, 1.0 - p) > _WIDEST).tolist():
+    for row in np.flatnonzero(trials * np.minimum(p, 1.0 - p) > _MAX_MEAN).tolist():
         _tabled_binomial_draws(rng, trials, p, start, row, result)
-        turned = p[row] > 0.5
-        hits = rng.binomial(trials[row], 1.0 - p[row] if turned else p[row], draws)
-        result[:, row] = trials[row] - hits if turned else hits
+        reflected = p[row] > 0.5
+        hits = rng.binomial(trials[row], 1.0 - p[row] if reflected else p[row], draws)
+        result[:, row] = trials[row] - hits if reflected else hits
         start = row + 1
     _tabled_binomial_draws(rng, trials, p, start, trials.size, result)
     return result
@@ -103,12 +99,7 @@ def binomial_draws(
 
 @njit()
 def _tabled_binomial_draws(
-    rng: np.random.Generator,
-    trials: NDArray[np.int64],
-    p: NDArray[np.float64],
-    start: int,
-    stop: int,
-    result: NDArray[np.float64],
+    rng: np.random.Generator, trials: Ints, p: Floats, start: int, stop: int, result: Floats
 ) -> None:
     """Draw the rows from ``start`` to before ``stop``."""
     draws = result.shape[0]
@@ -120,31 +111,29 @@ def _tabled_binomial_draws(
             for draw in range(draws):
                 result[draw, row] = 1.0 if rng.random() < share else 0.0
             continue
-        turned = share > 0.5
-        if turned:
+        reflected = share > 0.5
+        if reflected:
             share = 1.0 - share
         first, total = _table(n * share, n, share / (1.0 - share), cumulative, guide)
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
-            result[draw, row] = n - hits if turned else hits
+            result[draw, row] = n - hits if reflected else hits
 
 
-def add_poisson_deviations(
-    rng: np.random.Generator, mean: NDArray[np.float64], scale: NDArray[np.float64], result: NDArray[np.float64]
-) -> None:
+def add_poisson_deviations(rng: np.random.Generator, mean: Floats, scale: Floats, result: Floats) -> None:
     """Add ``scale`` * (draw of Poisson(mean) - mean) to each row of ``result``, in place.
 
     Parameters
     ----------
     rng
-        Where the randomness comes from. Used row by row.
+        Random numbers, used row by row.
     mean, scale
-        float64, shape (m,); every mean >= 0. Where it is 0 no number is drawn.
+        float64, shape (m,); every mean >= 0. If it is 0 no number is drawn.
     result
         float64, shape (draws, m).
     """
     start = 0
-    for row in np.flatnonzero(mean > _WIDEST).tolist():
+    for row in np.flatnonzero(mean > _MAX_MEAN).tolist():
         _add_tabled_deviations(rng, mean, scale, start, row, result)
         result[:, row] += scale[row] * (rng.poisson(mean[row], len(result)) - mean[row])
         start = row + 1
@@ -153,12 +142,7 @@ def add_poisson_deviations(
 
 @njit()
 def _add_tabled_deviations(
-    rng: np.random.Generator,
-    mean: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    start: int,
-    stop: int,
-    result: NDArray[np.float64],
+    rng: np.random.Generator, mean: Floats, scale: Floats, start: int, stop: int, result: Floats
 ) -> None:
     """Add the deviations of the rows from ``start`` to before ``stop``."""
     draws = result.shape[0]
@@ -172,29 +156,3 @@ def _add_tabled_deviations(
         for draw in range(draws):
             hits = first + _invert(rng.random(), total, cumulative, guide)
             result[draw, row] += factor * (hits - expected)
-
-
-@njit()
-def residuals_of_draws(
-    score: NDArray[np.float64], counts: NDArray[np.float64], positives: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Sum of outcome - score a row and draw, rounded as a table rounds it: positives less the sums of both classes.
-
-    Parameters
-    ----------
-    score, counts
-        float64, shape (m,).
-    positives
-        float64, shape (draws, m).
-
-    Returns
-    -------
-    float64, shape (draws, m)
-    """
-    draws, rows = positives.shape
-    result = np.empty((draws, rows))
-    for draw in range(draws):
-        for row in range(rows):
-            hits, p = positives[draw, row], score[row]
-            result[draw, row] = hits - (hits * p + (counts[row] - hits) * p)
-    return result
