@@ -3,8 +3,6 @@
 A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; no other file needs to change.
 """
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -24,6 +22,7 @@ from monitor.classes.mmce import mmce
 from monitor.classes.reductions import classwise, classwise_tce, of_each_class, tce_of_each_class, top_label
 from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
+from monitor.scanning import scan_modules
 
 __all__ = [
     "CLASS_MEASURES",
@@ -57,10 +56,10 @@ __all__ = [
 def _scan() -> Mapping[str, ClassMeasure]:
     """Import the files of this folder and return the measures they declare, by name, in ascending rank."""
     measures: list[ClassMeasure] = []
-    for file in pkgutil.iter_modules(__path__):
-        for measure in getattr(importlib.import_module(f"{__name__}.{file.name}"), "MEASURES", ()):
+    for module in scan_modules(__name__):
+        for measure in getattr(module, "MEASURES", ()):
             if not isinstance(measure, ClassMeasure):
-                raise TypeError(f"MEASURES in monitor/classes/{file.name}.py must be of ClassMeasure, got {measure!r}")
+                raise TypeError(f"MEASURES in {module.__file__} must be of ClassMeasure, got {measure!r}")
             if any(measure.name == other.name for other in measures):
                 raise ValueError(f"monitor/classes declares two measures called {measure.name}")
             measures.append(measure)

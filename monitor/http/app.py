@@ -1,22 +1,18 @@
 """The app: the routes of every file in ``routes/``, and the middleware around them."""
 
-import sys
-from collections.abc import Iterable, Iterator
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
-from monitor.http import routes
 from monitor.http.access import check_declared
 from monitor.http.middleware import LoopbackOnly, SecurityHeaders, TimeLimit
 from monitor.http.openapi import DESCRIPTION, complete_openapi
 from monitor.http.problems import add_problem_handlers
 from monitor.http.request_log import RequestLog
 from monitor.http.services import Services
+from monitor.scanning import scan_modules
 from monitor.version import VERSION
 
 TITLE: Final = "Calibration monitor"
@@ -25,39 +21,15 @@ _ASSETS: Final = "/docs-assets"
 """The path of the files of /docs. They come from a package, so that no access to the internet is needed."""
 
 
-def find_routers(folder: Path, package: str) -> Iterator[APIRouter]:
-    """The ``router`` of each Python file of a folder, by file name; files that begin with ``_`` are skipped.
-
-    Parameters
-    ----------
-    package
-        The package of the files, such as ``monitor.http.routes``.
-
-    Raises
-    ------
-    AttributeError
-        A file has no ``router``.
-    """
-    for file in sorted(folder.glob("[!_]*.py")):
-        name = f"{package}.{file.stem}"
-        loader = SourceFileLoader(name, str(file))
-        module = sys.modules.get(name)
-        if module is None:
-            module = sys.modules[name] = module_from_spec(ModuleSpec(name, loader, origin=str(file)))
-            loader.exec_module(module)
-        router: APIRouter = module.router
-        yield router
-
-
-def create_api(services: Services, extra_routers: Iterable[APIRouter] = ()) -> FastAPI:
+def create_api(services: Services, *folders: Path) -> FastAPI:
     """The app.
 
     Parameters
     ----------
     services
         The other rooms. Nothing of them is started or stopped here.
-    extra_routers
-        Further routes, such as those that :func:`find_routers` finds in another folder.
+    folders
+        Further folders whose files declare a ``router``.
 
     Raises
     ------
@@ -75,8 +47,8 @@ def create_api(services: Services, extra_routers: Iterable[APIRouter] = ()) -> F
         redirect_slashes=False,
     )
     app.state.services = services
-    for router in (*find_routers(Path(routes.__path__[0]), routes.__name__), *extra_routers):
-        app.include_router(router)
+    for module in scan_modules("monitor.http.routes", *folders):
+        app.include_router(module.router)
     check_declared(app, static=("/openapi.json", _ASSETS))
     add_problem_handlers(app)
     app.add_middleware(TimeLimit, seconds=services.limits.request_seconds)

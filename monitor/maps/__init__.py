@@ -5,8 +5,6 @@ change: the REST row, options, artifact and law tests of a method follow from it
 """
 
 import difflib
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +14,7 @@ from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.fitting import apply_map, apply_serving_map, check_options, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
+from monitor.scanning import scan_modules
 
 __all__ = [
     "METHODS",
@@ -36,12 +35,11 @@ __all__ = [
 def _scan() -> Mapping[str, Method]:
     """Import the files of this folder and return the methods they declare, by name, in ascending rank."""
     methods: list[Method] = []
-    for file in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{file.name}")
+    for module in scan_modules(__name__):
         declared = [*getattr(module, "METHODS", ()), *filter(None, [getattr(module, "METHOD", None)])]
         for method in declared:
             if not isinstance(method, Method):
-                raise TypeError(f"METHOD in monitor/maps/{file.name}.py must be a Method, got {method!r}")
+                raise TypeError(f"METHOD in {module.__file__} must be a Method, got {method!r}")
             if any(method.name == other.name for other in methods):
                 raise ValueError(f"two files of monitor/maps declare a method called {method.name}")
             methods.append(method)

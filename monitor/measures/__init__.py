@@ -5,10 +5,7 @@ law tests follow from the declaration. :data:`MEASURES` holds them all, in the o
 """
 
 import difflib
-import pkgutil
 from collections.abc import Iterable, Mapping
-from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -35,6 +32,7 @@ from monitor.measures.spiegelhalter import spiegelhalter, spiegelhalter_z
 from monitor.measures.surrogate_intce import surrogate_intce
 from monitor.measures.tce import TceBins, tce, tce_bins
 from monitor.measures.tce_t import tce_t
+from monitor.scanning import scan_modules
 
 __all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "choose_measures", "scan_measures"]
 __all__ += ["Limit", "MeanLoss", "Measure", "SemiNorm"]
@@ -45,16 +43,10 @@ __all__ += ["corp_curve", "corp_decomposition", "distance_bracket", "intce_parti
 __all__ += ["kce_by_random_bins", "kce_jackknife", "smce_witness", "spiegelhalter_z", "tce_bins"]
 
 
-def scan_measures(*folders: str | Path) -> Mapping[str, Measure]:
+def scan_measures(*folders: Path) -> Mapping[str, Measure]:
     """The measures that the files of this package, and of other folders, declare: by name, in ascending rank."""
-    modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
-    for folder in folders:
-        for file in sorted(Path(folder).glob("*.py")):
-            if (spec := spec_from_file_location(file.stem, file)) is not None and spec.loader is not None:
-                modules.append(module_from_spec(spec))
-                spec.loader.exec_module(modules[-1])
     measures: dict[str, Measure] = {}
-    for module in modules:
+    for module in scan_modules(__name__, *folders):
         measure = getattr(module, "MEASURE", None)
         if measure is None:
             continue

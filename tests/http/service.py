@@ -1,12 +1,13 @@
 """A whole API on real parts in memory, over ASGI or over a socket."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 
 from monitor.access.model import Authenticator
 from monitor.clock import ManualClock
@@ -108,7 +109,7 @@ class Service:
     def __post_init__(self) -> None:
         self.refused = RefusedRequests(self.clock)
 
-    def app(self, *, extra_routers: Iterable[APIRouter] = (), **parts: Any) -> FastAPI:
+    def app(self, *folders: Path, **parts: Any) -> FastAPI:
         exposition = Exposition(
             [
                 WindowFamilies(self.evaluator, MEASURES),
@@ -131,7 +132,7 @@ class Service:
             "traffic": self.traffic,
             "refused": self.refused,
         }
-        return create_api(Services(**(given | parts)), extra_routers)
+        return create_api(Services(**(given | parts)), *folders)
 
     def client(self, **parts: Any) -> "Client":
         return Client(self.app(**parts))

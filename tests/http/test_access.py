@@ -11,9 +11,8 @@ from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
 from monitor.http.access import Of, check_declared, needs, public
-from monitor.http.app import find_routers
 from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO
-from tests.http.service import Service, assert_problem
+from tests.http.service import Client, Service, assert_problem
 
 PUBLIC = {
     ("GET", "/"),
@@ -346,13 +345,12 @@ router = APIRouter()
 async def extra() -> dict[str, int]:
     return {{"answer": 42}}
 """
-    (tmp_path / "_helper.py").write_text("raise AssertionError")
     (tmp_path / "extra.py").write_text(source.format(declared="public()"))
-    client = Service().client(extra_routers=find_routers(tmp_path, "routes_of_test"))
+    client = Client(Service().app(tmp_path))
     assert client.get("/v1/extra").json() == {"answer": 42}
     (tmp_path / "open.py").write_text(source.format(declared=""))
     with pytest.raises(ValueError, match=r"GET /v1/extra declares no role"):
-        Service().app(extra_routers=find_routers(tmp_path, "routes_of_test"))
+        Service().app(tmp_path)
 
 
 def test_with_access_control_off_everybody_may() -> None:
