@@ -20,17 +20,16 @@ from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.contract import Recalibrations
 from monitor.recalibration.folders import Workplace
-from monitor.recalibration.lifecycle import Lifecycle, Live
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Handover, Runner
 from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.service import Live, Recalibrations
 from monitor.recalibration.serving import Serving
 from monitor.reports.evaluation.either import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
-from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.lookup import find_series
 from monitor.windows.snapshot import Snapshot
@@ -79,7 +78,7 @@ class Recalibration:
         clock: Clock,
     ) -> None:
         chosen = settings.recalibration
-        refits = SqlRecalibrations(store.database, chosen.keep)
+        refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
         plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
@@ -105,7 +104,7 @@ class Recalibration:
             promoted=self.serving.refresh,
             clock=clock,
         )
-        self.lifecycle = Lifecycle(
+        self.lifecycle = Recalibrations(
             refits,
             versions=make_versions(panes, windows, self.serving),
             models=models,

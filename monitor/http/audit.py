@@ -15,7 +15,7 @@ from monitor.http.recalibration_documents import audit_document
 from monitor.http.recalibration_schemas import AuditBody
 from monitor.http.requests import Computations
 from monitor.http.schemas import ok, problems
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 
 
 class AuditQuery(BaseModel):

@@ -16,7 +16,7 @@ from monitor.http.problems import Problem
 from monitor.http.refusals import Reason, Refusals
 from monitor.http.requests import Computations
 from monitor.http.throttle import Throttle
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 
 _MINUTE: Final = 60
 

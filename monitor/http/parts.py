@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy
 from monitor.http.refusals import Refusals
 from monitor.http.traffic import Traffic
 from monitor.measures.base import Measure
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable

@@ -31,7 +31,7 @@ from monitor.http.recalibration_schemas import AppliedBody, ApplyRequestBody, Me
 from monitor.http.requests import Computations, check_json, no_parameters, read_body
 from monitor.http.schemas import ok, problems, reference
 from monitor.maps import METHODS
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import UNDER_WAY, Champion, Job
 
 _NO_MAP: Final = '"none"'

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from monitor.durations import format_duration
 from monitor.events.times import format_time
 from monitor.maps import Method
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import AuditEntry, Champion, Job, Order
 
 Document = dict[str, Any]

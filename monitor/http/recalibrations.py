@@ -47,8 +47,8 @@ from monitor.http.recalibration_schemas import (
 )
 from monitor.http.requests import Computations, check_json, no_parameters, read_body
 from monitor.http.schemas import ok, problems, reference, text
-from monitor.recalibration.contract import Recalibrations
-from monitor.recalibration.suitable import check_suits
+from monitor.recalibration.plan import check_suits
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import Job, Order
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ def recalibrations_router(parts: Parts, known: Recalibrations, lookups: Computat
                 require(request, Role.PROMOTE, model)
             # The version and the method that it comes to meanwhile make it no other request.
             told = {**msgspec.structs.asdict(asked), "version": text_of_version(asked.version), "window": window_ms}
-            job, is_new = known.request(order, actor=actor, idempotency_key=key, asked=told)
+            job, is_new = known.request(order, actor=actor, idempotency_key=key, body=told)
             return encode_json(refit_document(known, job)), job_path(job.id), is_new
 
         data, path, is_new = await lookups.run(queue)

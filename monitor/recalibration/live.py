@@ -24,7 +24,8 @@ from monitor.errors import CorruptMap, StoreUnavailable, UnknownRecalibration
 from monitor.maps.artifact import from_bytes
 from monitor.recalibration.comparison import Evaluate
 from monitor.recalibration.live_document import CANDIDATE, CHAMPION, Shown, live_document
-from monitor.store.recalibrations import Champion, Overview, RecalibrationStore, Sample, SampleStore, Tally
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import Champion, Overview, Sample, SampleStore, Tally
 
 INTERVAL_SECONDS: Final = 30.0
 LIMIT: Final = 20_000

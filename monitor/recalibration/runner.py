@@ -40,7 +40,8 @@ from monitor.outage_log import Outage
 from monitor.recalibration.fitting_task import HELD_OUT, RefitOutcome, RefitTask
 from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.worker import WorkerProcess, how_it_ended
-from monitor.store.recalibrations import Job, JobState, RecalibrationStore, SampleStore, StoredMap
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import Job, JobState, SampleStore, StoredMap
 
 MOST_EVENTS: Final = 100_000
 """A refit is of so many events at the most: fits are quick with them, and more would hardly change the map."""

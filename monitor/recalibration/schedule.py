@@ -23,9 +23,10 @@ import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
-from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan, last_slot_ms
-from monitor.store.recalibrations import UNDER_WAY, Job, JobState, RecalibrationStore
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import UNDER_WAY, Job, JobState
 
 SCHEDULE: Final = "schedule"
 VERDICT: Final = "verdict"
@@ -67,7 +68,7 @@ class Scheduler:
 
     def __init__(
         self,
-        lifecycle: Lifecycle,
+        lifecycle: Recalibrations,
         store: RecalibrationStore,
         *,
         models: Callable[[], Collection[str]],

@@ -27,8 +27,8 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.schedule import Finding
 from monitor.recalibration.serving import Serving
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import PaneReader, Window
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -232,7 +232,7 @@ def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[
     assert service.stop()
     assert not worker.is_running()
     with open_store(settings(written), SystemClock()) as store:
-        given_back = SqlRecalibrations(store.database).job(job.id)
+        given_back = RecalibrationStore(store.database).job(job.id)
     assert (given_back.state, given_back.attempts, given_back.started_ms) == (JobState.QUEUED, 0, None)
     job = ended(run(settings(written)), job)
     assert job.attempts == 1

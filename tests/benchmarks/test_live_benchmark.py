@@ -26,8 +26,8 @@ from monitor.reports.evaluation.either import evaluate
 from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.bottom_samples import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Sample
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.test_evaluation_benchmark import FOUR, STREAMS, WINDOWS, Stream, StreamPanes
@@ -92,12 +92,12 @@ class Changing:
 
 
 @contextmanager
-def prepared(folder: Path) -> Iterator[tuple[SqlRecalibrations, SqlStore]]:
+def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
     """A store with samples, and of each model a champion and a candidate."""
     fit = events(0, 5000)
     artifacts = [to_bytes(fit_map(METHODS[method], fit), {}) for method in ("lore", "beta")]
     with SqlStore.open(f"sqlite:///{folder}/monitor.db") as store:
-        refits = SqlRecalibrations(store.database)
+        refits = RecalibrationStore(store.database)
         epoch = store.claim(0)
         for model in range(MODELS):
             name = f"model {model}"

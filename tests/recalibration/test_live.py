@@ -18,8 +18,8 @@ from monitor.maps.artifact import to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.comparison import Evaluated, rfc3339
 from monitor.recalibration.live import LiveMonitor
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
 from tests.patience import eventually, joined
 from tests.recalibration.samples import START_MS, sample
@@ -47,10 +47,10 @@ class Samples:
         return Sample(chosen, len(chosen), {})
 
 
-class Away(SqlRecalibrations):
+class Away(RecalibrationStore):
     """A store that may be away."""
 
-    def __init__(self, refits: SqlRecalibrations) -> None:
+    def __init__(self, refits: RecalibrationStore) -> None:
         super().__init__(refits._database)
         self.away: Exception | None = None
         self.comparisons_read = 0
@@ -68,7 +68,7 @@ class Away(SqlRecalibrations):
 class Watched:
     """A live monitor, and how often it measured."""
 
-    def __init__(self, refits: SqlRecalibrations, events: LabelledEvents = EVENTS) -> None:
+    def __init__(self, refits: RecalibrationStore, events: LabelledEvents = EVENTS) -> None:
         self.store = Away(refits)
         self.samples = Samples(events)
         self.clock = ManualClock(START_MS + HOUR_MS)
@@ -105,12 +105,12 @@ class Watched:
 
 
 @pytest.fixture
-def watched(refits: SqlRecalibrations) -> Watched:
+def watched(refits: RecalibrationStore) -> Watched:
     return Watched(refits)
 
 
 def refitted(
-    refits: SqlRecalibrations,
+    refits: RecalibrationStore,
     number: int,
     *,
     method: str = "beta",
@@ -272,7 +272,7 @@ def test_bytes_that_are_no_map_say_so(watched: Watched) -> None:
     assert watched.document()["maps"]["candidate"]["missing"].startswith("the map cannot be read: ")
 
 
-def test_features_of_another_length_say_so(refits: SqlRecalibrations) -> None:
+def test_features_of_another_length_say_so(refits: RecalibrationStore) -> None:
     watched = Watched(refits, sample(3000, dimensions=2))
     refitted(watched.store, 1, method="lore")
     with capture_logs() as logs:

@@ -19,8 +19,8 @@ from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.folders import Claim, Workplace
 from monitor.recalibration.runner import Handover, Runner
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.recalibration.abandoned import abandon
@@ -51,7 +51,7 @@ def handover(how: str) -> Handover:
 
 
 class Running:
-    def __init__(self, refits: SqlRecalibrations, folder: Path) -> None:
+    def __init__(self, refits: RecalibrationStore, folder: Path) -> None:
         self.refits = refits
         self.folder = folder / "work"
         self.folder.mkdir()
@@ -80,7 +80,7 @@ class Running:
 
 
 @pytest.fixture
-def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
+def run(refits: RecalibrationStore, tmp_path: Path) -> Iterator[Running]:
     running = Running(refits, tmp_path)
     yield running
     for runner in running.runners:
@@ -89,12 +89,12 @@ def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
     assert list(running.folder.iterdir()) == []
 
 
-def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
+def ended(refits: RecalibrationStore, job_id: str = "rc_1") -> Job:
     eventually(lambda: refits.job(job_id).finished_ms is not None, shown=lambda: refits.job(job_id))
     return refits.job(job_id)
 
 
-def pids(refits: SqlRecalibrations, meanwhile: Callable[[], object] = int) -> tuple[int, int, int]:
+def pids(refits: RecalibrationStore, meanwhile: Callable[[], object] = int) -> tuple[int, int, int]:
     """Of a sleeping worker: its own, its child's, and how nice it is. Between two looks, something is done."""
 
     def look() -> list[str]:
@@ -114,7 +114,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: RecalibrationStore, run: Running) -> None:
     runner = run("passes")
     refits.add_job(queued(1))
     runner.wake()
@@ -125,7 +125,7 @@ def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: SqlRecalibratio
     assert run.promotions == 0
 
 
-def test_the_map_that_serves_is_handed_over_and_remembered(refits: SqlRecalibrations, run: Running) -> None:
+def test_the_map_that_serves_is_handed_over_and_remembered(refits: RecalibrationStore, run: Running) -> None:
     run("passes")
     refits.add_job(queued(1, promote=True))
     assert ended(refits).state is JobState.CHAMPION
@@ -154,7 +154,7 @@ def test_the_map_that_serves_is_handed_over_and_remembered(refits: SqlRecalibrat
         ("spoils", JobState.FAILED, "the worker was lost three times; the last time, artifact.arrow is not what was w"),
     ],
 )
-def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, state: JobState, reason: str) -> None:
+def test_other_ends_say_why(refits: RecalibrationStore, run: Running, how: str, state: JobState, reason: str) -> None:
     refits.add_job(queued(1, promote=True))
     with capture_logs() as logs:
         run(how)
@@ -172,7 +172,7 @@ def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, s
     assert (nothing.reason or "").startswith("no labelled events of model 'none' version '7' are kept for refits yet")
 
 
-def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlRecalibrations, run: Running) -> None:
+def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: RecalibrationStore, run: Running) -> None:
     # However long it takes to start: its time passes when the clock is turned.
     clock = ManualClock(1_700_000_000_000)
     run("sleeps", timeout_seconds=86_400.0, clock=clock)
@@ -189,7 +189,7 @@ def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlR
 
 
 def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
-    refits: SqlRecalibrations, run: Running
+    refits: RecalibrationStore, run: Running
 ) -> None:
     runner = run("sleeps")
     refits.add_job(queued(1))
@@ -203,7 +203,7 @@ def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 1)
 
 
-def test_a_worker_that_somebody_kills_is_begun_again(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_worker_that_somebody_kills_is_begun_again(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps")
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
@@ -214,7 +214,7 @@ def test_a_worker_that_somebody_kills_is_begun_again(refits: SqlRecalibrations, 
     eventually(lambda: gone(child))
 
 
-def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalibrations, run: Running) -> None:
+def test_refits_of_several_models_run_at_one_time_if_they_may(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps", jobs=2)
     refits.add_job(queued(1))
     refits.add_job(queued(2, model="fraud"))
@@ -226,7 +226,7 @@ def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalib
     assert refits.job("rc_3").state is JobState.QUEUED
 
 
-def test_one_that_became_another_workers_is_left(refits: SqlRecalibrations, run: Running) -> None:
+def test_one_that_became_another_workers_is_left(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps")
     refits.add_job(queued(1))
     own, _, _ = pids(refits)
@@ -238,7 +238,7 @@ def test_one_that_became_another_workers_is_left(refits: SqlRecalibrations, run:
 
 
 def test_an_end_waits_for_a_store_that_does_not_answer(
-    refits: SqlRecalibrations, run: Running, monkeypatch: pytest.MonkeyPatch
+    refits: RecalibrationStore, run: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([StoreUnavailable("away"), StoreUnavailable("away")])
     finish = refits.finish_job
@@ -256,7 +256,7 @@ def test_an_end_waits_for_a_store_that_does_not_answer(
 
 
 def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
-    sql_store: SqlStore, refits: SqlRecalibrations, run: Running
+    sql_store: SqlStore, refits: RecalibrationStore, run: Running
 ) -> None:
     run("passes")
     refits.add_job(queued(1, promote=True))
@@ -276,13 +276,13 @@ def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
-            SqlRecalibrations(store.database), Samples(), handover("sleeps"), Workplace(STORE, Path(folder))
+            RecalibrationStore(store.database), Samples(), handover("sleeps"), Workplace(STORE, Path(folder))
         )
         runner.start()
         runner.join(3600.0)
 
 
-def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Path) -> int:
+def killed_while_sleeping(refits: RecalibrationStore, run: Running, tmp_path: Path) -> int:
     """A service that is killed while it runs rc_1; the process id that its worker had."""
     url = f"sqlite:///{tmp_path}/monitor.db"
     service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
@@ -302,7 +302,7 @@ def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Pat
 
 
 def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again(
-    refits: SqlRecalibrations, run: Running, tmp_path: Path
+    refits: RecalibrationStore, run: Running, tmp_path: Path
 ) -> None:
     refits.add_job(queued(1))
     own = killed_while_sleeping(refits, run, tmp_path)
@@ -321,7 +321,7 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     ]
 
 
-def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: RecalibrationStore, run: Running) -> None:
     refits.add_job(queued(1))
     assert refits.claim_job("alive", now_ms=2**50, lease_ms=60_000) is not None
     # Of a refit from before the store was restored; and of one that has another owner now.
