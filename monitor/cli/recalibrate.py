@@ -9,7 +9,7 @@ from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption
 from monitor.errors import InputError
 from monitor.recalibration.comparison import DRAWS
-from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.recalibration.data import HELD_OUT
 from monitor.sources.formats import format_of
 
 app = typer.Typer(add_completion=False)

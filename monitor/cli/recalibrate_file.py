@@ -11,7 +11,8 @@ from monitor.cli.options import method_options
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.recalibration.refit_file import Progress, artifact, choose_methods, labelled_rows, refit_rows
+from monitor.recalibration.comparison import Progress
+from monitor.recalibration.refit_file import artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import refit_page, refit_picture
 from monitor.recalibration.refit_table import print_trial
 from monitor.recalibration.refit_trial import Trial

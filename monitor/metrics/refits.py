@@ -9,8 +9,7 @@ from monitor.metrics import refit_series as series
 from monitor.metrics.catalogue import map_series
 from monitor.metrics.family import Family, Labels
 from monitor.metrics.levels import LevelSwitch
-from monitor.recalibration.live import LiveState
-from monitor.recalibration.live_document import COMPARED
+from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, JobState, Tally
 
 Documents = Sequence[tuple[Labels, Mapping[str, Any]]]

@@ -9,9 +9,8 @@ from typing import Final
 
 import pytest
 
-from monitor.app.recalibration import make_handover
 from monitor.clock import ManualClock
-from monitor.recalibration.folders import Workplace
+from monitor.recalibration.folders import RefitFolders
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -52,8 +51,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events,
-            make_handover(),
-            Workplace(self.store.database.place, folder),
+            RefitFolders(self.store.database.place, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +12,12 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.app.refit_task import read_result, write_task
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.folders import Claim, Workplace
-from monitor.recalibration.runner import Handover, Runner
+from monitor.recalibration.folders import Claim, RefitFolders
+from monitor.recalibration.runner import Runner
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.sql import SqlStore
@@ -43,11 +42,11 @@ class Samples:
         return Sample(LabelledEvents.of(p, (p > 0.5).astype(int), time_ms=np.arange(n)), n, {})
 
 
-def handover(how: str) -> Handover:
+def command(how: str) -> Callable[[Path], Sequence[str]]:
     worker = [str(HERE / "unruly_worker.py")]
     if how in {"passes", "rejected", "spoils", "unreadable"}:
         worker = ["-m", "tests.recalibration.obedient_worker"]
-    return Handover(write_task, lambda folder: [sys.executable, *worker, how, str(folder)], read_result)
+    return lambda folder: [sys.executable, *worker, how, str(folder)]
 
 
 class Running:
@@ -64,8 +63,8 @@ class Running:
         runner = Runner(
             self.refits,
             Samples(),
-            handover(how),
-            Workplace(STORE, self.folder),
+            RefitFolders(STORE, self.folder),
+            command=command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
             promoted=self._promoted,
@@ -151,7 +150,7 @@ def test_the_map_that_serves_is_handed_over_and_remembered(refits: Recalibration
         ("dies", JobState.FAILED, "the worker was lost three times; the last time, it was killed by SIGKILL: the mach"),
         ("leaves nothing", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be re"),
         ("unreadable", JobState.FAILED, "the map that was fitted cannot be read: this is no map"),
-        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, artifact.arrow is not what was w"),
+        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be read"),
     ],
 )
 def test_other_ends_say_why(refits: RecalibrationStore, run: Running, how: str, state: JobState, reason: str) -> None:
@@ -207,7 +206,7 @@ def test_a_worker_that_somebody_kills_is_begun_again(refits: RecalibrationStore,
     run("sleeps")
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
-    run.runners[0]._handover = handover("passes")
+    run.runners[0]._command = command("passes")
     os.kill(own, signal.SIGKILL)
     job = ended(refits)
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 2)
@@ -276,7 +275,7 @@ def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
-            RecalibrationStore(store.database), Samples(), handover("sleeps"), Workplace(STORE, Path(folder))
+            RecalibrationStore(store.database), Samples(), RefitFolders(STORE, Path(folder)), command=command("sleeps")
         )
         runner.start()
         runner.join(3600.0)

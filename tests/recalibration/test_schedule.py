@@ -118,7 +118,7 @@ def test_slots_that_passed_while_nothing_ran_are_made_up_for_by_one(refits: Reca
 def test_a_slot_waits_for_the_refit_that_is_under_way(refits: RecalibrationStore) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     replica.look()
-    lifecycle = replica.scheduler._lifecycle
+    lifecycle = replica.scheduler._service
     lifecycle.request(lifecycle.order("churn"), actor="ada")
     assert replica.look(4) == ["request queued"]
     end(refits)
@@ -149,7 +149,7 @@ def test_one_models_trouble_is_not_the_next_ones(refits: RecalibrationStore) -> 
     plans = {"broken": RefitPlan(method="none such", schedule="0 15 * * *"), "churn": replica.plan}
     replica.versions["broken"] = "1"
     replica.scheduler._plan = plans.__getitem__
-    replica.scheduler._lifecycle._plan = plans.__getitem__
+    replica.scheduler._service._plan = plans.__getitem__
     replica.look()
     assert replica.look(4) == ["schedule queued"]
 
