@@ -81,8 +81,8 @@ class RefitFamilies:
         kept = self._within_cap(documents)
         yield from self._of_maps(kept)
         yield Family(series.MAPS_LEFT_OUT, [((), len(documents) - len(kept))])
-        looked = state.looked_ms > 0
-        yield Family(series.MAPS_LOOKED, [((), state.looked_ms / 1000)] if looked else [])
+        looked = state.updated_ms > 0
+        yield Family(series.MAPS_LOOKED, [((), state.updated_ms / 1000)] if looked else [])
         yield Family(series.MAPS_DURATION, [((), state.duration_seconds)] if looked else [])
         # Before the first look nothing is known of refits, and a counter that begins at 0 anew would look reset.
         yield from _of_refits(sorted({model for model, _ in known}) if looked else [], state.tallies)

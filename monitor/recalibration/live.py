@@ -66,7 +66,7 @@ class LiveState:
         The champion of every model and version that ever had a map.
     tallies
         Counts of refits.
-    looked_ms
+    updated_ms
         End of the last complete round, milliseconds since the epoch; 0 before the first.
     duration_seconds
         Working time of that round.
@@ -75,7 +75,7 @@ class LiveState:
     documents: Mapping[Version, Mapping[str, Any]] = field(default_factory=dict)
     champions: Sequence[Champion] = ()
     tallies: Sequence[Tally] = ()
-    looked_ms: int = 0
+    updated_ms: int = 0
     duration_seconds: float = 0.0
 
 
@@ -164,14 +164,14 @@ class LiveMonitor:
     def run(self) -> None:
         """Measure now and after each interval, until :meth:`stop`."""
         while not self._stopping.is_set():
-            self.look()
+            self.update()
             self._stopping.wait(self._interval_seconds)
 
     def stop(self) -> None:
         """Let :meth:`run` return once the current version is measured. Any thread."""
         self._stopping.set()
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Measure the versions whose events or maps changed."""
         try:
             overview = self._store.overview()
@@ -205,7 +205,7 @@ class LiveMonitor:
             took = self._clock.monotonic() - started
             worked += took
             self._stopping.wait(_REST_FACTOR * took)
-        self._state = replace(self._state, looked_ms=self._clock.now_ms(), duration_seconds=worked)
+        self._state = replace(self._state, updated_ms=self._clock.now_ms(), duration_seconds=worked)
 
     def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the document of a version: the present one if nothing changed."""

@@ -96,14 +96,14 @@ class Scheduler:
     def run(self) -> None:
         """Request due refits every few seconds until :meth:`stop`."""
         while not self._stopping.is_set():
-            self.look()
+            self.request_due()
             self._stopping.wait(_POLL_SECONDS)
 
     def stop(self) -> None:
         """Let :meth:`run` return. Any thread."""
         self._stopping.set()
 
-    def look(self) -> None:
+    def request_due(self) -> None:
         """Request all refits that are due now."""
         for model in sorted(self._models()):
             plan = self._plan(model)

@@ -1,4 +1,4 @@
-r"""Which events a full sample keeps: few of each stratum, as evenly as there are, by the hash of their id.
+r"""Choose the events of a full sample: equally many of each stratum where possible, by the hash of their id.
 
 Let every event have a stratum and a key: its hash, and its time where two are equal. Its *rank* is how many events of
 its stratum have a smaller key. A sample of capacity C keeps the C events with the smallest (rank, key): the first of
@@ -43,47 +43,47 @@ EDGES: Final = (
     0.997527,
     0.999089,
 )
-"""Edges of the strata of confidence: logits -7, -6, ..., 7, to six digits. They are part of the form of a sample."""
+"""Edges of the strata of confidence: logits -7, -6, ..., 7, to six digits. Part of the sample format."""
 
 LEVELS: Final = len(EDGES) + 1
-"""Strata of confidence. Of several classes, each class that can be the most probable one has so many."""
+"""Number of strata of confidence; with several classes, for each most probable class."""
 
 
 def keep_fewest(stratum: NDArray[np.int32], capacity: int, *keys: ArrayLike) -> Ints:
-    """The events that a sample of that capacity keeps, in the order of their keys.
+    """Return the events that a sample of that capacity keeps, in order of their keys.
 
     Parameters
     ----------
     stratum
         int32, shape (n,).
     capacity
-        How many are kept.
+        Maximum number of events.
     keys
-        What an event is sorted by, the first before the second, each of shape (n,).
+        Sort keys, the most significant first, each of shape (n,).
     """
     first = np.asarray(keys[0])
     order = np.argsort(first)
     if (first[order][1:] == first[order][:-1]).any():
-        # Rare where the first key is a hash, and sorting by all of them takes several times as long.
+        # Rare if the first key is a hash; sorting by all keys takes several times as long.
         order = np.lexsort([np.asarray(key) for key in reversed(keys)])
     if stratum.size <= capacity:
         return order
     kept = np.empty(capacity, np.int64)
-    # A copy: columns that are read from bytes cannot be written to, and a kernel is compiled for each of the two.
+    # A copy, because the kernel would be compiled twice: for read-only arrays and for others.
     return kept[: choose_fewest(np.array(stratum, np.int32), order, capacity, kept)]
 
 
 def thresholds(stratum: NDArray[np.int32], high: Hashes, capacity: int) -> Hashes:
-    """What a sample turns away for sure, by stratum: an event whose hash has a high half above this.
+    """Return, by stratum, the high half of a hash above which a full sample certainly drops an event.
 
     Parameters
     ----------
     stratum, high
-        Of the events that it keeps, in the order of their hashes, shape (n,) each.
+        Of the events in the sample, in order of their hashes, shape (n,) each.
 
     Returns
     -------
-    uint64, shape (k,); empty while the sample is not full. Strata from k on may still come in.
+    uint64, shape (k,); empty while the sample is not full. Events of strata from k on may still be kept.
     """
     highest = np.iinfo(np.uint64).max
     if stratum.size < capacity:

@@ -83,7 +83,7 @@ class RecalibrationStore:
             while (row := refits.claimable(connection, now_ms)) is not None:
                 job = refits.from_row(row)
                 if job.attempts >= refits.MAX_ATTEMPTS:
-                    _give_up(connection, job, now_ms, "nothing was heard of it any more")
+                    _give_up(connection, job, now_ms, "it did not report any more")
                     continue
                 claimed = replace(
                     job,
@@ -141,7 +141,7 @@ class RecalibrationStore:
             if row.owner == owner and row.state not in UNDER_WAY:
                 return refits.from_row(row)
             if row.owner != owner or row.state != JobState.RUNNING:
-                raise Conflict(f"the refit {job.id} is another worker's now")
+                raise Conflict(f"the refit {job.id} belongs to another worker now")
             if artifact is not None:
                 connection.execute(sa.insert(RECALIBRATION_MAPS).values(**artifact._asdict()))
             if figures:

@@ -1,6 +1,7 @@
 """Rows of refits in the database."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 import msgspec
@@ -16,63 +17,32 @@ MAX_ATTEMPTS: Final = 3
 _SUMMARY: Final = [column if column.name != "comparison" else sa.null().label(column.name) for column in REFITS.columns]
 """All columns but the comparison, which is far larger than all others."""
 
-_object_from_json: Final = msgspec.json.Decoder(dict[str, Any])
-_names_from_json: Final = msgspec.json.Decoder(tuple[str, ...])
+_ORDER_FIELDS: Final = [part.name for part in fields(Order)]
+_JOB_FIELDS: Final = [part.name for part in fields(Job) if part.name != "order"]
+_JSON_COLUMNS: Final = ("options", "comparison", "figures")
 
 
 def to_row(job: Job) -> dict[str, Any]:
     """Return the columns of a job, without owner, lease and key."""
-    order = job.order
-    return {
-        "id": job.id,
-        "model": order.model,
-        "version": order.version,
-        "method": order.method,
-        "options": to_json(order.options),
-        "window_ms": order.window_ms,
-        "promote": int(order.promote),
-        "triggered_by": order.trigger,
-        "state": job.state.value,
-        "requested_ms": job.requested_ms,
-        "actor": job.actor,
-        "started_ms": job.started_ms,
-        "finished_ms": job.finished_ms,
-        "progress": job.progress,
-        "step": job.step,
-        "attempts": job.attempts,
-        "reason": job.reason,
-        "comparison": None if job.comparison is None else to_json(job.comparison),
-        "figures": to_json(job.figures),
-        "baseline": job.baseline,
-    }
+    row = {name: getattr(job.order, name) for name in _ORDER_FIELDS}
+    row |= {name: getattr(job, name) for name in _JOB_FIELDS}
+    row |= {name: None if row[name] is None else to_json(row[name]) for name in _JSON_COLUMNS}
+    row["triggered_by"] = row.pop("trigger")
+    return row | {"promote": int(job.order.promote), "state": job.state.value}
 
 
 def from_row(row: "sa.Row[Any]") -> Job:
     """Return the job of a row."""
-    return Job(
-        id=row.id,
-        order=Order(
-            model=row.model,
-            version=row.version,
-            method=row.method,
-            options=_object_from_json.decode(row.options),
-            window_ms=row.window_ms,
-            promote=bool(row.promote),
-            trigger=row.triggered_by,
-        ),
-        state=JobState(row.state),
-        requested_ms=row.requested_ms,
-        actor=row.actor,
-        started_ms=row.started_ms,
-        finished_ms=row.finished_ms,
-        progress=row.progress,
-        step=row.step,
-        attempts=row.attempts,
-        reason=row.reason,
-        comparison=None if row.comparison is None else _object_from_json.decode(row.comparison),
-        figures=_names_from_json.decode(row.figures),
-        baseline=row.baseline,
-    )
+    values = {name: getattr(row, name) for name in {*_ORDER_FIELDS, *_JOB_FIELDS} - {"trigger"}}
+    values |= {name: None if values[name] is None else msgspec.json.decode(values[name]) for name in _JSON_COLUMNS}
+    values |= {
+        "promote": bool(row.promote),
+        "state": JobState(row.state),
+        "trigger": row.triggered_by,
+        "figures": tuple(values["figures"]),
+    }
+    order = Order(**{name: values[name] for name in _ORDER_FIELDS})
+    return Job(order=order, **{name: values[name] for name in _JOB_FIELDS})
 
 
 def to_json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Samples as bytes that any language reads: one Arrow file each, whose schema says in JSON what it is. No pickle."""
+"""Encode samples as Arrow files, described by JSON in the schema."""
 
 import json
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 
 KEY: Final = b"calibration-sample"
-"""In the schema's metadata: a JSON object, with the ``format`` and the ``kind`` of the file, and what the kind adds."""
+"""Key of the schema's metadata: a JSON object with ``format``, ``kind`` and fields of that kind."""
 
 FORMAT: Final = 1
 
 
 def encode(table: Any, kind: str, header: Mapping[str, Any]) -> bytes:
-    """A pyarrow.Table as a file. Equal tables with equal headers have equal bytes."""
-    told = json.dumps({"format": FORMAT, "kind": kind, **header}, separators=(",", ":"), sort_keys=True)
-    # One batch, in buffers of its own: one that is a slice or a join would be written in another way.
-    batch = table.replace_schema_metadata({KEY: told}).combine_chunks()
+    """Encode a pyarrow.Table. Equal tables with equal headers have equal bytes."""
+    text = json.dumps({"format": FORMAT, "kind": kind, **header}, separators=(",", ":"), sort_keys=True)
+    # One batch in its own buffers: slices and joined batches have other bytes.
+    batch = table.replace_schema_metadata({KEY: text}).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.RecordBatchFileWriter(sink, batch.schema) as writer:
         writer.write_table(batch)
@@ -29,12 +29,12 @@ def encode(table: Any, kind: str, header: Mapping[str, Any]) -> bytes:
 
 
 def decode(data: bytes, kind: str, schema: Any) -> tuple[Any, dict[str, Any]]:
-    """The pyarrow.Table that a file holds, and its header.
+    """Decode a file into a pyarrow.Table and its header.
 
     Raises
     ------
     DamagedStore
-        It is no such file, or of a newer format. Says which.
+        It is no such file, or of a newer format.
     """
     try:
         table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
@@ -55,7 +55,7 @@ def decode(data: bytes, kind: str, schema: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def numbers(table: Any, name: str) -> NDArray[Any]:
-    """One column of numbers, shape (rows,)."""
+    """Return a column of numbers, shape (rows,)."""
     return np.asarray(table[name].to_numpy())
 
 

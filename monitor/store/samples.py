@@ -1,4 +1,4 @@
-"""Samples in the database: candidates beside the journal, and the closed samples as a refit reads them."""
+"""Samples in the database: candidates beside the journal, and closed samples for refits."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,29 +7,28 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
-from monitor.store.closed_samples import ClosedSample
+from monitor.store.closed_samples import ClosedSample, merge
 from monitor.store.database import Database
-from monitor.store.merged_samples import merge
 from monitor.store.recalibrations import Sample
 from monitor.store.schema import CLOSED_SAMPLES, SAMPLE_CANDIDATES
 
-MOST_PARTS: Final = 8
-"""Once a span has more parts, they are merged into one."""
+MAX_PARTS: Final = 8
+"""If a span has more parts, they are merged into one."""
 
 MERGED_BYTES: Final = 1 << 21
-"""A save merges about this much of a partition, or twice what it adds where that is more, and leaves the rest to the
-next: no save takes long, and parts do not pile up."""
+"""A save merges about this many bytes of a partition, or twice what it adds if that is more; the next save merges the
+rest. So no save takes long, and parts do not accumulate."""
 
 _SPAN: Final = ("model", "slide_ms", "start_ms", "version", "segment")
-_KEYS_A_STATEMENT: Final = 500
-_BATCHES_A_FETCH: Final = 8
-_SAMPLES_A_FETCH: Final = 8
+_KEYS_PER_STATEMENT: Final = 500
+_BATCHES_PER_FETCH: Final = 8
+_SAMPLES_PER_FETCH: Final = 8
 
 
 def append_candidates(
     connection: sa.Connection, partition: int, first_sequence: int, batches: Sequence[CandidateBatch]
 ) -> None:
-    """Store batches under consecutive sequence numbers; one that is whole takes the place of its bucket's others."""
+    """Store batches under consecutive sequence numbers; a whole batch replaces the others of its bucket."""
     drop_candidates(connection, partition, [batch.bucket for batch in batches if batch.whole])
     if batches:
         connection.execute(
@@ -61,31 +60,31 @@ def drop_candidates(connection: sa.Connection, partition: int, buckets: Sequence
 
 
 def read_candidates(database: Database, connection: sa.Connection, partition: int) -> Iterator[CandidateBatch]:
-    """The batches in the order of their sequence numbers, a few at a time."""
+    """Read the batches by sequence number, a few at a time."""
     statement = (
         sa.select(SAMPLE_CANDIDATES.c.model, SAMPLE_CANDIDATES.c.bucket_ms, SAMPLE_CANDIDATES.c.rows)
         .where(SAMPLE_CANDIDATES.c.partition == partition)
         .order_by(SAMPLE_CANDIDATES.c.sequence)
     )
-    with database.stream(connection, statement, _BATCHES_A_FETCH) as result:
+    with database.stream(connection, statement, _BATCHES_PER_FETCH) as result:
         for model, start_ms, rows in result:
             yield CandidateBatch(Bucket(model, start_ms), rows)
 
 
 class EncodedSample(NamedTuple):
-    """A part of a span's sample as it is to be written."""
+    """An encoded part of a span's sample."""
 
     key: PaneKey
     data: bytes
     merged_until: int = -1
-    """It takes the place of the span's parts up to this sequence number, which it holds; -1 for none."""
+    """It includes and replaces the span's parts up to this sequence number; -1 for none."""
 
 
 def encode_closed(database: Database, partition: int, closed: Iterable[SampledSpan]) -> list[EncodedSample]:
-    """What a save is to write, before it locks anything: parts as they are, and merged where a span has too many.
+    """Encode what a save writes, before it locks anything; spans with too many parts are merged.
 
-    Nobody but the partition's owner writes its spans, and the save that follows holds only if the epoch is still the
-    owner's: what is read here stands unchanged then, or nothing is written.
+    Only the owner of the partition writes its spans, and the save succeeds only if the epoch is still the owner's: so
+    what is read here is still current when it is written.
     """
     parts: dict[PaneKey, list[ClosedSample]] = {}
     for key, part in closed:
@@ -112,7 +111,7 @@ def encode_closed(database: Database, partition: int, closed: Iterable[SampledSp
 
 
 def append_closed(connection: sa.Connection, partition: int, sequence: int, parts: Sequence[EncodedSample]) -> None:
-    """Write parts under one sequence number, each of a span of its own, in the place of those that they hold."""
+    """Write parts of different spans under one sequence number, and delete the parts that they include."""
     for part in parts:
         if part.merged_until >= 0:
             is_merged = CLOSED_SAMPLES.c.partition == partition, CLOSED_SAMPLES.c.sequence <= part.merged_until
@@ -136,7 +135,7 @@ def append_closed(connection: sa.Connection, partition: int, sequence: int, part
 def read_sample(
     database: Database, model: str, version: str, *, from_ms: int, to_ms: int | None, limit: int | None
 ) -> Sample:
-    """What a :class:`~monitor.store.recalibrations.SampleStore` reads."""
+    """Read the sample of a version: see :class:`~monitor.store.recalibrations.SampleStore`."""
     columns = CLOSED_SAMPLES.c
     span = columns.partition, columns.slide_ms, columns.start_ms
     statement = (
@@ -146,32 +145,33 @@ def read_sample(
     )
     if to_ms is not None:
         statement = statement.where(columns.start_ms < to_ms)
-    with database.reading() as connection, database.stream(connection, statement, _SAMPLES_A_FETCH) as result:
-        merged = merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
-    return Sample(merged.events, merged.population, merged.left_out)
+    with database.reading() as connection, database.stream(connection, statement, _SAMPLES_PER_FETCH) as result:
+        return merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
 
 
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
-    """The sum of each span's parts, which follow each other: what they are of, and their bytes."""
+    """Sum the parts of each span; rows of a span follow each other."""
     for _, of_span in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
         yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in of_span])
 
 
 def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> list[tuple[PaneKey, int]]:
-    """Those of the spans that one more part is too many for, the fullest first; and how many bytes they have."""
+    """Return the spans with the maximum number of parts, those with the most parts first, and their sizes in bytes."""
     columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
-    found = []
+    crowded = []
     by_columns = {_span(key): key for key in keys}
     spans = list(by_columns)
-    for at in range(0, len(spans), _KEYS_A_STATEMENT):
+    for at in range(0, len(spans), _KEYS_PER_STATEMENT):
         rows = connection.execute(
             sa.select(*columns, sa.func.count(), sa.func.sum(CLOSED_SAMPLES.c.size))
-            .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_A_STATEMENT]))
+            .where(
+                CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_PER_STATEMENT])
+            )
             .group_by(*columns)
-            .having(sa.func.count() >= MOST_PARTS)
+            .having(sa.func.count() >= MAX_PARTS)
         )
-        found += [(count, by_columns[tuple(span)], int(size)) for *span, count, size in rows]
-    return [(key, size) for _, key, size in sorted(found, reverse=True)]
+        crowded += [(count, by_columns[tuple(span)], int(size)) for *span, count, size in rows]
+    return [(key, size) for _, key, size in sorted(crowded, reverse=True)]
 
 
 def _span(key: PaneKey) -> tuple[str, int, int, str, str]:

@@ -34,7 +34,7 @@ from monitor.reports.evaluation.either import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.events.model import RecordBatch
-from monitor.store.merged_samples import merge
+from monitor.store.closed_samples import merge
 from monitor.app.settings import Settings
 from monitor.sources.log_format import LogRecord
 from monitor.sources.partitioner import partitions_of

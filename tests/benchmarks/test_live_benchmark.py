@@ -120,7 +120,7 @@ def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
 
 def looked(monitor: LiveMonitor) -> float:
     """Milliseconds a version, without rests."""
-    monitor.look()
+    monitor.update()
     return 1000 * monitor.latest.duration_seconds / MODELS
 
 

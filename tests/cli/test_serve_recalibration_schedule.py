@@ -79,7 +79,7 @@ class Night:
     def passes(self, hours: float) -> list[Job]:
         """Let hours pass, look, and wait for what was asked for; all refits so far, the oldest first."""
         self.clock.advance(hours * HOUR)
-        self.scheduler.look()
+        self.scheduler.request_due()
         eventually(
             lambda: all(job.finished_ms is not None for job in self.refits.jobs("churn")),
             shown=lambda: self.refits.jobs("churn"),

@@ -90,7 +90,7 @@ class Watched:
 
     def look(self) -> dict[str, Any]:
         """Look, and what of churn 7 is shown then: its maps' ids."""
-        self.monitor.look()
+        self.monitor.update()
         return self.shown()
 
     def shown(self, model: str = "churn") -> dict[str, Any]:
@@ -139,11 +139,11 @@ def refitted(
 
 
 def test_before_any_refit_there_is_nothing_to_show(watched: Watched) -> None:
-    assert watched.monitor.latest.looked_ms == 0
+    assert watched.monitor.latest.updated_ms == 0
     assert watched.look() == {}
     assert watched.monitor.document("churn", "7") is None
     assert watched.samples.asked == []
-    assert watched.monitor.latest.looked_ms == watched.clock.now_ms()
+    assert watched.monitor.latest.updated_ms == watched.clock.now_ms()
 
 
 def test_a_candidate_is_shown_before_its_promotion_and_a_champion_after_it(watched: Watched) -> None:
@@ -287,7 +287,7 @@ def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watche
     thread = threading.Thread(target=watched.monitor.run)
     thread.start()
     try:
-        eventually(lambda: watched.monitor.latest.looked_ms > 0)
+        eventually(lambda: watched.monitor.latest.updated_ms > 0)
     finally:
         watched.monitor.stop()
         joined(thread)
@@ -297,7 +297,7 @@ def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watche
     late.monitor.run()
     assert late.shown("a") == {"none": None, "candidate": "rc_1"}
     assert late.shown("b") == {}
-    assert late.monitor.latest.looked_ms == 0
+    assert late.monitor.latest.updated_ms == 0
 
 
 def test_what_is_not_shown_any_more_is_forgotten(watched: Watched) -> None:

@@ -54,7 +54,7 @@ class Replica:
     def look(self, hours: float = 0.0) -> list[str]:
         """Let time pass and look; which refits by what there are now, the oldest first."""
         self.clock.advance(hours * 3600)
-        self.scheduler.look()
+        self.scheduler.request_due()
         return [f"{job.order.trigger} {job.state}" for job in reversed(self.refits.jobs())]
 
 
@@ -274,7 +274,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
-        replica.scheduler.look()
+        replica.scheduler.request_due()
         serves = replica.lifecycle.champion("churn", "7").map_id
         return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
 

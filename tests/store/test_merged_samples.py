@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from monitor.store.merged_samples import BEYOND_CLASSES, NO_FEATURES, OTHER_CLASSES, OTHER_FEATURES, merge
+from monitor.store.closed_samples import BEYOND_CLASSES, NO_FEATURES, OTHER_CLASSES, OTHER_FEATURES, merge
 from tests.store.drawn_samples import closed, random_rows, row
 
 

@@ -13,7 +13,7 @@ from monitor.store import samples
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.recalibrations import Sample, SampleStore
-from monitor.store.samples import MOST_PARTS
+from monitor.store.samples import MAX_PARTS
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from tests.patience import joined
@@ -107,7 +107,7 @@ def test_parts_of_a_span_are_merged_once_there_are_too_many(store: SqlStore) -> 
         expected = closed(rows[: 10 * at + 10], 20).table["prediction"].to_pylist()
         assert sorted(found.events.prediction.tolist()) == sorted(p for (p,) in expected)
         assert held[HOUR_MS] == 1
-    assert max(most) == MOST_PARTS
+    assert max(most) == MAX_PARTS
     assert most.count(1) >= 3
     assert len(store.read_sample("churn", "8").events) == len(store.read_sample(ODD, "7").events) == 9
 
@@ -123,8 +123,8 @@ def test_a_save_merges_no_more_than_it_may_and_the_next_goes_on(
         store.save([checkpoint(epoch, 1 + at, closed_samples=parts)])
         held.append(max(stored_parts(store).values()))
     # All have too many at once, and are merged one after the other.
-    assert MOST_PARTS < max(held) <= MOST_PARTS + len(starts)
-    assert held[-1] <= MOST_PARTS
+    assert MAX_PARTS < max(held) <= MAX_PARTS + len(starts)
+    assert held[-1] <= MAX_PARTS
     for start_ms in starts:
         found = store.read_sample("churn", "7", to_ms=start_ms + HOUR_MS)
         assert found.population == 400 * (1 + start_ms // HOUR_MS)
@@ -132,15 +132,15 @@ def test_a_save_merges_no_more_than_it_may_and_the_next_goes_on(
 
 def test_a_merge_by_a_stale_owner_removes_nothing(store: SqlStore) -> None:
     first = store.claim(0)
-    for at in range(MOST_PARTS):
+    for at in range(MAX_PARTS):
         store.save([checkpoint(first, 1 + at, closed_samples=[span(closed([row(1 + at)]))])])
     second = store.claim(0)
     with pytest.raises(FencedOut):
         store.save([checkpoint(first, 9, closed_samples=[span(closed([row(100)]))])])
-    assert stored_parts(store) == {0: MOST_PARTS}
+    assert stored_parts(store) == {0: MAX_PARTS}
     store.save([checkpoint(second, 9, closed_samples=[span(closed([row(100)]))])])
     assert stored_parts(store) == {0: 1}
-    assert store.read_sample("churn", "7").population == MOST_PARTS + 1
+    assert store.read_sample("churn", "7").population == MAX_PARTS + 1
 
 
 def test_what_does_not_fit_is_told(store: SqlStore) -> None:
