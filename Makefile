@@ -45,7 +45,7 @@ audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is insta
 # named in ALONE is then tested with nothing beside it, and with as many threads as there are. A new folder or file is
 # among the others until it is named here.
 ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/http/test_server.py
-LONGEST := $(addprefix tests/,cli recalibration sources app deploy stream store api)
+LONGEST := $(addprefix tests/,cli recalibration sources app deploy stream store http)
 OTHERS := $(filter-out $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
 test: $(DEV_STAMP) ## every test, against real parts

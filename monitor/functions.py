@@ -23,10 +23,19 @@ from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import GIVEN, Minimum
-from monitor.reports.evaluation.classes import check_vectors
-from monitor.reports.evaluation.data import UNNAMED, check_events
-from monitor.reports.evaluation.either import holds_vectors, predictions_of
-from monitor.reports.evaluation.inputs import Measures, Times, column, measures_by_name, require_resampling, times_ms
+from monitor.reports.evaluation.evaluate import UNNAMED
+from monitor.reports.evaluation.inputs import (
+    Measures,
+    Times,
+    check_events,
+    check_vectors,
+    column,
+    holds_vectors,
+    measures_by_name,
+    predictions_of,
+    require_resampling,
+    times_ms,
+)
 from monitor.reports.findings import Findings, Wanted, measure, read
 from monitor.reports.progress import patient_progress
 from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.reliability import ReliabilityBin
-from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Severity, Verdict
+from monitor.reports.evaluation.report import Diagnosis, MeasureResult, ReliabilityBin, Report, Severity, Verdict
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
 from monitor.windows.snapshot import Snapshot

@@ -21,7 +21,7 @@ import monitor.functions
 from monitor.cli.main import run
 from monitor.errors import InputError, NotEnoughData
 from monitor.maps.temperature import Temperature
-from monitor.reports.evaluation.either import evaluate as evaluate_arrays
+from monitor.reports.evaluation.evaluate import evaluate as evaluate_arrays
 from monitor.reports.evaluation.report import Report
 from monitor.results import DataClassReport, DataReport
 

@@ -6,20 +6,15 @@ from typing import Final
 
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.metrics.catalogue import CANONICAL, map_series, measure_series
-from monitor.metrics.http_series import HTTP
-from monitor.metrics.pipeline_series import PIPELINE
-from monitor.metrics.refit_series import RECALIBRATION
-from monitor.metrics.reliability_series import COVERAGE, RELIABILITY
-from monitor.metrics.series import DIAGNOSIS, EVALUATION, PROCESS, WINDOWS
+from monitor.metrics.catalogue import sections
 
 _INTRODUCTION: Final = """\
 # Prometheus series
 
-Made by `python -m docs.generators.series > docs/series.md` from `monitor/metrics/series.py`, `reliability_series.py`,
-`pipeline_series.py`, `refit_series.py`, `http_series.py` and the measures' declarations. A series about a window is
-absent, and never 0, where there is nothing to say. Of the measures, those are exported that windows are measured by:
-`evaluation.measures` in the settings names them. Maps are measured by `brier` and `log_loss` besides.
+Made by `python -m docs.generators.series > docs/series.md` from the declarations in `monitor/metrics` and those of
+the measures. A series about a window is absent, and never 0, where there is no value. The measures that windows are
+measured by are exported: `evaluation.measures` in the settings names them. Maps are measured by `brier` and `log_loss`
+as well.
 
 *level* says from which value of `exposition.level` on a series is exported: those of the level `values` always are,
 those of `intervals` at that level and at `all`, those of `all` there alone. By default everything is exported for up to
@@ -33,23 +28,8 @@ the maximum over replicas, and not the sum.
 
 def to_markdown(measures: Iterable[Measure]) -> str:
     """The page as Markdown."""
-    measures = tuple(measures)
     parts = [_INTRODUCTION]
-    sections = {
-        "Measures": tuple(each.series for each in measure_series(measures)),
-        "Whole probability vectors": tuple(each.series for each in CANONICAL),
-        "Diagnosis": DIAGNOSIS,
-        "Windows": WINDOWS,
-        "Reliability diagrams": RELIABILITY,
-        "Coverage by age": COVERAGE,
-        "Evaluation and exposition": EVALUATION,
-        "Recalibration": RECALIBRATION,
-        "Measures of raw and recalibrated scores": tuple(each.series for each in map_series(measures)),
-        "Pipeline": PIPELINE,
-        "HTTP": HTTP,
-        "Process": PROCESS,
-    }
-    for title, listed in sections.items():
+    for title, listed in sections(measures).items():
         parts += [f"## {title}\n", "| series | kind | labels | unit | level | meaning |\n|---|---|---|---|---|---|"]
         parts += [
             f"| `{series.name}` | {series.kind} | {', '.join(f'`{label}`' for label in series.labels)} "

@@ -64,7 +64,6 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* What the service would refuse at its start, or would not do as meant. */ -}}
 {{- include "monitor.checkSettings" . -}}
 {{- if $settings.group_instance_id -}}
 {{- fail "config.source.kafka.group_instance_id is made of the pod's name: leave it out" -}}
@@ -164,5 +163,53 @@
 {{- end -}}
 {{- else if include "monitor.holdsPassword" .value -}}
 {{- fail (printf "%s holds a password, and config goes into a ConfigMap: put the whole address into a Secret%s" $path (ternary ", and name that as store.existingSecret" " and give it by extraEnv" (eq $path "config.store.url"))) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Settings that the service accepts and that cannot work in a pod. What the service itself refuses, the init container reports. A
+setting that extraEnv gives is not checked: it wins over config, and cannot be read here.
+*/}}
+{{- define "monitor.checkSettings" -}}
+{{- $values := .Values -}}
+{{- $config := $values.config -}}
+{{- $set := (fromYaml (include "monitor.fromEnvironment" .)).settings -}}
+
+{{- /* Probes, Services and port-forwards come from outside the container. */ -}}
+{{- $host := default "127.0.0.1" $config.api.host -}}
+{{- if and (regexMatch "(?i)^(localhost|127\\.[0-9.]+|::1)$" $host) (not (has "API__HOST" $set)) -}}
+{{- fail (printf "config.api.host is %s, where no probe and no Service reaches it: leave it out, or set it to 0.0.0.0 (or to :: for IPv6)" $host) -}}
+{{- end -}}
+
+{{- /* State and log, on something that is mounted: elsewhere nothing can be written, or is kept. */ -}}
+{{- if not (or $values.store.existingSecret (has "STORE__URL" $set)) -}}
+{{- $url := $config.store.url -}}
+{{- if hasPrefix "sqlite" $url -}}
+{{- $file := regexReplaceAll "^[^:]*:///?|\\?.*$" $url "" -}}
+{{- if $file -}}
+{{- include "monitor.checkMounted" (dict "values" $values "key" "config.store.url" "path" $file) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $directory := default "" (default dict $config.source.embedded).directory -}}
+{{- if and (eq $config.source.kind "embedded") (not (has "SOURCE__EMBEDDED__DIRECTORY" $set)) -}}
+{{- include "monitor.checkMounted" (dict "values" $values "key" "config.source.embedded.directory" "path" $directory) -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Fails where a path lies on nothing that is mounted to be written. A relative one begins in the folder of the settings, which only
+reads. Of dict "values" "key" "path".
+*/}}
+{{- define "monitor.checkMounted" -}}
+{{- if and .path (not (hasPrefix "~" .path)) -}}
+{{- $path := clean (ternary .path (printf "/etc/calibration-monitor/%s" .path) (hasPrefix "/" .path)) -}}
+{{- $mounted := list "/var/lib/calibration-monitor" "/tmp" -}}
+{{- range .values.extraVolumeMounts }}{{ if not .readOnly }}{{ $mounted = append $mounted (clean .mountPath) }}{{ end }}{{ end -}}
+{{- $found := false -}}
+{{- range $mounted }}{{ if or (eq . $path) (hasPrefix (printf "%s/" (trimSuffix "/" .)) $path) }}{{ $found = true }}{{ end }}{{ end -}}
+{{- if not $found -}}
+{{- fail (printf "%s is at %s, where nothing is mounted that can be written (%s): leave it at its default, below /var/lib/calibration-monitor, or mount a volume there (extraVolumes, extraVolumeMounts)" .key $path (join ", " $mounted)) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

@@ -122,3 +122,39 @@ securityContext:
 {{- define "monitor.url" -}}
 {{- printf "http://%s:%d" (include "monitor.fullname" .) (int .Values.service.port) -}}
 {{- end -}}
+
+{{/* Variables of the service and of the init container that checks its settings. */}}
+{{- define "monitor.serviceEnv" -}}
+# Commands that are run in the pod, such as `monitor keys`, find the settings by this.
+env:
+  - name: MONITOR_CONFIG
+    value: /etc/calibration-monitor/monitor.yaml
+  {{- if eq .Values.config.source.kind "kafka" }}
+  # Static membership: a pod that is back within the session finds its partitions where they were.
+  - name: MONITOR__SOURCE__KAFKA__GROUP_INSTANCE_ID
+    valueFrom:
+      fieldRef:
+        fieldPath: metadata.name
+  {{- end }}
+  {{- range (fromYaml (include "monitor.secretFiles" .)).files }}
+  - name: {{ .variable }}
+    value: {{ printf "/etc/calibration-monitor/secrets/%s" .path | quote }}
+  {{- end }}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "monitor.serviceMounts" -}}
+volumeMounts:
+  - name: data
+    mountPath: /var/lib/calibration-monitor
+  - name: tmp
+    mountPath: /tmp
+  - name: config
+    mountPath: /etc/calibration-monitor
+    readOnly: true
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}

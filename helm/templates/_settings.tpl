@@ -30,7 +30,7 @@ the section that they are in.
 {{- $settings = append $settings (.name | upper | trimPrefix "MONITOR__" | trimSuffix "_FILE") -}}
 {{- end -}}
 {{- end -}}
-{{- $asked := list "API__HOST" "ACCESS__OIDC__AUDIENCE" "STORE__URL" "SOURCE__EMBEDDED__DIRECTORY" -}}
+{{- $asked := list "API__HOST" "STORE__URL" "SOURCE__EMBEDDED__DIRECTORY" -}}
 {{- range $key := list "BOOTSTRAP_SERVERS" "SECURITY_PROTOCOL" "SASL_MECHANISM" "SASL_PLAIN_USERNAME" "SASL_PLAIN_PASSWORD" -}}
 {{- $asked = append $asked (printf "SOURCE__KAFKA__%s" $key) -}}
 {{- end -}}

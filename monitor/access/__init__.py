@@ -1,0 +1,1 @@
+"""Principals, roles, API keys and tokens."""

@@ -1,1 +1,1 @@
-"""The one place where concrete parts meet: settings become a running service."""
+"""Wiring: builds the parts from the settings, starts and stops the service."""

@@ -1,4 +1,4 @@
-"""Who may ask the service: its authenticator, made of the settings."""
+"""Build the authenticator of API keys and tokens from the settings."""
 
 import structlog
 
@@ -19,14 +19,14 @@ _log = structlog.get_logger(__name__)
 
 
 class Credentials:
-    """Tells API keys from tokens, and asks whom they concern: an Authenticator.
+    """Authenticate API keys and tokens: an Authenticator.
 
     Parameters
     ----------
     keys
-        Knows API keys: what begins with ``cmk_``.
+        Of API keys, which begin with ``cmk_``.
     tokens
-        Knows everything else; None: nothing else is accepted.
+        Of everything else; None accepts API keys alone.
     """
 
     def __init__(self, keys: Authenticator, tokens: Authenticator | None = None) -> None:
@@ -34,7 +34,7 @@ class Credentials:
         self._tokens = tokens
 
     def authenticate(self, credential: str) -> Principal:
-        """Say who it is. Raises Unauthenticated; StoreUnavailable as keys do, and ProviderUnavailable as tokens."""
+        """Identify the principal. Raises Unauthenticated; StoreUnavailable for keys, ProviderUnavailable for tokens."""
         if credential.startswith(PREFIX):
             return self._keys.authenticate(credential)
         if self._tokens is not None:
@@ -45,13 +45,13 @@ class Credentials:
         )
 
     def recall(self, credential: str) -> Principal | None:
-        """Say who it is, if memory alone knows; else None."""
-        asked = self._keys if credential.startswith(PREFIX) else self._tokens
-        return None if asked is None else asked.recall(credential)
+        """Identify the principal from memory alone, or return None."""
+        authenticator = self._keys if credential.startswith(PREFIX) else self._tokens
+        return None if authenticator is None else authenticator.recall(credential)
 
 
 def make_authenticator(settings: Settings, store: SqlStore, clock: Clock) -> Authenticator | None:
-    """Says who asks, by API key or token; None where access control is off.
+    """The authenticator of API keys and tokens; None if access control is off.
 
     It may wait a moment for the store (see KeyAuthenticator): call it from a worker's thread, not from an event loop.
 
@@ -66,7 +66,7 @@ def make_authenticator(settings: Settings, store: SqlStore, clock: Clock) -> Aut
 
 
 def make_tokens(settings: Settings, clock: Clock) -> TokenAuthenticator | None:
-    """Says who asks, by token; None where no provider is named. The provider is asked when the first token comes.
+    """The authenticator of tokens; None without a provider. The provider is contacted when the first token comes.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def open_keys_file(settings: Settings) -> KeysFile | None:
 
 
 def warn_of_no_access(settings: Settings, store: SqlStore, clock: Clock) -> None:
-    """Log a warning where everybody would be refused, with the command that makes a key.
+    """Log a warning if every request would be refused, with the command that makes a key.
 
     Raises
     ------
@@ -126,11 +126,11 @@ def warn_of_no_access(settings: Settings, store: SqlStore, clock: Clock) -> None
         return
     now_ms = clock.now_ms()
     try:
-        known = [source.keys() for source in key_sources(settings, store)]
+        keys = [key for source in key_sources(settings, store) for key in source.keys()]  # noqa: SIM118 - a method
     except StoreError as error:
-        _log.warning("whether there is any API key cannot be told", detail=str(error))
+        _log.warning("cannot check whether any API key is in force", detail=str(error))
         return
-    if any(in_force(key, now_ms) for keys in known for key in keys):
+    if any(in_force(key, now_ms) for key in keys):
         return
     _log.warning(
         "access control is on, and no API key is in force: every request is refused until"

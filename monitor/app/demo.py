@@ -1,4 +1,4 @@
-"""The settings of the demonstration, and its simulator; the same simulator for a source of one's own."""
+"""Settings of the demo, and its simulator, which can also write to the configured source."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +12,9 @@ from monitor.app.parts import make_topics
 from monitor.app.replay import route
 from monitor.app.service import Service
 from monitor.app.settings import Settings
-from monitor.app.settings.values import format_duration
 from monitor.clock import Clock
 from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
+from monitor.durations import format_duration
 from monitor.errors import SettingsError
 from monitor.sources.base import Message, Topics, Writer
 
@@ -30,9 +30,9 @@ _HEAD: Final = "# Settings of `monitor demo`. What is not named is as in `monito
 
 
 def demo_settings(directory: Path, port: int) -> Settings:
-    """The service on its embedded log, with a horizon and windows for simulated time. Also writes them down.
+    """Settings of the demo: the embedded log, with a horizon and windows for simulated time. Also write them to a file.
 
-    ``monitor.yaml`` in the directory says the same, so that other commands can look at the demonstration.
+    ``monitor.yaml`` in the directory holds them, so that other commands can read the demo's state.
     """
     # Other commands may be started elsewhere.
     directory = directory.resolve()
@@ -44,7 +44,7 @@ def demo_settings(directory: Path, port: int) -> Settings:
                 "horizon": format_duration(timedelta(milliseconds=HORIZON_MS)),
                 "allowed_lateness": format_duration(timedelta(milliseconds=LATENESS_MS)),
             },
-            # The method that repairs what becomes of each; overconfident takes the usual one.
+            # The method that fits the change of each model; overconfident has the default one.
             "declared": {
                 "rare-event": {"recalibration": {"method": "offset"}},
                 "local-error": {"recalibration": {"method": "lore"}},
@@ -53,7 +53,7 @@ def demo_settings(directory: Path, port: int) -> Settings:
         "windows": [{"length": "1h"}, {"length": "6h"}],
         "evaluation": {"interval": "2s"},
         "api": {"port": port},
-        # It listens on this machine alone, and there is nothing in it that anybody would have to be kept from.
+        # It listens on loopback alone and holds no real data.
         "access": {"mode": "off"},
     }
     settings = Settings.model_validate(tree)
@@ -79,12 +79,13 @@ def source_simulator(writer: Writer, settings: Settings, clock: Clock, *, speed:
     """
     named = settings.source.topics.named
     if named["events"] is None and (named["predictions"] is None or named["outcomes"] is None):
-        told = ", ".join(f"{kind}: {topic}" for kind, topic in named.items() if topic is not None)
+        topics_set = ", ".join(f"{kind}: {topic}" for kind, topic in named.items() if topic is not None)
         raise SettingsError(
-            f"source.topics must name predictions and outcomes, or events, for the simulator to write to, got {told}"
+            f"source.topics must name predictions and outcomes, or events, for the simulator to write to, got"
+            f" {topics_set}"
         )
     topics = make_topics(settings)
-    # The topic of each message is told by its type.
+    # _ByType replaces the topic by that of the message's type.
     return Simulator(
         _ByType(writer, topics), next(iter(topics.kinds)), clock, pace=pace_to_now(clock, speed), seed=seed
     )
@@ -118,5 +119,5 @@ class _ByType:
         self._writer.write(messages)
 
     def close(self) -> None:
-        """Close what is written to."""
+        """Close the writer."""
         self._writer.close()

@@ -1,4 +1,4 @@
-"""Where the log of events begins and ends, and what that means for a store that goes on from its offsets."""
+"""Compare the first and last offsets of the log with the offsets that a store continues from."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -8,15 +8,13 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 
-from monitor.app.outside import log_directory, make_connection, make_embedded_log
-from monitor.app.parts import make_topics
+from monitor.app.parts import log_directory, make_connection, make_embedded_log, make_topics
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import TopicPartition
-from monitor.sources.embedded_log import EmbeddedLog
+from monitor.sources.embedded_log import EmbeddedLog, LogCursor
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts
-from monitor.sources.log_cursor import LogCursor
 
 
 class Bounds(NamedTuple):
@@ -27,7 +25,7 @@ class Bounds(NamedTuple):
 
 
 class Continuation(NamedTuple):
-    """What a store finds when it goes on reading."""
+    """Which records a store will read when it continues."""
 
     to_read: int
     """Records between its offsets and the end of the log."""
@@ -47,16 +45,16 @@ def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicP
     unknown: list[TopicPartition] = []
     for topic, partition, offset in offsets:
         part = TopicPartition(topic, partition)
-        found = bounds.get(part)
-        if found is None:
+        bound = bounds.get(part)
+        if bound is None:
             unknown.append(part)
-        elif offset < found.begin:
-            missing[part] = found.begin - offset
-            to_read += found.end - found.begin
-        elif offset > found.end:
-            ahead[part] = offset - found.end
+        elif offset < bound.begin:
+            missing[part] = bound.begin - offset
+            to_read += bound.end - bound.begin
+        elif offset > bound.end:
+            ahead[part] = offset - bound.end
         else:
-            to_read += found.end - offset
+            to_read += bound.end - offset
     return Continuation(to_read, missing, ahead, tuple(sorted(unknown)))
 
 
@@ -66,16 +64,16 @@ def log_bounds(settings: Settings, clock: Clock) -> Mapping[TopicPartition, Boun
 
 
 class LogBounds:
-    """Finds where the topics that are read begin and end; those that are not there are left out.
+    """Read the first and last offsets of the topics that are read; topics that do not exist are left out.
 
-    Of an embedded log, a repeated call looks only at what was written since.
+    A repeated call on an embedded log reads only what was written since.
 
     Raises
     ------
     SourceUnavailable
         When called: the log is not there, or does not answer.
     SourceMisconfigured, SettingsError
-        When called: it refuses us.
+        When called: it refuses the connection.
     """
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
@@ -86,7 +84,7 @@ class LogBounds:
         self._cursors: dict[TopicPartition, LogCursor] = {}
 
     def __call__(self) -> Mapping[TopicPartition, Bounds]:
-        """Look once."""
+        """Read the bounds once."""
         if self._settings.source.kind == "embedded":
             return self._of_embedded_log()
         connection = make_connection(self._settings.source.kafka)
@@ -96,10 +94,10 @@ class LogBounds:
     def _of_embedded_log(self) -> Mapping[TopicPartition, Bounds]:
         directory = log_directory(self._settings)
         if not (directory / "log.json").is_file():
-            # It is not made by somebody who only looks.
+            # Reading its bounds must not create it.
             raise SourceUnavailable(f"there is no embedded log in {directory}")
         log = self._embedded = self._embedded or make_embedded_log(self._settings, self._clock)
-        found: dict[TopicPartition, Bounds] = {}
+        result: dict[TopicPartition, Bounds] = {}
         for topic in self._topics:
             for number in range(log.partitions):
                 part = TopicPartition(topic, number)
@@ -108,8 +106,8 @@ class LogBounds:
                     end = self._cursors.setdefault(part, LogCursor(log, part)).end()
                 except FileNotFoundError:
                     continue
-                found[part] = Bounds(segments[0].base_offset if segments else 0, end)
-        return found
+                result[part] = Bounds(segments[0].base_offset if segments else 0, end)
+        return result
 
 
 def kafka_bounds(connection: KafkaConnection, counts: Mapping[str, int]) -> Mapping[TopicPartition, Bounds]:

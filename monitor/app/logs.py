@@ -120,10 +120,12 @@ def log_what_nobody_caught() -> None:
             return
         _log.error("the process ends of an error that nobody caught", exc_info=(kind, error, trace))
 
-    def thread_ended(told: threading.ExceptHookArgs) -> None:
-        name = told.thread.name if told.thread is not None else "unknown"
-        error = told.exc_value or told.exc_type()
-        _log.error("a thread ended of an error", thread=name, exc_info=(told.exc_type, error, told.exc_traceback))
+    def thread_ended(arguments: threading.ExceptHookArgs) -> None:
+        name = arguments.thread.name if arguments.thread is not None else "unknown"
+        error = arguments.exc_value or arguments.exc_type()
+        _log.error(
+            "a thread ended of an error", thread=name, exc_info=(arguments.exc_type, error, arguments.exc_traceback)
+        )
 
     sys.excepthook = ended
     threading.excepthook = thread_ended
@@ -131,16 +133,16 @@ def log_what_nobody_caught() -> None:
 
 def secrets_of(settings: Settings) -> list[str]:
     """Every secret among the settings."""
-    found: list[str] = []
+    texts: list[str] = []
     for leaf in leaves():
         value: Any = settings
         for part in leaf.path:
             value = getattr(value, part)
         if isinstance(value, SecretStr):
-            found.append(value.get_secret_value())
+            texts.append(value.get_secret_value())
     url = sa.make_url(settings.store.url)
-    found += [str(each) for each in (url.password, url.query.get("password"), url.query.get("sslpassword")) if each]
-    return found
+    texts += [str(item) for item in (url.password, url.query.get("password"), url.query.get("sslpassword")) if item]
+    return texts
 
 
 class _Ordered:
@@ -180,9 +182,9 @@ def _serialise(event: Mapping[str, Any], **options: Any) -> str:
 def _plain(value: Any) -> Any:
     """Without what JSON has no word for: numbers that are none, keys that are no text, circles."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value

@@ -1,4 +1,4 @@
-"""A log of events that stands in a file, joined, windowed and matured as the service does it."""
+"""Report on a file of events, joined and windowed as by the service."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -52,14 +52,14 @@ def report_log(
         The file cannot be read.
     """
     file = EventFile(path)
-    # The events may have stood in topics of one type each, where they need not say which.
-    decoder = make_decoder(settings, clock, told_by_keys=True)
+    # The events may come from topics of one type each, where an event need not name its type.
+    decoder = make_decoder(settings, clock, kind_by_keys=True)
     stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False))
     for batch in file.batches():
         stream.read(batch)
         if progress is not None:
             progress(file.bytes_read, file.size)
-    # Only the dead letters still matter, and those are handed over with what can change no more.
+    # Dead letters are published with what is settled.
     stream.settle()
     evaluator = Evaluator(
         stream.panes,
@@ -69,7 +69,7 @@ def report_log(
         measures=make_measures(settings),
         tolerance=settings.models.tolerance,
         max_series=settings.evaluation.max_series,
-        # While this clock stands still there is time for every interval and level.
+        # On a clock that does not advance there is time for every interval and level.
         clock=ManualClock(clock.now_ms()),
     )
     letters = stream.dead_letters

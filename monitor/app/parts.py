@@ -1,20 +1,31 @@
-"""Spreads the settings over the parts. No part reads them itself."""
+"""Build the parts of the service from its settings. No part reads the settings itself."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from monitor.app.settings import Settings
+from monitor.app.settings.model import KafkaSettings
 from monitor.app.settings.models import ModelsSettings
-from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.events.codec import Decoder
-from monitor.events.model import Kind, ModelPolicy
+from monitor.events.model import DeadLetter, Kind, ModelPolicy
 from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
-from monitor.sources.base import Topics
+from monitor.sources.base import LogStart, Message, Source, Topics, Writer
+from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded_log import EmbeddedLog
+from monitor.sources.kafka import KafkaSource
+from monitor.sources.kafka_connection import KafkaConnection
+from monitor.sources.kafka_writer import KafkaWriter
+from monitor.store.address import expand_home
+from monitor.store.base import StateStore
+from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
+from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
 from monitor.stream.sample_settings import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import PaneReader, Window
@@ -43,8 +54,8 @@ def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     for name, model in models.declared.items():
         # Each key of a declaration is called as in the defaults, and None where it is left out.
         other = ("classes", "sketch_features", "recalibration")
-        told = {key: value for key, value in model if value is not None and key not in other}
-        own = defaults.model_copy(update=told)
+        overrides = {key: value for key, value in model if value is not None and key not in other}
+        own = defaults.model_copy(update=overrides)
         declared[name] = ModelPolicy(
             horizon_ms=to_ms(own.horizon),
             lateness_ms=to_ms(own.allowed_lateness),
@@ -78,11 +89,11 @@ def make_partition_settings(settings: Settings, *, sampling: bool = True) -> Par
 
 
 def make_sample_settings(settings: Settings) -> SampleSettings:
-    """How many labelled events are kept for refits, and how long: as long as any window or refit reaches back."""
+    """How many labelled events are kept for refits, and how long: as far as any window or refit reaches back."""
     longest_ms = max(window.length_ms for window in make_windows(settings))
     models = settings.models
     refits = [models.defaults.recalibration, *(models.refits(name) for name in models.declared)]
-    reach_ms = max([longest_ms, *(to_ms(each.window) for each in refits if each.window is not None)])
+    reach_ms = max([longest_ms, *(to_ms(refit.window) for refit in refits if refit.window is not None)])
     return SampleSettings(
         size=lambda _: settings.recalibration.sample,
         span_ms=max(1, longest_ms // _SPANS),
@@ -99,20 +110,20 @@ def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[i
     return kept
 
 
-def make_decoder(settings: Settings, clock: Clock, *, told_by_keys: bool = False) -> Decoder:
-    """A decoder with the limits of the settings; ``told_by_keys`` for what stood in several topics."""
+def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Decoder:
+    """A decoder with the limits of the settings; ``kind_by_keys`` for files that hold several topics."""
     pipeline = settings.pipeline
     return Decoder(
         max_bytes=pipeline.max_message_bytes,
         max_ahead_ms=to_ms(pipeline.max_ahead),
         clock=clock,
-        told_by_keys=told_by_keys,
+        kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
 
 
 def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evaluator:
-    """The evaluator of what was counted."""
+    """The evaluator of all windows."""
     evaluation = settings.evaluation
     return Evaluator(
         panes,
@@ -134,10 +145,158 @@ def make_measures(settings: Settings) -> Mapping[str, Measure]:
 
 
 def make_minimum(settings: Settings) -> Minimum:
-    """How much must be known before a window is measured."""
+    """How many events a window needs to be measured."""
     evaluation = settings.evaluation
     return Minimum(
         events=evaluation.minimum_events,
         positives=evaluation.minimum_positives,
         negatives=evaluation.minimum_negatives,
+    )
+
+
+_HEADER: Final = "calibration-dead-letter-"
+"""Begins the names of the headers that a dead letter gets besides its own."""
+
+
+class Log(NamedTuple):
+    """Both ends of the log of events."""
+
+    source: Source
+    writer: Writer
+
+
+def make_log(settings: Settings, clock: Clock) -> Log:
+    """Both ends of the log. Does not connect to Kafka yet.
+
+    Raises
+    ------
+    SettingsError
+        Something that the settings name is not there, or is wrong.
+    SourceError
+        The embedded log cannot be opened.
+    """
+    topics = make_topics(settings)
+    start = LogStart(when_new=settings.source.start, when_purged=settings.source.when_purged)
+    if settings.source.kind == "embedded":
+        log = make_embedded_log(settings, clock)
+        return Log(EmbeddedSource(log, topics, log_start=start), EmbeddedWriter(log))
+    kafka = settings.source.kafka
+    connection = make_connection(kafka)
+    source = KafkaSource(
+        connection,
+        topics,
+        group_id=kafka.group_id,
+        group_instance_id=kafka.group_instance_id,
+        log_start=start,
+        session_timeout_seconds=kafka.session_timeout.total_seconds(),
+        max_poll_interval_seconds=kafka.max_poll_interval.total_seconds(),
+        clock=clock,
+    )
+    return Log(source, KafkaWriter(connection))
+
+
+def make_writer(settings: Settings, clock: Clock) -> Writer:
+    """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
+    if settings.source.kind == "embedded":
+        return EmbeddedWriter(make_embedded_log(settings, clock))
+    return KafkaWriter(make_connection(settings.source.kafka))
+
+
+def log_directory(settings: Settings) -> Path:
+    """Where the embedded log is. Raises SettingsError if the path begins with an unknown home directory."""
+    return expand_home(settings.source.embedded.directory, "source.embedded.directory")
+
+
+def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
+    """The embedded log."""
+    embedded = settings.source.embedded
+    return EmbeddedLog(
+        log_directory(settings),
+        partitions=embedded.partitions,
+        retention_bytes=embedded.retention_bytes,
+        retention_ms=None if embedded.retention is None else to_ms(embedded.retention),
+        clock=clock,
+    )
+
+
+def make_connection(kafka: KafkaSettings) -> KafkaConnection:
+    """Options to connect to the brokers."""
+
+    def reveal(name: str) -> str | None:
+        secret = getattr(kafka, name)
+        return None if secret is None else str(secret.get_secret_value())
+
+    return KafkaConnection(
+        bootstrap_servers=kafka.bootstrap_servers,
+        client_id=kafka.client_id,
+        security_protocol=kafka.security_protocol,
+        ssl_cafile=kafka.ssl_cafile,
+        ssl_certfile=kafka.ssl_certfile,
+        ssl_keyfile=kafka.ssl_keyfile,
+        ssl_password=reveal("ssl_password"),
+        ssl_check_hostname=kafka.ssl_check_hostname,
+        sasl_mechanism=kafka.sasl_mechanism,
+        sasl_plain_username=kafka.sasl_plain_username,
+        sasl_plain_password=reveal("sasl_plain_password"),
+        sasl_kerberos_service_name=kafka.sasl_kerberos_service_name,
+        connect_seconds=kafka.connect_timeout.total_seconds(),
+        request_seconds=kafka.request_timeout.total_seconds(),
+    )
+
+
+def open_store(settings: Settings, clock: Clock) -> SqlStore:
+    """The store; made when it is not there.
+
+    Raises
+    ------
+    SettingsError, StoreError
+        As of :meth:`SqlStore.open`.
+    """
+    return SqlStore.open(settings.store.url, dead_letter_limit=settings.dead_letters.keep, clock=clock)
+
+
+def make_pipeline(settings: Settings, log: Log, store: StateStore, clock: Clock) -> Pipeline:
+    """The pipeline between a log and a store."""
+    pipeline, letters = settings.pipeline, settings.dead_letters
+    return Pipeline(
+        log.source,
+        store,
+        make_decoder(settings, clock),
+        partitions=make_partition_settings(settings),
+        settings=PipelineSettings(
+            kinds=make_topics(settings).kinds,
+            max_poll_records=pipeline.max_poll_records,
+            checkpoint_seconds=pipeline.checkpoint_interval.total_seconds(),
+            alignment_seconds=pipeline.topic_alignment.total_seconds(),
+            dead_letter_ceiling=DeadLetterCeiling(ratio=letters.max_ratio, messages=letters.block),
+        ),
+        clock=clock,
+        send_dead_letters=None if letters.topic is None else dead_letter_sender(letters.topic, log.writer),
+    )
+
+
+def dead_letter_sender(topic: str, writer: Writer) -> Callable[[Sequence[DeadLetter]], None]:
+    """A function that writes dead letters to a topic: the original message, with origin and reason as headers."""
+
+    def send(letters: Sequence[DeadLetter]) -> None:
+        writer.write([_as_message(topic, letter) for letter in letters])
+
+    return send
+
+
+def _as_message(topic: str, letter: DeadLetter) -> Message:
+    fields = {
+        "reason": letter.reason.value,
+        "detail": letter.detail,
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+    }
+    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in fields.items()]
+    return Message(
+        topic,
+        letter.value,
+        key=letter.key,
+        headers=(*letter.headers, *headers),
+        timestamp_ms=letter.timestamp_ms if letter.timestamp_ms >= 0 else None,
     )

@@ -11,8 +11,8 @@ from monitor.app.parts import make_measures
 from monitor.app.settings import Settings
 from monitor.app.settings.models import ModelsSettings
 from monitor.app.settings.refits import RefitSettings
-from monitor.app.settings.values import to_ms
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
@@ -24,7 +24,7 @@ from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.service import Live, Recalibrations
 from monitor.recalibration.serving import Serving
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore

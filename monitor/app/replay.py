@@ -1,4 +1,4 @@
-"""Where an event of a file goes in the log."""
+"""Choose the topic and key of an event from a file."""
 
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ _WORDS: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labell
 
 
 class _Head(msgspec.Struct):
-    """What tells the type of an event."""
+    """The fields that determine the type of an event."""
 
     type: str | None = None
     p: Any = None
@@ -20,7 +20,7 @@ class _Head(msgspec.Struct):
 
 
 class Routed(NamedTuple):
-    """An event as it is to be written."""
+    """An event as it will be written."""
 
     message: Message
     has_id: bool
@@ -32,7 +32,7 @@ _decode: Final = msgspec.json.Decoder(_Head).decode
 def route(value: bytes, topics: Topics) -> Routed:
     """The message of an event: keyed by its prediction's id, in the topic of its type.
 
-    An event whose type has no topic of its own, or cannot be told, goes to the topic of all types; else to the first
+    An event without a type, or whose type has no topic of its own, goes to the topic of all types; else to the first
     one, where it will be a dead letter like any other that does not belong.
     """
     by_kind = {kind: topic for topic, kind in topics.kinds.items()}
@@ -50,7 +50,7 @@ def _kind(value: bytes) -> Kind | None:
     if head.type is not None:
         # A CloudEvent's type is a longer name that ends in ours.
         return _WORDS.get(head.type.rpartition(".")[2])
-    # Events of a topic of one kind need not say what they are; what they hold does.
+    # Events of a topic of one type need not name it; their fields determine it.
     if head.p is not None:
         return Kind.PREDICTION if head.y is None else Kind.LABELLED
     return None if head.y is None else Kind.OUTCOME

@@ -1,19 +1,21 @@
-"""The running service: its threads, and how they end.
+"""The running service: start and stop its threads.
 
-The pipeline's thread owns the source; one thread evaluates; the HTTP server has its own; refits have theirs, which
-watch over worker processes. What goes wrong:
+The pipeline's thread owns the source, one thread evaluates windows, the HTTP server and the refits have their own.
+Errors:
 
 - Wrong settings, a port that is taken, a store of another version: nothing starts; one line, and the process ends.
 - A broker or database that does not answer: retried with backoff, while REST serves and /readyz says so. A database
   that is not there at the start is awaited for half a minute.
-- A broker that refuses (a wrong password, a missing ACL, topics that do not fit): retried likewise, until somebody has
-  put it right.
-- What takes a decision (too many dead letters, purged offsets, another replica of the same name): consumption stops,
-  REST goes on serving the last snapshot, and /readyz names the cause. A restart alone would change nothing.
-- An unexpected error in the pipeline: the process ends with status 1, so that whoever watches it starts it again
-  from the last checkpoint.
+- A broker that refuses (a wrong password, a missing ACL, topics that do not fit): retried likewise, until the cause is
+  fixed.
+- A condition that needs a decision (too many dead letters, purged offsets, another replica of the same name):
+  consumption stops, REST goes on serving the last snapshot, and /readyz names the cause. A restart does not help.
+- An unexpected error in the pipeline: the process ends with status 1, so that its supervisor restarts it from
+  the last checkpoint.
 """
 
+import gc
+import sys
 import threading
 from functools import partial
 from typing import Final
@@ -21,24 +23,32 @@ from typing import Final
 import structlog
 
 from monitor.app.access import make_authenticator, warn_of_no_access
-from monitor.app.backlog import Backlog
-from monitor.app.housekeeping import Sweeper
-from monitor.app.outside import Log, make_log, make_pipeline, open_store
-from monitor.app.parts import make_decoder, make_evaluator, make_policy, make_topics, make_windows
+from monitor.app.parts import (
+    Log,
+    make_decoder,
+    make_evaluator,
+    make_log,
+    make_pipeline,
+    make_policy,
+    make_topics,
+    make_windows,
+    open_store,
+)
 from monitor.app.recalibration import Recalibration, make_known
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
-from monitor.app.tuning import tune_interpreter
+from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, StoreUnavailable
+from monitor.http.app import create_api
 from monitor.http.connections import Connections
-from monitor.http.create import create_api
-from monitor.http.parts import Limits, Parts
-from monitor.http.refusals import Refusals
+from monitor.http.limits import Limits
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.http.server import ApiServer
+from monitor.http.services import Services
 from monitor.http.tls import Certificate
-from monitor.http.traffic import Traffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.levels import Level, LevelSwitch
@@ -46,7 +56,7 @@ from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
@@ -61,6 +71,8 @@ _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
 _NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
 _LOOK_SECONDS: Final = 0.05
+_GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
+_SWITCH_SECONDS: Final = 0.001
 
 _log = structlog.get_logger(__name__)
 
@@ -106,13 +118,13 @@ class Service:
                 ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
                 clock=self._clock,
             )
-            self._backlog = Backlog(settings, self.store, self._clock)
-            traffic, refusals = Traffic(), Refusals(self._clock)
+            backlog = Backlog(settings, self.store, self._clock)
+            traffic, refused = Traffic(), RefusedRequests(self._clock)
             levels = _levels(settings)
             exposition = Exposition(
                 [
                     PipelineFamilies(self.pipeline),
-                    BacklogFamilies(lambda: self._backlog.unread),
+                    BacklogFamilies(lambda: backlog.unread),
                     WindowFamilies(
                         self.evaluator,
                         self.evaluator.measures.values(),
@@ -126,12 +138,12 @@ class Service:
                         make_known(self.pipeline.panes),
                         levels=levels,
                     ),
-                    HttpFamilies(traffic, refusals),
+                    HttpFamilies(traffic, refused),
                 ]
             )
             self.server = ApiServer(
                 create_api(
-                    Parts(
+                    Services(
                         evaluator=self.evaluator,
                         pipeline=self.pipeline,
                         evaluate=evaluate,
@@ -147,7 +159,7 @@ class Service:
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
                         traffic=traffic,
-                        refusals=refusals,
+                        refused=refused,
                     )
                 ),
                 settings.api.host,
@@ -155,20 +167,24 @@ class Service:
                 grace_seconds=_GRACE_SECONDS,
                 max_header_bytes=settings.api.max_header_bytes,
                 header_seconds=settings.api.body_timeout.total_seconds(),
-                connections=Connections(settings.api.max_connections, refusals),
+                connections=Connections(settings.api.max_connections, refused),
                 certificate=_certificate(settings),
             )
             warn_of_no_access(settings, self.store, self._clock)
         except BaseException:
             self.store.close()
             raise
-        self._sweeper = Sweeper(settings, self.store.database, self._clock)
+        cleanup = make_cleanup(settings, self.store.database, self._clock)
+        self._upkeep = [
+            Periodic("backlog", BACKLOG_SECONDS, backlog.measure),
+            Periodic("housekeeping", CLEANUP_SECONDS, cleanup),
+        ]
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
         self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
 
     @property
     def status(self) -> PipelineStatus:
-        """Where the pipeline stands."""
+        """State of the pipeline."""
         return self.pipeline.status
 
     @property
@@ -193,8 +209,8 @@ class Service:
         self._pipeline_thread.start()
         self._evaluation_thread.start()
         self.recalibration.start()
-        self._sweeper.start()
-        self._backlog.start()
+        for task in self._upkeep:
+            task.start()
 
     def end(self) -> None:
         """Let :meth:`wait` return. Any thread, and signal handlers."""
@@ -228,8 +244,8 @@ class Service:
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False
         self._evaluation_thread.join(_GRACE_SECONDS)
-        self._sweeper.stop(_GRACE_SECONDS)
-        self._backlog.stop(_GRACE_SECONDS)
+        for task in self._upkeep:
+            task.stop(_GRACE_SECONDS)
         self.log.writer.close()
         self.store.close()
         _log.info("stopped", records_read=self.status.records_read)
@@ -303,3 +319,17 @@ def _limits(settings: Settings) -> Limits:
         failures_per_minute=settings.access.failures_per_minute,
         requests_per_second=settings.access.requests_per_second,
     )
+
+
+def tune_interpreter() -> None:
+    """Tune garbage collection and thread switching. Call it after all modules are loaded and all loops compiled."""
+    # A poll makes tens of thousands of objects and lets go of all of them soon. By the usual thresholds the collector
+    # goes through them, and through every module and compiled kernel, hundreds of times a second, and finds nothing:
+    # up to 40% of the pipeline's time. Objects that exist by now are excluded for good; and new
+    # ones are collected only after as many as a few polls make. Cycles are still found, later.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    # While the pipeline decodes, a request waits for the interpreter's lock at each of its steps, by default for 5 ms
+    # each time. The threads are few, so that switching more often costs the pipeline next to nothing.
+    sys.setswitchinterval(_SWITCH_SECONDS)

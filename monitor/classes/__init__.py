@@ -1,4 +1,4 @@
-"""Many classes: the measures of probability vectors, their tests, and the sketch that panes hold.
+"""Measures and tests of predictions over many classes.
 
 A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; nothing else is to be edited.
 """

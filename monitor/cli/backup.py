@@ -53,7 +53,7 @@ def backup(
 
 
 def _file_of(target: str, clock: Clock) -> Path:
-    """The new file that is meant. A path does not know how it was written, so it is looked at as text."""
+    """The new file. Compared as text, since a Path drops the trailing slash that names a folder."""
     path = Path(target)
     if path.is_dir():
         moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
@@ -70,7 +70,7 @@ def _file_of(target: str, clock: Clock) -> Path:
 
 def described(manifest: Manifest) -> str:
     """What a backup holds, in a line."""
-    partitions = len({each.partition for each in manifest.offsets})
+    partitions = len({offset.partition for offset in manifest.offsets})
     counted = ", ".join(
         f"{manifest.tables.get(table, 0):,} {words}"
         for table, words in (

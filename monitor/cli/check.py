@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor.app.checks import Finding, Surroundings, Verdict, run_checks
+from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, run_checks
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
 from monitor.app.settings import load_settings
@@ -27,7 +27,11 @@ _STYLES: Final = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bo
 def check(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every finding.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 on warnings, too.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help=f"Make this check alone; may be repeated: {', '.join(CHECKS)}."),
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Check the settings and all that they lead to: log, store, clocks, disks, access, port.
@@ -35,33 +39,38 @@ def check(
     One line each: ok, warn or fail, and what to do. Nothing is changed, and a service may run meanwhile. The exit
     status is 0 if nothing fails, and 1 otherwise.
     """
+    unknown = [name for name in only or () if name not in CHECKS]
+    if unknown:
+        raise typer.BadParameter(
+            f"there is no check {unknown[0]!r}; there are {', '.join(CHECKS)}", param_hint="--only"
+        )
     configure_logs("error", "auto")
     console = Console(soft_wrap=True, highlight=False)
-    found: list[Finding] = []
+    made: list[Finding] = []
     file: Path | None = config or (USUAL_FILE if USUAL_FILE.is_file() else None)
     try:
         around = Surroundings(load_settings(file, os.environ), file)
     except SettingsError as error:
         findings = iter([fail("configuration", line) for line in str(error).splitlines()])
     else:
-        findings = run_checks(around)
+        findings = run_checks(around, only or tuple(CHECKS))
     for finding in findings:
-        found.append(finding)
+        made.append(finding)
         if not as_json:
             console.print(_line(finding))
-    failed = [each for each in found if each.verdict is Verdict.FAIL]
-    warned = [each for each in found if each.verdict is Verdict.WARN]
-    well = not failed and not (strict and warned)
+    failed = sum(finding.verdict is Verdict.FAIL for finding in made)
+    warned = sum(finding.verdict is Verdict.WARN for finding in made)
+    passed = not failed and not (strict and warned)
     if as_json:
-        typer.echo(json.dumps({"ok": well, "findings": [each._asdict() for each in found]}))
+        typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in made]}))
     else:
-        console.print(f"{len(found) - len(failed) - len(warned)} ok, {len(warned)} to look at, {len(failed)} failed")
-    raise typer.Exit(0 if well else 1)
+        console.print(f"{len(made) - failed - warned} ok, {warned} to look at, {failed} failed")
+    raise typer.Exit(0 if passed else 1)
 
 
 def _plain(text: str) -> str:
-    """Whole, as what to do stands at the end; without what a terminal would obey."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    """The whole text, with control characters escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _line(finding: Finding) -> Text:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor.app.outside import make_writer, open_store
+from monitor.app.parts import make_writer, open_store
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
@@ -24,7 +24,7 @@ from monitor.store.recalibrations import AuditEntry
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
-    help="Look at the messages that were no valid events, and send them back to their topic once that is mended.",
+    help="List messages that were no valid events, and send them back to their topic after the cause is fixed.",
     epilog="Examples: `monitor dead-letters list --reason not_json`; `monitor dead-letters replay`.",
 )
 
@@ -181,7 +181,7 @@ def _described(stored: StoredDeadLetter) -> Text:
 
 def _plain(text: str) -> str:
     """A stranger's text, without what a terminal would obey."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def _as_json(stored: StoredDeadLetter) -> dict[str, Any]:

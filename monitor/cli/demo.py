@@ -68,8 +68,8 @@ def demo(
 
         status = _on_usual_port(run, console) if port is None else run(port)
         if keep is not None:
-            told = f"kept in {directory}; look at it with: monitor serve --config {directory / 'monitor.yaml'}"
-            console.print(told, markup=False, soft_wrap=True)
+            message = f"kept in {directory}; look at it with: monitor serve --config {directory / 'monitor.yaml'}"
+            console.print(message, markup=False, soft_wrap=True)
     leave(status)
 
 
@@ -104,10 +104,10 @@ class _Screen:
             self._console.print(line, soft_wrap=True)
 
     def _wait_until_warm(self, service: Service) -> None:
-        told = "compiling the numerical kernels (the first start takes a while, later ones do not)"
+        message = "compiling the numerical kernels (the first start takes a while, later ones do not)"
         if not self._console.is_terminal:
-            self._console.print(told, soft_wrap=True)
-        with self._console.status(told):
+            self._console.print(message, soft_wrap=True)
+        with self._console.status(message):
             while not service.warm and not service.wait(0.1):
                 pass
 

@@ -10,8 +10,7 @@ from typing import Any, Final
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
-from monitor.reports.evaluation.performance import Performance
-from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Severity, Verdict
+from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Performance, Severity, Verdict
 
 FAILED_CONDITION: Final = 3
 """Exit status where a condition holds: neither a failure nor bad use."""

@@ -17,7 +17,7 @@ from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_na
 from monitor.access.model import Role, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
-from monitor.app.outside import open_store
+from monitor.app.parts import open_store
 from monitor.app.settings import Settings
 from monitor.cli.actor import command_actor
 from monitor.cli.options import ConfigOption, read_settings
@@ -87,7 +87,7 @@ def create(
         typer.echo(_entry(key), nl=False)
         return
     settings = read_settings(config)
-    # What stands in the way of the store is said on standard error: standard output is the key's.
+    # Standard output is for the key alone; problems of the store go to standard error.
     configure_logs("warning", "auto")
     _check_not_in_file(settings, name)
     with open_store(settings, clock) as store:
@@ -102,7 +102,7 @@ def create(
         _say(f"made {_described(key)}; its hash is kept in {store.database.shown}")
     _hand_over(new, write_key, to_error=False)
     if settings.access.mode == "off":
-        _say("mind: access.mode is off in these settings, so that no key is asked for")
+        _say("note: access.mode is off in these settings: no key is needed")
 
 
 @app.command("list", epilog="Examples: `monitor keys list`; `monitor keys list --json`.")
@@ -118,17 +118,17 @@ def list_keys(
     in_file = _keys_in_file(settings)
     with open_store(settings, clock) as store:
         in_store = ApiKeys(store.database).keys()
-    found = [*(("store", key) for key in in_store), *(("file", key) for key in in_file)]
+    rows = [*(("store", key) for key in in_store), *(("file", key) for key in in_file)]
     now_ms = clock.now_ms()
     if as_json:
-        for kept_in, key in found:
+        for kept_in, key in rows:
             typer.echo(json.dumps(_as_json(key, kept_in, now_ms)))
         return
     console = Console()
-    if not found:
+    if not rows:
         console.print("no API keys; `monitor keys create NAME --role read` makes one", markup=False)
         return
-    console.print(_table(found, now_ms))
+    console.print(_table(rows, now_ms))
 
 
 @app.command(
@@ -190,7 +190,7 @@ def _check_not_in_file(settings: Settings, name: str) -> None:
 def _write_key(path: Path, new: NewKey) -> None:
     check_target("--write-key", path)
     try:
-        # For its owner alone from the first instant on, and never into what somebody else has put there.
+        # Readable by its owner alone from the start, and never an existing file.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
         raise InputError(f"--write-key: {path} is there already: name a new file, or remove that one") from error
@@ -240,11 +240,11 @@ def _entry(key: StoredKey) -> str:
     return "- " + "\n  ".join(lines) + "\n"
 
 
-def _table(found: Iterable[tuple[str, StoredKey]], now_ms: int) -> Table:
+def _table(rows: Iterable[tuple[str, StoredKey]], now_ms: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     for name in ("id", "name", "roles", "created", "state"):
         table.add_column(name, no_wrap=name not in {"name", "roles"}, overflow="fold")
-    for kept_in, key in found:
+    for kept_in, key in rows:
         state = state_of(key, now_ms)
         until = "in force" if key.expires_ms is None else f"until {_day(key.expires_ms)}"
         since = {"revoked": key.revoked_ms, "expired": key.expires_ms}.get(state)
@@ -297,10 +297,10 @@ def _unknown(settings: Settings, keys: Sequence[StoredKey], name_or_id: str) -> 
     try:
         in_file = _wanted(_keys_in_file(settings), name_or_id)
     except SettingsError as error:
-        return f"no API key in the store has the name or the id {shown}; those of the file are not known: {error}"
+        return f"no API key in the store has the name or the id {shown}; those of the file are unknown: {error}"
     if in_file is not None:
-        return f"{shown} stands in access.keys_file ({settings.access.keys_file}): remove its entry there"
+        return f"{shown} is in access.keys_file ({settings.access.keys_file}): remove its entry there"
     there = [f"{plain(key.name)} ({key.key_id})" for key in keys if key.revoked_ms is None]
     more = f" and {len(there) - _NAMED} more, see `monitor keys list`" if len(there) > _NAMED else ""
-    known = f"there are {', '.join(there[:_NAMED])}{more}" if there else "there are none"
-    return f"no API key has the name or the id {shown}; {known}"
+    existing = f"there are {', '.join(there[:_NAMED])}{more}" if there else "there are none"
+    return f"no API key has the name or the id {shown}; {existing}"

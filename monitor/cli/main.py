@@ -1,4 +1,4 @@
-"""`monitor`: finds the command, runs it, and turns what goes wrong into one line and an exit status."""
+"""`monitor`: run a command; report an error as one line and an exit status."""
 
 import importlib
 import os
@@ -51,7 +51,7 @@ COMMANDS: Final = {
     ),
     "dead-letters": _Command(
         "monitor.cli.dead_letters",
-        "Look at the messages that were no valid events, and send them back to their topic once that is mended.",
+        "List messages that were no valid events, and send them back to their topic after the cause is fixed.",
     ),
     "recalibrate": _Command("monitor.cli.recalibrate", _RECALIBRATE),
     "refit": _Command("monitor.cli.recalibrate", _RECALIBRATE, hidden=True),
@@ -142,7 +142,7 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit status.
 
-    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input, which the user can mend. Others are a
+    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input. Others are a
     command's own.
     """
     debug = "--debug" in arguments or bool(os.environ.get("MONITOR_DEBUG"))
@@ -167,7 +167,7 @@ def run(arguments: Sequence[str]) -> int:
 def _usage(error: typer.TyperException) -> str:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if not message.strip():
-        # Nothing was asked for, and the help is shown already.
+        # No command was given, and the help is shown already.
         return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "monitor"

@@ -43,15 +43,15 @@ def read_settings(config: Path | None) -> Settings:
 
 def method_options(pairs: Sequence[str]) -> dict[str, Any]:
     """What --option NAME=VALUE says: numbers, true, false and null as JSON has them, anything else as text."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise InputError(f"--option must be like bins=10, got {pair!r}")
-        if name.strip() in found:
+        if name.strip() in options:
             raise InputError(f"--option {name.strip()} is given twice")
-        found[name.strip()] = _value(text.strip())
-    return found
+        options[name.strip()] = _value(text.strip())
+    return options
 
 
 def _value(text: str) -> Any:

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.app.outside import make_writer
-from monitor.app.parts import make_topics
+from monitor.app.parts import make_topics, make_writer
 from monitor.app.replay import Routed, route
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
@@ -55,11 +54,11 @@ def replay(
             size = _BATCH if rate is None else max(1, min(_BATCH, round(rate / _TURNS_A_SECOND)))
             for batch in events.batches(size):
                 routed = [_routed(record.value or b"", topic, topics) for record in batch.records]
-                writer.write([each.message for each in routed])
+                writer.write([event.message for event in routed])
                 counts["events"] += len(routed)
-                counts["without_id"] += sum(not each.has_id for each in routed)
-                for each in routed:
-                    written[each.message.topic] = written.get(each.message.topic, 0) + 1
+                counts["without_id"] += sum(not event.has_id for event in routed)
+                for event in routed:
+                    written[event.message.topic] = written.get(event.message.topic, 0) + 1
                 progress(events.bytes_read, events.size)
                 if rate is not None:
                     time.sleep(max(0.0, began + counts["events"] / rate - time.monotonic()))

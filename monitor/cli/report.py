@@ -14,8 +14,8 @@ from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
-from monitor.reports.evaluation.uncertainty import DRAWS, WINDOW_DRAWS
 from monitor.reports.findings import Findings, Wanted, find
 from monitor.reports.page import page, sheet
 from monitor.reports.progress import bytes_progress, stages_progress

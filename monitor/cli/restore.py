@@ -8,7 +8,7 @@ import typer
 
 from monitor.app.log_bounds import Continuation, continuation, log_bounds
 from monitor.app.logs import configure_logs
-from monitor.app.outside import log_directory
+from monitor.app.parts import log_directory
 from monitor.app.settings import Settings
 from monitor.cli.actor import command_actor
 from monitor.cli.backup import described
@@ -67,8 +67,8 @@ def _of_keys(restored: Restored) -> list[str]:
         keys = "1 API key stays" if restored.revoked_again == 1 else f"{restored.revoked_again:,} API keys stay"
         return [f"{keys} revoked: the store that was replaced had done so since the backup"]
     if restored.manifest.tables.get("api_keys") and "api_keys" not in restored.replaced:
-        told = "the store's API keys are as they were at the backup: revoke again those that were revoked since"
-        return [f"{told}; `monitor keys list` shows them"]
+        warning = "the store's API keys are as they were at the backup: revoke again those that were revoked since"
+        return [f"{warning}; `monitor keys list` shows them"]
     return []
 
 
@@ -91,33 +91,33 @@ def _what_follows(manifest: Manifest, settings: Settings, clock: Clock) -> list[
     try:
         bounds = log_bounds(settings, clock)
     except (SourceError, SettingsError) as error:
-        told = str(error).removesuffix("; trying again")
-        return [f"whether the log still holds what came after the backup is not known: {told}"]
-    offsets = [(each.topic, each.partition, each.offset) for each in manifest.offsets]
+        reason = str(error).removesuffix("; trying again")
+        return [f"whether the log still holds what came after the backup is unknown: {reason}"]
+    offsets = [(row.topic, row.partition, row.offset) for row in manifest.offsets]
     return _in_words(continuation(offsets, bounds), settings.source.when_purged)
 
 
-def _in_words(found: Continuation, when_purged: str) -> list[str]:
+def _in_words(progress: Continuation, when_purged: str) -> list[str]:
     lines = []
-    for part, count in found.missing.items():
+    for part, count in progress.missing.items():
         where = f"{part.topic}/{part.partition}"
         lines.append(f"purged: {count:,} records of {where} since the backup are no longer in the log")
-    for part, count in found.ahead.items():
+    for part, count in progress.ahead.items():
         where = f"{part.topic}/{part.partition}"
         lines.append(
             f"{where}: the log ends {count:,} records before the backup: it was made anew, or is an older copy"
         )
-    if found.missing or found.ahead:
+    if progress.missing or progress.ahead:
         lines.append(
             "the service will stop there, and say so; with `source.when_purged: earliest` it goes on without what is"
             " missing"
             if when_purged == "stop"
             else "source.when_purged is earliest: the service will go on without what is missing, and count it"
         )
-    if found.unknown:
-        shown = ", ".join(f"{part.topic}/{part.partition}" for part in found.unknown)
+    if progress.unknown:
+        shown = ", ".join(f"{part.topic}/{part.partition}" for part in progress.unknown)
         lines.append(f"not in the log, or not read any more: {shown}")
-    records = "record is" if found.to_read == 1 else "records are"
+    records = "record is" if progress.to_read == 1 else "records are"
     exact = "" if lines else ": the reports will be exactly those of a service that was never interrupted"
-    lines.append(f"start the service: {found.to_read:,} {records} read from the log{exact}")
+    lines.append(f"start the service: {progress.to_read:,} {records} read from the log{exact}")
     return lines

@@ -1,4 +1,4 @@
-"""Runs a service in the foreground until somebody ends it."""
+"""Run a service in the foreground until a signal ends it."""
 
 import os
 import signal

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from monitor.app.demo import source_simulator
-from monitor.app.outside import make_writer
+from monitor.app.parts import make_writer
 from monitor.app.settings import Settings
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock

@@ -1,4 +1,4 @@
-"""Simulated models, whose events go through the same pipeline as anyone's."""
+"""Simulated models and their events."""
 
 from monitor.demo.models import MODELS, SimulatedModel
 from monitor.demo.simulator import Pace, Simulator

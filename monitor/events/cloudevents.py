@@ -2,11 +2,11 @@
 
 Structured: the message is a JSON envelope (it has ``specversion``, or the header ``content-type`` says so) and the
 event is its ``data`` or ``data_base64``. Binary: the envelope's attributes are ``ce_`` headers and the message is the
-event. The event's own fields always win; the envelope's ``time`` stands in for a missing ``ts``, and the last word of
-its ``type`` (``com.example.prediction``, ``com.example.prediction.v1``) for a missing ``type``.
+event. The event's own fields always win; the envelope's ``time`` replaces a missing ``ts``, and the last word of its
+``type`` (``com.example.prediction``, ``com.example.prediction.v1``) a missing ``type``.
 
-The envelope's ``id`` never stands in for a missing ``id``: it names one delivery, and that of an outcome is not that of
-its prediction, so that nothing would ever join.
+The envelope's ``id`` never replaces a missing ``id``: it identifies one delivery, so an outcome would have another id
+than its prediction, and they would never join.
 
 Source: https://github.com/cloudevents/spec, "CloudEvents 1.0.2" and "Kafka Protocol Binding 1.0.2".
 """
@@ -37,27 +37,27 @@ _VERSION_WORD: Final = re.compile(r"v[0-9]+")
 
 
 class Envelope(NamedTuple):
-    """What stands around an event and may complete it."""
+    """The attributes of an envelope that may complete its event."""
 
     kind: Kind | None = None
-    """By the last word of ``type``; None if that is none of ours."""
+    """By the last word of ``type``; None if that is not a type of event."""
     time: bytes = b""
     """``time`` as JSON; b"" if there is none."""
 
 
 PLAIN: Final = Envelope()
-"""Of an event that is no CloudEvent."""
+"""The envelope of an event that is not a CloudEvent."""
 
 
 class Mode(Enum):
-    """Where the envelope of a CloudEvent stands."""
+    """Where the envelope of a CloudEvent is: in the headers, or in the value."""
 
     BINARY = "binary"
     STRUCTURED = "structured"
 
 
 def mode_of(headers: Headers) -> Mode | None:
-    """The mode that a message's headers declare; None if they declare none."""
+    """The mode that a message's headers declare, if any."""
     mode = None
     for name, value in headers:
         lower = name.lower()
@@ -69,7 +69,7 @@ def mode_of(headers: Headers) -> Mode | None:
 
 
 def complete_from_headers(event: Event, headers: Headers) -> bool:
-    """Complete an event in binary mode; False if the envelope must be looked at closer."""
+    """Complete an event in binary mode; False if the envelope needs a closer check."""
     attributes = {name.lower(): value for name, value in headers}
     sort = attributes.get("ce_type")
     if attributes["ce_specversion"] != b"1.0" or not (sort and attributes.get("ce_id") and attributes.get("ce_source")):
@@ -86,7 +86,7 @@ def unwrap(cloudevent: CloudEvent) -> Event:
 
 
 def binary_envelope(headers: Headers) -> Envelope | None:
-    """The envelope that stands in the headers, or None if none does.
+    """The envelope in the headers, or None.
 
     Raises
     ------
@@ -99,8 +99,8 @@ def binary_envelope(headers: Headers) -> Envelope | None:
         if lower == "content-type" and _is_structured(value):
             return None
         if lower.startswith(PREFIX):
-            # Values are text in the headers and JSON in an envelope; from here on they are read alike. Clients hand
-            # a header without a value over as None.
+            # Headers hold texts, a structured envelope JSON: convert to JSON. kafka-python gives None for a header
+            # without a value.
             text = (value or b"").decode("utf-8", "replace")
             attributes[lower.removeprefix(PREFIX)] = msgspec.json.encode(text)
     if "specversion" not in attributes:
@@ -109,7 +109,7 @@ def binary_envelope(headers: Headers) -> Envelope | None:
 
 
 def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes] | None:
-    """The envelope that a message is, and the event in it; None if it is no envelope.
+    """The envelope that a message is, and the event in it; None if it is not an envelope.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _envelope(attributes: Mapping[str, bytes], prefix: str) -> Envelope:
 
 @lru_cache(maxsize=256)
 def _word(sort: str) -> Word | None:
-    """The type of event that a CloudEvent's ``type`` names with its last word; None if that is none of ours."""
+    """The type of event by the last word of a CloudEvent's ``type``; None if that is not one."""
     words = sort.lower().split(".")
     if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
         words.pop()

@@ -1,11 +1,11 @@
 """Raw messages to columns, and every malformed one to the dead letters with a reason.
 
-The fast path decodes each message straight into an :class:`~monitor.events.wire.Event`, column checks and all. What it
-does not take goes, one by one, to the :class:`~monitor.events.examine.Examiner`, which alone defines what is valid: it
-hands back either the event in its plainest form or a reason. So a clean batch is fast and a dirty one is right, and
-nothing that stands in one message can change what becomes of another.
+The fast path of a format decodes each message straight into an :class:`~monitor.events.wire.Event`; the columns are
+checked as a whole. Messages that fail either go, one by one, to the format's ``examine``, which defines what is valid:
+it returns the event in its plainest form, or raises with a reason. So a clean batch is fast and a dirty one is right,
+and no message changes the result of another.
 
-The forms of an event, beyond its plain one:
+Accepted forms of an event, beyond the plain one:
 
 - ``id`` and ``version`` may be integers: they are the same as their decimal texts.
 - ``y`` may be true, false, 0.0 or 1.0, and a class 2.0; ``ts`` may be a whole number written with a fraction or an
@@ -28,16 +28,15 @@ from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
-from monitor.events.examine import Examiner, kind_by_keys
 from monitor.events.features import read_feature_column, read_features
+from monitor.events.formats import load_formats
+from monitor.events.formats.base import Format, Messages, Rules, kind_by_keys
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
-from monitor.events.names import Name, Names
 from monitor.events.probabilities import Predictions, read_labels, read_predictions
-from monitor.events.reading import read_events
 from monitor.events.rejection import Rejected
 from monitor.events.rfc3339_loops import GOOD
-from monitor.events.strata import REFUSED, Strata
-from monitor.events.times import DAY_MS, EARLIEST_MS, parse_times
+from monitor.events.strata import REFUSED, Name, Names, Strata
+from monitor.events.times import parse_times
 from monitor.events.wire import ABSENT, Event
 
 Features = NDArray[np.float32]
@@ -45,23 +44,21 @@ Features = NDArray[np.float32]
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
 _INT64_MAX: Final = 2**63 - 1
-_MAX_BYTES: Final = 1_048_576
-_MAX_CACHED: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of a batch: every record is either a row of the columns or a dead letter.
+    """A decoded batch: every record is either a row of the columns or a dead letter.
 
     Attributes
     ----------
     columns
-        The valid events in log order; those of a refused model stand among them with model -1.
+        The valid events in log order; events of a refused model have model -1.
     dead_letters
         The others, in log order.
     features
         float32 arrays, aligned with the columns; None where an event has none. They are slices of one array: copy
-        those that are to outlive the batch.
+        those that are kept longer than the batch.
     """
 
     columns: EventColumns
@@ -70,95 +67,82 @@ class Decoded:
 
     @property
     def refused(self) -> int:
-        """How many events are of a model that is not declared, or is one too many."""
+        """How many events are of a model that is not declared, or beyond the cap."""
         return int(np.count_nonzero(self.columns.model == REFUSED))
 
 
 class Decoder:
-    """Decodes batches. One serves any number of partitions, one after the other.
+    """Decodes batches. One decoder serves any number of partitions, one after the other.
 
     Parameters
     ----------
-    max_bytes
-        Longest message that is read; longer ones are dead letters.
-    max_ahead_ms
-        How far an event's time may lie ahead of when its message was written. The log's own timestamps are the
-        reference, so that a replay decides alike; where the log has none, the clock is.
-    earliest_ms
-        Earliest event time, milliseconds since the epoch.
-    clock
-        The wall clock.
+    max_bytes, max_ahead_ms, kind_by_keys, classes, clock
+        As of :class:`~monitor.events.formats.base.Rules`.
     max_cached
-        How many combinations of model, version and segments are remembered a partition.
-    told_by_keys
-        Whether an event that names no type, where no topic names it either, is told by its keys: ``p`` alone is a
-        prediction, ``y`` alone an outcome, both are a labelled one. For files that hold what stood in several topics.
-    classes
-        Model -> how many classes it is declared to have. Others have one probability, P(y = 1).
+        How many combinations of model, version and segments are cached per partition.
+    formats
+        The formats of events, the default one first.
     """
 
     def __init__(
         self,
         *,
-        max_bytes: int = _MAX_BYTES,
-        max_ahead_ms: int = DAY_MS,
-        earliest_ms: int = EARLIEST_MS,
-        clock: Clock | None = None,
-        max_cached: int = _MAX_CACHED,
-        told_by_keys: bool = False,
+        max_bytes: int = Rules.max_bytes,
+        max_ahead_ms: int = Rules.max_ahead_ms,
+        kind_by_keys: bool = False,
         classes: Mapping[str, int] | None = None,
+        clock: Clock | None = None,
+        max_cached: int = 65_536,
+        formats: Sequence[Format] | None = None,
     ) -> None:
-        self._max_bytes = max_bytes
-        self._earliest_ms = earliest_ms
-        self._max_cached = max_cached
-        self._told_by_keys = told_by_keys
-        self._classes = dict(classes or {})
-        self._examiner = Examiner(
+        self._rules = Rules(
             max_bytes=max_bytes,
             max_ahead_ms=max_ahead_ms,
-            earliest_ms=earliest_ms,
+            kind_by_keys=kind_by_keys,
+            classes=dict(classes or {}),
             clock=clock or SystemClock(),
-            told_by_keys=told_by_keys,
-            classes=self._classes,
         )
+        self._max_cached = max_cached
+        self._default, *self._others = formats or load_formats()
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
 
     def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> Decoded:
-        """Decode a batch.
+        """Decode a batch. An empty batch only loads the compiled loops.
 
         Parameters
         ----------
         batch
             Consecutive messages of one topic partition.
         strata
-            The partition's names; what is new in them is interned in log order.
+            The partition's names; new ones are interned in log order.
         default_kind
-            The type of events that name none; None if each must name its own.
-
-        An empty batch loads the compiled loops, and does nothing else.
+            The type of events without one; None if every event must have its own.
         """
         records = batch.records
-        events, untaken = read_events(records, self._max_bytes)
+        events, claimed = self._decode_each(records)
         dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
 
-        def settle(rows: Iterable[int]) -> None:
+        def examine(rows: Iterable[int]) -> None:
             for row in rows:
                 try:
-                    events[row], found = self._examiner.examine(records[row], default_kind)
-                except Rejected as why:
+                    event = claimed.get(row, self._default).examine(records[row], self._rules, default_kind)
+                    array = None if event.features is ABSENT else read_features(event.features)
+                except Rejected as rejected:
                     events[row] = None
-                    dead[row] = _dead_letter(batch, records[row], why.reason, why.detail)
-                else:
-                    if found is not None:
-                        features[row] = found
+                    dead[row] = _dead_letter(batch, records[row], rejected.reason, rejected.detail)
+                    continue
+                if array is not None:
+                    features[row] = array
+                event.features = ABSENT
+                events[row] = event
 
-        settle(untaken)
+        examine([row for row, event in enumerate(events) if event is None])
         rows, kept = _kept(events, dead)
         draft = self._draft(kept, records, rows, default_kind)
         self._read_features(kept, rows, draft, features)
         if not draft.good.all():
-            settle(list(compress(rows, ~draft.good)))
+            examine(list(compress(rows, ~draft.good)))
             rows, kept = _kept(events, dead)
             draft = self._draft(kept, records, rows, default_kind)
 
@@ -180,11 +164,28 @@ class Decoder:
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
+    def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], dict[int, Format]]:
+        """Decode each message by its format; also the rows of messages that are not in the default format."""
+        messages = Messages.of(records, self._rules.max_bytes)
+        claimed: dict[int, Format] = {}
+        for other in self._others:
+            if other.matches is not None:
+                for row in other.matches(messages):
+                    claimed.setdefault(row, other)
+        if not claimed:
+            return self._default.decode(messages), claimed
+        events: list[Event | None] = [None] * len(records)
+        for form in (self._default, *self._others):
+            rows = [row for row in range(len(records)) if claimed.get(row, self._default) is form]
+            for row, event in zip(rows, form.decode(messages.at(rows)), strict=True):
+                events[row] = event
+        return events, claimed
+
     @staticmethod
     def _read_features(
         events: Sequence[Event], rows: Sequence[int], draft: "_Draft", features: dict[int, Features]
     ) -> None:
-        """Read the features of the good events; those that are not readable make their event doubtful."""
+        """Read the features of the good events; an event with unreadable ones is no longer good."""
         readable = (draft.good & (draft.kind != Kind.OUTCOME)).tolist()
         places = [at for at, event in enumerate(events) if event.features is not ABSENT and readable[at]]
         if not places:
@@ -198,27 +199,27 @@ class Decoder:
                 except Rejected:
                     column.append(None)
                     draft.good[at] = False
-        features.update((rows[at], found) for at, found in zip(places, column, strict=True) if found is not None)
+        features.update((rows[at], array) for at, array in zip(places, column, strict=True) if array is not None)
 
     def _draft(
         self, events: Sequence[Event], records: Sequence[Record], rows: Sequence[int], default_kind: Kind | None
     ) -> "_Draft":
-        """The columns that need no names, and which of the events are good so far."""
+        """The columns that do not depend on names, and which of the events are good so far."""
         count = len(events)
         kinds = _KINDS | {None: _NO_KIND if default_kind is None else int(default_kind)}
         kind = np.fromiter([kinds[event.type] for event in events], np.int8, count)
-        if self._told_by_keys:
+        if self._rules.kind_by_keys:
             for at in np.flatnonzero(kind == _NO_KIND).tolist():
-                told = kind_by_keys(has_prediction=events[at].p is not None, has_outcome=events[at].y is not None)
-                kind[at] = _NO_KIND if told is None else told
+                by_keys = kind_by_keys(has_prediction=events[at].p is not None, has_outcome=events[at].y is not None)
+                kind[at] = _NO_KIND if by_keys is None else by_keys
         time_ms, good = _times([event.ts for event in events])
         good &= kind != _NO_KIND
-        good &= time_ms >= self._earliest_ms
+        good &= time_ms >= self._rules.earliest_ms
         good &= self._is_timely(time_ms, [records[row].timestamp for row in rows])
 
         classes = None
-        if self._classes:
-            classes = np.fromiter([self._classes.get(event.model, 0) for event in events], np.int32, count)
+        if self._rules.classes:
+            classes = np.fromiter([self._rules.classes.get(event.model, 0) for event in events], np.int32, count)
         is_outcome = kind == Kind.OUTCOME
         if is_outcome.all():
             predictions = Predictions(np.full(count, np.nan), None)
@@ -236,7 +237,7 @@ class Decoder:
         return _Draft(kind, time_ms, predictions, outcome, good)
 
     def _is_timely(self, time_ms: NDArray[np.int64], written_ms: Sequence[int]) -> NDArray[np.bool_]:
-        """Which times lie close enough to when their messages were written."""
+        """Which times are not too far ahead of when their messages were written."""
         first_ms = min(written_ms, default=0)
         timely = time_ms <= self._latest_ms(first_ms)
         if first_ms < 0 or not timely.all():
@@ -244,7 +245,7 @@ class Decoder:
         return timely
 
     def _latest_ms(self, written_ms: int) -> int:
-        return min(self._examiner.latest_ms(written_ms), _INT64_MAX)
+        return min(self._rules.latest_ms(written_ms), _INT64_MAX)
 
 
 class _Draft(NamedTuple):
@@ -274,11 +275,11 @@ def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArr
         try:
             time_ms, status = parse_times(cast("Sequence[str]", stamps))
         except TypeError:
-            pass  # not all of them are texts
+            pass  # some are numbers
         else:
             return time_ms, status == GOOD
     try:
-        # Unlike numpy, array takes no text for a number.
+        # Unlike numpy, array() does not convert texts to numbers.
         time_ms = np.frombuffer(array("q", cast("Sequence[int]", stamps)), np.int64)
     except TypeError:
         pass
@@ -295,7 +296,7 @@ def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArr
 
 def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> EventColumns:
     ids = [event.id for event in events]
-    # Not zip(*names), which makes an iterator of each of them.
+    # Not zip(*names), which makes one iterator per name.
     seeds = [name.seed for name in names]
     try:
         encoded = list(map(str.encode, cast("list[str]", ids)))
@@ -304,7 +305,7 @@ def _columns(draft: _Draft, events: Sequence[Event], names: Sequence[Name]) -> E
     digests = b"".join(map(xxhash.xxh3_128_digest, encoded, seeds))
     return EventColumns(
         kind=draft.kind,
-        # A copy, since the bytes cannot be written to, which compiled code tells apart.
+        # A copy: compiled code has another signature for read-only arrays.
         id_hash=np.frombuffer(digests, ">u8").reshape(-1, 2).astype(np.uint64),
         time_ms=draft.time_ms,
         prediction=draft.predictions.value,

@@ -1,4 +1,4 @@
-"""Events to bytes, for those who write them: the simulator, ``replay``, the REST interface, and tests."""
+"""Events to bytes: for the simulator, ``replay``, the REST interface, and tests."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ from monitor.events.times import read_time
 from monitor.events.wire import Fields, decode_fields
 
 Time = int | str | datetime
-"""Milliseconds since the epoch, RFC 3339, or a datetime that knows its offset."""
+"""Milliseconds since the epoch, RFC 3339, or a datetime with an offset."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -42,22 +42,22 @@ def encode_prediction(
     p
         P(y = 1), or the probabilities of all classes, shape (K,).
     version, segments
-        What is declared of the prediction.
+        Version of the model, and segments of the prediction.
     features
         Numbers, shape (k,); written as base64 of little-endian float32.
 
     Raises
     ------
     InputError
-        The decoder would refuse the event. What depends on when the message is written or on how the model is declared
-        is not looked at: the range of its time, and its number of classes.
+        The decoder would refuse the event. The range of its time and its number of classes are not checked: they depend
+        on when the message is written and on how the model is declared.
     """
     event = {"type": "prediction", **_head(model, identifier, ts), "p": _plain(p)}
     return _checked(event | _declared(version, segments, features))
 
 
 def encode_outcome(model: str, identifier: str | int, ts: Time, y: bool | int) -> bytes:
-    """An outcome, as JSON: whether what the prediction of this id foretold came true, or which class.
+    """An outcome, as JSON: whether the prediction of this id came true, or which class did.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def encode_labelled(
     segments: Mapping[str, str] | None = None,
     features: ArrayLike | None = None,
 ) -> bytes:
-    """A prediction together with its outcome, as JSON. Parameters as of the two.
+    """A prediction together with its outcome, as JSON; parameters as for the two.
 
     Raises
     ------
@@ -90,10 +90,9 @@ def encode_labelled(
 
 
 def partition_key(value: bytes) -> bytes | None:
-    """The key that puts a message into its partition: its prediction's id, in UTF-8.
+    """The key of a message: its prediction's id, in UTF-8; so an outcome gets the same partition number.
 
-    An outcome so stands in the partition of the same number as its prediction. None if no id can be read: the message
-    will be a dead letter wherever it stands.
+    None if no id can be read: the message will become a dead letter.
     """
     try:
         fields = decode_fields(value)
@@ -114,12 +113,12 @@ def _head(model: str, identifier: str | int, ts: Time) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What is numpy's as Python's own: a number, or a list of them."""
+    """A numpy value as a Python number, or a list of them; other values unchanged."""
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _label(y: Any) -> Any:
-    """An outcome as 0 or 1, where it is a boolean."""
+    """An outcome, as 0 or 1 if it is a boolean."""
     plain = _plain(y)
     return int(plain) if isinstance(plain, bool) else plain
 
@@ -138,7 +137,7 @@ def _declared(
 
 
 def _checked(event: dict[str, Any]) -> bytes:
-    """The event's bytes, once every key of it has been read back."""
+    """The event's bytes, after reading every key back."""
     value = _encode(event)
     fields: Fields = decode_fields(value)
     try:
@@ -153,7 +152,7 @@ def _checked(event: dict[str, Any]) -> bytes:
 
 
 def _check_prediction(fields: Fields) -> None:
-    """Check ``p`` and ``y``. How many classes there are is known where there is a prediction alone."""
+    """Check ``p`` and ``y``. The number of classes is only known if there is a prediction."""
     classes = MAX_CLASSES
     if fields.written("p"):
         p = read.value_of(fields.p)

@@ -1,20 +1,16 @@
-"""The contract of an event, spelled out: one message in, the event or the reason why it is none out.
+"""What is a valid JSON event, key by key: one message in, the event or the reason why it is not valid out.
 
-Slow and thorough. The decoder asks only about messages that its fast path does not take.
+Slow and thorough: only called for messages that the fast path of a format does not decode.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from monitor.clock import Clock
 from monitor.events import fields as read
 from monitor.events.cloudevents import PLAIN, Envelope, binary_envelope, structured_event
-from monitor.events.features import read_features
+from monitor.events.formats.base import Rules, kind_by_keys
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.rejection import Rejected, shown
 from monitor.events.times import check_range, read_time
@@ -28,113 +24,65 @@ _WORDS: Final[dict[Kind, Word]] = {
 }
 
 
-class Examiner:
-    """Decides about single messages.
+def examine(record: Record, rules: Rules, default_kind: Kind | None) -> Event:
+    """The event of a message, in its plainest form; its features are left for the decoder to check.
 
-    Parameters
-    ----------
-    max_bytes
-        Longest value that is read.
-    max_ahead_ms
-        How far an event's time may lie ahead of when its message was written.
-    earliest_ms
-        Earliest event time, milliseconds since the epoch.
-    clock
-        Tells the time where the log does not.
-    told_by_keys
-        Whether an event that names no type, where no topic names it either, is told by its keys.
-    classes
-        Model -> how many classes it is declared to have. Others have one probability.
+    Raises
+    ------
+    Rejected
+        The message is not a valid event.
     """
-
-    def __init__(
-        self,
-        *,
-        max_bytes: int,
-        max_ahead_ms: int,
-        earliest_ms: int,
-        clock: Clock,
-        told_by_keys: bool = False,
-        classes: Mapping[str, int] | None = None,
-    ) -> None:
-        self._max_bytes = max_bytes
-        self._max_ahead_ms = max_ahead_ms
-        self._earliest_ms = earliest_ms
-        self._clock = clock
-        self._told_by_keys = told_by_keys
-        self._classes = classes or {}
-
-    def examine(self, record: Record, default_kind: Kind | None) -> tuple[Event, NDArray[np.float32] | None]:
-        """The event of a message, in its plainest form, and its features.
-
-        Raises
-        ------
-        Rejected
-            The message is no valid event.
-        """
-        value = record.value
-        if value is None:
-            raise Rejected(Reason.EMPTY, "the message has no value (a tombstone)")
-        if len(value) > self._max_bytes:
-            raise Rejected(Reason.OVERSIZED, f"the message must have at most {self._max_bytes} bytes, got {len(value)}")
-        try:
-            envelope = binary_envelope(record.headers)
-            fields = _fields(value)
-            if envelope is None:
-                around = structured_event(fields, record.headers)
-                if around is not None:
-                    envelope, data = around
-                    fields = _fields(data)
-            return self._event(fields, envelope or PLAIN, record.timestamp, default_kind)
-        except RecursionError:
-            raise Rejected(Reason.NOT_JSON, "the message is nested too deeply to be read") from None
-
-    def latest_ms(self, record_timestamp_ms: int) -> int:
-        """Latest event time that a message may hold, by when it was written: so a replay decides alike."""
-        return (record_timestamp_ms if record_timestamp_ms >= 0 else self._clock.now_ms()) + self._max_ahead_ms
-
-    def _event(
-        self, fields: Fields, envelope: Envelope, record_timestamp_ms: int, default_kind: Kind | None
-    ) -> tuple[Event, NDArray[np.float32] | None]:
-        if default_kind is None and self._told_by_keys:
-            default_kind = kind_by_keys(has_prediction=fields.has("p"), has_outcome=fields.has("y"))
-        kind = _kind(fields, envelope, default_kind)
-        time_key = "ts"
-        if envelope.time and not fields.has("ts"):
-            time_key = "time"
-            fields.ts = msgspec.Raw(envelope.time)
-        missing = [key for key in read.REQUIRED[kind] if not fields.written(key)]
-        if missing:
-            raise Rejected(
-                Reason.MISSING_KEY,
-                f"{_WORDS[kind]} must have {', '.join(read.REQUIRED[kind])}; it has no {', '.join(missing)}",
-            )
-        model = read.read_model(fields.model)
-        identifier = read.read_id(fields.id)
-        text = read.text_of(fields.ts)
-        time_ms = read_time(read.value_of(fields.ts), text, time_key)
-        check_range(time_ms, text, self._earliest_ms, self.latest_ms(record_timestamp_ms), time_key)
-        event = Event(model, identifier, time_ms, _WORDS[kind])
-        features = None
-        classes = self._classes.get(model, 0)
-        if kind != Kind.OUTCOME:
-            event.p = read.read_prediction(fields.p, classes)
-        if kind != Kind.PREDICTION:
-            event.y = read.read_outcome(fields.y, classes)
-        if kind != Kind.OUTCOME:
-            event.version = read.read_version(fields.version)
-            segments = read.read_segments(fields.segments)
-            event.segments = msgspec.Raw(msgspec.json.encode(segments)) if segments else ABSENT
-            if fields.written("features"):
-                features = read_features(fields.features)
-        return event, features
+    value = record.value
+    if value is None:
+        raise Rejected(Reason.EMPTY, "the message has no value (a tombstone)")
+    if len(value) > rules.max_bytes:
+        raise Rejected(Reason.OVERSIZED, f"the message must have at most {rules.max_bytes} bytes, got {len(value)}")
+    try:
+        envelope = binary_envelope(record.headers)
+        fields = _fields(value)
+        if envelope is None:
+            structured = structured_event(fields, record.headers)
+            if structured is not None:
+                envelope, data = structured
+                fields = _fields(data)
+        return _event(fields, envelope or PLAIN, record.timestamp, rules, default_kind)
+    except RecursionError:
+        raise Rejected(Reason.NOT_JSON, "the message is nested too deeply to be read") from None
 
 
-def kind_by_keys(*, has_prediction: bool, has_outcome: bool) -> Kind | None:
-    """The type of an event that names none, by what it holds; None if it holds neither prediction nor outcome."""
-    if has_prediction:
-        return Kind.LABELLED if has_outcome else Kind.PREDICTION
-    return Kind.OUTCOME if has_outcome else None
+def _event(
+    fields: Fields, envelope: Envelope, record_timestamp_ms: int, rules: Rules, default_kind: Kind | None
+) -> Event:
+    if default_kind is None and rules.kind_by_keys:
+        default_kind = kind_by_keys(has_prediction=fields.has("p"), has_outcome=fields.has("y"))
+    kind = _kind(fields, envelope, default_kind)
+    time_key = "ts"
+    if envelope.time and not fields.has("ts"):
+        time_key = "time"
+        fields.ts = msgspec.Raw(envelope.time)
+    missing = [key for key in read.REQUIRED[kind] if not fields.written(key)]
+    if missing:
+        raise Rejected(
+            Reason.MISSING_KEY,
+            f"{_WORDS[kind]} must have {', '.join(read.REQUIRED[kind])}; it has no {', '.join(missing)}",
+        )
+    model = read.read_model(fields.model)
+    identifier = read.read_id(fields.id)
+    text = read.text_of(fields.ts)
+    time_ms = read_time(read.value_of(fields.ts), text, time_key)
+    check_range(time_ms, text, rules.earliest_ms, rules.latest_ms(record_timestamp_ms), time_key)
+    event = Event(model, identifier, time_ms, _WORDS[kind])
+    classes = rules.classes.get(model, 0)
+    if kind != Kind.OUTCOME:
+        event.p = read.read_prediction(fields.p, classes)
+    if kind != Kind.PREDICTION:
+        event.y = read.read_outcome(fields.y, classes)
+    if kind != Kind.OUTCOME:
+        event.version = read.read_version(fields.version)
+        segments = read.read_segments(fields.segments)
+        event.segments = msgspec.Raw(msgspec.json.encode(segments)) if segments else ABSENT
+        event.features = fields.features if fields.written("features") else ABSENT
+    return event
 
 
 def _kind(fields: Fields, envelope: Envelope, default_kind: Kind | None) -> Kind:
@@ -168,7 +116,7 @@ def _fields(value: bytes) -> Fields:
     except msgspec.DecodeError as error:
         raise _not_json(text, str(error)) from None
     try:
-        # What begins as no object was not read to its end.
+        # decode_fields() stops at the first byte that does not begin an object.
         msgspec.json.decode(value, type=msgspec.Raw)
     except msgspec.DecodeError as error:
         raise _not_json(text, str(error)) from None
@@ -176,22 +124,22 @@ def _fields(value: bytes) -> Fields:
 
 
 def _not_json(text: str, wrong: str) -> Rejected:
-    """Why a message is no JSON; by its key where a bare NaN or Infinity is the cause, as careless encoders write it."""
-    unsaid = Rejected(Reason.NOT_JSON, f"{wrong}, in {shown(text)}")
+    """Why a message is not JSON; names the key where the cause is a bare NaN or Infinity, as some encoders write."""
+    syntax = Rejected(Reason.NOT_JSON, f"{wrong}, in {shown(text)}")
     if "NaN" not in text and "Infinity" not in text:
-        return unsaid
+        return syntax
     constants: list[_NonFinite] = []
 
-    def noted(name: str) -> _NonFinite:
+    def parse_constant(name: str) -> _NonFinite:
         constants.append(_NonFinite(name))
         return constants[-1]
 
     try:
-        value = json.loads(text, parse_constant=noted)
+        value = json.loads(text, parse_constant=parse_constant)
     except ValueError:
         constants.clear()
     if not constants:
-        return unsaid
+        return syntax
     if isinstance(value, dict):
         for key, reason in _REASONS.items():
             bad = _non_finite(value.get(key))
@@ -211,7 +159,7 @@ _REASONS: Final = {
 
 
 class _NonFinite(str):
-    """NaN, Infinity or -Infinity, as it stood in a message."""
+    """NaN, Infinity or -Infinity in a message."""
 
     __slots__ = ()
 

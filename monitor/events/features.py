@@ -19,7 +19,7 @@ _forms: Final = msgspec.json.Decoder(list[float] | bytes | None)
 
 
 def read_features(raw: Any) -> NDArray[np.float32] | None:
-    """Features as they stand in an event.
+    """The features of one event.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def read_features(raw: Any) -> NDArray[np.float32] | None:
 def read_feature_column(raws: Sequence[Any]) -> list[NDArray[np.float32] | None] | None:
     """Features of many events at once; None if any of them needs a closer look.
 
-    The arrays are slices of one: copy those that are to outlive the batch.
+    The arrays are slices of one: copy those that are kept longer than the batch.
     """
     try:
         values = [_forms.decode(raw) or [] for raw in raws]

@@ -1,4 +1,4 @@
-"""What each key of an event may hold. One function a key: the bytes of a JSON value in, the value or Rejected out."""
+"""The valid values of each key of an event: one function a key, from the bytes of a JSON value to the value."""
 
 import re
 from typing import Any, Final
@@ -12,7 +12,7 @@ from monitor.scores.class_table import SUM_TOLERANCE
 
 MAX_ID_CHARACTERS: Final = 512
 MAX_NAME_CHARACTERS: Final = 128
-"""Of a model, a version, or the value of a segment: they become label values."""
+"""Limit for models, versions and segment values, which become label values."""
 MAX_SEGMENTS: Final = 32
 MAX_SEGMENT_KEY_CHARACTERS: Final = 64
 MAX_CLASSES: Final = 1000
@@ -26,7 +26,7 @@ REQUIRED: Final = {
 
 NULL: Final = b"null"
 UNREADABLE: Final = object()
-"""In place of a value that Python cannot hold: 1e400, or an integer of thousands of digits."""
+"""For a value that Python cannot represent: 1e400, or an integer of thousands of digits."""
 
 _OF_TWO: Final = 2
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -73,7 +73,7 @@ def read_model(raw: bytes | msgspec.Raw) -> str:
 def read_id(raw: bytes | msgspec.Raw) -> str:
     """``id``: a string of 1 to 512 characters, or an integer, which is the same id as its decimal text.
 
-    Numbers with a fraction or an exponent are refused: beyond 2^53 they no longer tell ids apart.
+    Numbers with a fraction or an exponent are refused: beyond 2^53, different ids would become equal.
     """
     written = bytes(raw)
     if _INTEGER.fullmatch(written):
@@ -91,7 +91,7 @@ def read_id(raw: bytes | msgspec.Raw) -> str:
 
 
 def read_version(raw: bytes | msgspec.Raw) -> str:
-    """``version``: a string of at most 128 characters, or an integer; null and "" name none.
+    """``version``: a string of at most 128 characters, or an integer; null and "" mean none.
 
     Numbers with a fraction are refused, since 1.10 and 1.1 are one number and two versions.
     """
@@ -113,10 +113,10 @@ def read_version(raw: bytes | msgspec.Raw) -> str:
 
 
 def read_segments(raw: bytes | msgspec.Raw) -> dict[str, str]:
-    """``segments``: an object of at most 32 names to strings; numbers and booleans count as they are written.
+    """``segments``: an object of at most 32 names to strings; numbers and booleans count as written.
 
-    A value of null leaves its key out. Keys have 1 to 64 characters and no ``=``, which divides them from the value in
-    the name of the series.
+    A key with the value null is ignored. Keys have 1 to 64 characters and no ``=``, which separates key and value
+    in the name of a series.
     """
     if bytes(raw) in (b"", NULL):
         return {}
@@ -169,7 +169,7 @@ def read_prediction(raw: bytes | msgspec.Raw, classes: int = 0) -> float | list[
 
 
 def read_probabilities(raw: bytes | msgspec.Raw, classes: int | None = None) -> list[float]:
-    """``p`` as a list: the probabilities of so many classes, or of 2 to 1000, which add up to 1 within 0.01."""
+    """``p`` as a list: the probabilities of this number of classes, or of 2 to 1000; they add up to 1 within 0.01."""
     values = value_of(raw)
     fits = len(values) == classes if classes else _OF_TWO <= len(values) <= MAX_CLASSES
     if not fits:
@@ -220,7 +220,7 @@ def _is_probability(value: Any) -> bool:
 
 
 def wrong_name(name: str) -> str | None:
-    """What is wrong with the name of a model, a version or a segment's value; None if nothing is."""
+    """The error in the name of a model, a version or a segment value, if any."""
     if len(name) > MAX_NAME_CHARACTERS:
         return f"must have at most {MAX_NAME_CHARACTERS} characters, has {len(name)}"
     if _CONTROL.search(name):

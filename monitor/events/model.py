@@ -1,4 +1,4 @@
-"""What the service reads: predictions and their outcomes, in the field's own words."""
+"""The types of the events room: records, decoded columns, dead letters, series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 UNVERSIONED: Final = "unversioned"
-"""The version of events that name none."""
+"""The version of events without one."""
 
 ALL: Final = "all"
-"""The segment of a model's whole stream. Declared segments read ``key=value``, so none can be called this."""
+"""The segment of all predictions of a model. Declared segments are ``key=value``, so none can have this name."""
 
 CLASS: Final = "class"
-"""The key of the segments that are the classes of a model of several; such a model cannot declare it as its own."""
+"""The segment key of the classes of a model of several; such a model cannot declare a segment of this name."""
 
 OTHER: Final = "other"
 """The bucket for versions and segment values beyond their cap."""
@@ -30,7 +30,7 @@ class Kind(IntEnum):
 
 
 class Reason(StrEnum):
-    """Why an event went to the dead letters. Label values of ``calibration_dead_letters_total``."""
+    """Why an event became a dead letter. Label values of ``calibration_dead_letters_total``."""
 
     EMPTY = "empty"
     OVERSIZED = "oversized"
@@ -54,7 +54,7 @@ class Reason(StrEnum):
 
 
 class Record(Protocol):
-    """One message of the log as its source hands it over. kafka-python's ConsumerRecord is one."""
+    """One message of the log. kafka-python's ConsumerRecord is one."""
 
     @property
     def offset(self) -> int:
@@ -63,7 +63,7 @@ class Record(Protocol):
 
     @property
     def timestamp(self) -> int:
-        """When it was written: milliseconds since the epoch, or -1 if the log does not say."""
+        """When it was written: milliseconds since the epoch, or -1 if unknown."""
         ...
 
     @property
@@ -89,11 +89,11 @@ class RecordBatch(NamedTuple):
     partition: int
     records: Sequence[Record]
     next_offset: int
-    """Where reading goes on after this batch: past the last record, and past markers that carry none."""
+    """The offset to read next: past the last record, and past markers without records."""
 
 
 class DeadLetter(NamedTuple):
-    """A message that is no valid event, whole, with the reason."""
+    """A complete message that is not a valid event, with the reason."""
 
     topic: str
     partition: int
@@ -101,14 +101,14 @@ class DeadLetter(NamedTuple):
     timestamp_ms: int
     reason: Reason
     detail: str
-    """One line that names key and value and says what is allowed."""
+    """One line with key, value, and what is allowed."""
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...]
 
 
 class SeriesKey(NamedTuple):
-    """What one line on a dashboard is about."""
+    """The key of a series: one line on a dashboard."""
 
     model: str
     version: str
@@ -116,7 +116,7 @@ class SeriesKey(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """What a prediction says of itself besides its score: one per distinct combination."""
+    """Version and segments of predictions: one stratum per distinct combination."""
 
     model: str
     version: str
@@ -135,7 +135,7 @@ class Stratum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicy:
-    """What is declared of a model, and how its outcomes are awaited.
+    """The declared settings of a model.
 
     Attributes
     ----------
@@ -143,15 +143,15 @@ class ModelPolicy:
         How long after a prediction its outcome still counts, in the events' own time. A cohort is mature once the
         model's watermark has passed its end by this much.
     lateness_ms
-        How far out of order events may stand in their log. State is kept for ``horizon_ms + lateness_ms``.
+        How far out of order events may be in their log. State is kept for ``horizon_ms + lateness_ms``.
     implied_negative
         Whether a mature prediction without an outcome counts as a negative (no click, no fraud).
     segments
         Keys of ``segments`` that become series of their own; other keys are ignored.
     classes
-        Names of the classes that the model tells apart, by class; empty for a model of one probability, P(y = 1).
+        Names of the classes, by class; empty for a model of one probability, P(y = 1).
     sketch_features
-        Fourier features of the sketch of its whole vectors that panes hold; 0 for none.
+        Number of Fourier features of the sketch of its vectors in each pane; 0 for no sketch.
     """
 
     horizon_ms: int
@@ -168,12 +168,12 @@ class ModelPolicy:
 
 
 class ClassVectors(NamedTuple):
-    """The probabilities of a batch's predictions over several classes."""
+    """The predictions of a batch over several classes."""
 
     classes: NDArray[np.int32]
-    """Shape (n,): how many each event has; 0 for an outcome, and for a prediction of P(y = 1) alone."""
+    """Shape (n,): number of classes of each event; 0 for an outcome, and for a single P(y = 1)."""
     probabilities: NDArray[np.float64]
-    """Shape (sum of ``classes``,): those of all events, one behind the other. Each event's add up to 1."""
+    """Shape (sum of ``classes``,): the probabilities of all events, concatenated. Those of one event add up to 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Predictions and outcomes of a batch: one probability each or those of several classes, and what came true."""
+"""Columns of predictions and outcomes: one probability or those of several classes, and the true class."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -15,15 +15,15 @@ _OF_TWO: Final = 2
 
 
 class Predictions(NamedTuple):
-    """What the events of a batch say in ``p``."""
+    """The predictions of a batch."""
 
     value: NDArray[np.float64]
     """Shape (n,): P(y = 1), or the largest of several; nan where there is no valid one."""
     vectors: ClassVectors | None
-    """Those of several classes; None if there are none."""
+    """Predictions of several classes; None if there are none."""
 
     def where(self, mask: NDArray[np.bool_]) -> "Predictions":
-        """Those of the mask's events."""
+        """The predictions of the masked events."""
         vectors = self.vectors
         if vectors is not None:
             of_mask = np.repeat(mask, vectors.classes)
@@ -34,18 +34,17 @@ class Predictions(NamedTuple):
 def read_predictions(
     written: Sequence[float | list[float] | None], is_outcome: NDArray[np.bool_], classes: NDArray[np.int32] | None
 ) -> Predictions:
-    """Predictions as they stand in the events.
+    """Columns of the ``p`` of events.
 
     Parameters
     ----------
     written
-        The value of each event's ``p``, in [0, 1]; that of an outcome does not count.
+        The value of each event's ``p``, in [0, 1]; ignored for outcomes.
     is_outcome
         bool, shape (n,).
     classes
-        int32, shape (n,): how many classes each event's model is declared to have, 0 for a model of one probability;
-        None if none is declared to have several. A list of two probabilities stands for the second of them in a model
-        of one.
+        int32, shape (n,): declared number of classes of each event's model, 0 for a model of one probability; None if
+        no model has several. For a model of one probability, a list of two means the second.
     """
     try:
         # None becomes nan. Numbers and lists side by side are refused; lists alone, all of one length, are not.
@@ -62,7 +61,7 @@ def read_predictions(
 
 
 def read_labels(written: Sequence[float | None], classes: NDArray[np.int32] | None) -> NDArray[np.int16]:
-    """Outcomes as they stand in the events, int16, shape (n,): 0 or 1, or a class; -1 where there is no valid one.
+    """Column of the ``y`` of events, int16, shape (n,): 0 or 1, or a class; -1 if not valid.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class Rejected(Exception):  # noqa: N818 - no error of the service: the event go
 
 
 def shown(text: str | bytes | memoryview) -> str:
-    """A value as it may stand in a message: one line, printable, and short."""
+    """A value for a message: one line, printable, and short."""
     if not isinstance(text, str):
         # Four bytes a character at most; the slice keeps an oversized value from being decoded whole.
         text = bytes(text[: 4 * _SHOWN_CHARACTERS + 4]).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The JSON Schemas of events, for those who validate before they send."""
+"""The JSON Schemas of events, for producers that validate before they send."""
 
 import json
 from functools import cache
@@ -14,7 +14,7 @@ VERSION: Final = 1
 def event_schema(kind: Kind) -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of one type of event.
 
-    It says what a schema can. The decoder also refuses days that no calendar has, times out of range, base64 that is
+    The decoder also refuses days that no calendar has, times out of range, base64 that is
     not of finite float32, and numbers with a fraction of zero as ids or versions.
     """
     name = f"{kind.name.lower()}.v{VERSION}.json"

@@ -1,21 +1,26 @@
-"""Names to small integers: the models, strata and series of one partition."""
+"""Names to small integers: the models, strata and series of one partition, and a cache in front of them."""
 
-from collections.abc import Callable, Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.events.model import OTHER, ModelPolicy, SeriesKey, Stratum
+from monitor.events.fields import read_model, read_segments, read_version
+from monitor.events.model import OTHER, Kind, ModelPolicy, Reason, SeriesKey, Stratum
+from monitor.events.rejection import Rejected
+from monitor.events.wire import Event, seed_of
 
 REFUSED: Final = -1
-"""In place of an id: the model is not declared, or is one too many."""
+"""The id of a model that is not declared, or beyond the cap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much may appear by itself in one partition, so that a bad producer cannot fill the memory.
+    """How many names events may add to one partition, so that a bad producer cannot fill the memory.
 
     Beyond ``models``, a model's events are refused and counted; beyond ``versions`` (of a model) and
     ``segment_values`` (of a segment key of a model), the name becomes ``other``; beyond ``strata`` (of a model), all
@@ -29,14 +34,14 @@ class Caps:
 
 
 class Strata:
-    """Interns what events say of themselves. Grows only; ids are dense and stable, and are saved with the partition.
+    """Interns the names in events. Only grows; ids are dense and stable, and are saved with the partition.
 
     Parameters
     ----------
     policy
-        The policy of a model by name, or None where the model is not declared and has to be.
+        The policy of a model by name, or None for a model that must be declared and is not.
     caps
-        How much may appear by itself.
+        How many names events may add.
     """
 
     def __init__(self, policy: Callable[[str], ModelPolicy | None], caps: Caps | None = None) -> None:
@@ -78,18 +83,18 @@ class Strata:
 
     def model(self, name: str) -> int:
         """Id of a model, or REFUSED. A new one is interned while the cap allows it."""
-        known = self._models.get(name)
-        if known is not None:
-            return known
+        model_id = self._models.get(name)
+        if model_id is not None:
+            return model_id
         policy = self._policy_of(name)
         if policy is None or len(self._models) >= self._caps.models:
             return REFUSED
         return self._add_model(name, policy)
 
     def stratum(self, model: str, version: str, segments: Mapping[str, str]) -> int:
-        """Id of the stratum that a prediction belongs to, or REFUSED.
+        """Id of the stratum of a prediction, or REFUSED.
 
-        Segment keys that the model's policy does not declare are left out; names beyond a cap become ``other``.
+        Segment keys that the model's policy does not declare are ignored; names beyond a cap become ``other``.
         """
         model_id = self.model(model)
         if model_id == REFUSED:
@@ -110,17 +115,17 @@ class Strata:
         return self._add_stratum(model_id, stratum)
 
     def restore(self, models: Iterable[str], strata: Iterable[Stratum]) -> None:
-        """Take up saved names, in the order of their ids, whatever the caps and policies say today.
+        """Restore saved names, in the order of their ids, regardless of the current caps and policies.
 
         Raises
         ------
         ValueError
-            This object has interned something already: ids would not be those that were saved.
+            This object is not empty: ids would differ from the saved ones.
         """
         if self._models:
             raise ValueError("names are restored into an empty object only")
         for name in models:
-            # A model that is no longer declared keeps its place, and what it waits for, until it expires.
+            # A model that is no longer declared keeps its id until its predictions expire.
             self._add_model(name, self._policy_of(name) or ModelPolicy(horizon_ms=0, lateness_ms=0))
         for stratum in strata:
             self._add_stratum(self._models[stratum.model], stratum)
@@ -165,9 +170,9 @@ class Strata:
         return self._models[name]
 
     def _add_stratum(self, model_id: int, stratum: Stratum) -> int:
-        known = self._strata.get(stratum)
-        if known is not None:
-            return known
+        existing = self._strata.get(stratum)
+        if existing is not None:
+            return existing
         stratum_id = self._strata[stratum] = len(self._strata)
         self._stratum_model.append(model_id)
         self._strata_of[model_id] += 1
@@ -186,3 +191,82 @@ class Strata:
 
     def _series_ids(self, keys: Iterable[SeriesKey]) -> tuple[int, ...]:
         return tuple(self._series.setdefault(key, len(self._series)) for key in keys)
+
+
+Spelling = tuple[str, str | int | None, bytes] | str
+"""The names in an event, as written: a prediction's model, version and segments; an outcome's model."""
+
+
+class Name(NamedTuple):
+    """The ids of a spelling."""
+
+    model: int
+    stratum: int
+    seed: int
+    """Seed of the hash of the model's ids."""
+
+
+# A plain integer: comparing with an enumeration's member takes much longer.
+_OUTCOME: Final = int(Kind.OUTCOME)
+_NONE: Final = Name(REFUSED, REFUSED, 0)
+
+
+class Names(dict[Spelling, Name]):
+    """Cache of the names of spellings, so that an event needs one look-up. Cleared when full.
+
+    Refused models are not cached, so that a flood of them fills nothing.
+    """
+
+    def __init__(self, strata: Strata, capacity: int) -> None:
+        super().__init__()
+        # Weak, so that the cache does not keep a partition alive.
+        self._strata = weakref.ref(strata)
+        self._capacity = capacity
+        self._rejected: dict[Spelling, tuple[Reason, str]] = {}
+
+    def intern(
+        self, events: Sequence[Event], kind: NDArray[np.int8]
+    ) -> tuple[list[Name], dict[int, tuple[Reason, str]]]:
+        """The name of each event, in order; and by position, why an event has invalid names."""
+        self._rejected = {}
+        # No list of spellings: so many tuples would slow the garbage collector down.
+        if not (kind == _OUTCOME).any():
+            names = [self[event.model, event.version, bytes(event.segments)] for event in events]
+        else:
+            names = [
+                self[event.model if of == _OUTCOME else (event.model, event.version, bytes(event.segments))]
+                for event, of in zip(events, kind.tolist(), strict=True)
+            ]
+        if not self._rejected:
+            return names, {}
+        misnamed = {}
+        for at, (event, of) in enumerate(zip(events, kind.tolist(), strict=True)):
+            spelling = event.model if of == _OUTCOME else (event.model, event.version, bytes(event.segments))
+            if spelling in self._rejected:
+                misnamed[at] = self._rejected[spelling]
+        return names, misnamed
+
+    def __missing__(self, spelling: Spelling) -> Name:
+        try:
+            name = self._resolve(spelling)
+        except Rejected as why:
+            # Not the exception, which would keep its frames alive.
+            self._rejected[spelling] = (why.reason, why.detail)
+            return _NONE
+        if name.model != REFUSED:
+            if len(self) >= self._capacity:
+                self.clear()
+            self[spelling] = name
+        return name
+
+    def _resolve(self, spelling: Spelling) -> Name:
+        strata = self._strata()
+        if strata is None:
+            raise RuntimeError("the strata of these names no longer exist: the caller must keep them")
+        if isinstance(spelling, str):
+            model = read_model(msgspec.json.encode(spelling))
+            return Name(strata.model(model), REFUSED, seed_of(model))
+        model = read_model(msgspec.json.encode(spelling[0]))
+        version = read_version(msgspec.json.encode(spelling[1]))
+        stratum = strata.stratum(model, version, read_segments(spelling[2]))
+        return Name(strata.model(model), stratum, seed_of(model))

@@ -12,7 +12,7 @@ from monitor.events.model import Reason
 from monitor.events.rejection import Rejected, shown
 
 EARLIEST_MS: Final = 946_684_800_000
-"""2000-01-01T00:00:00Z: earlier times are mistakes, of the unit most often."""
+"""2000-01-01T00:00:00Z: earlier times are mistakes, most often of the unit."""
 
 DAY_MS: Final = 86_400_000
 
@@ -41,7 +41,7 @@ def parse_times(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int
     Raises
     ------
     TypeError
-        One of them is no text.
+        One of them is not a text.
     """
     # What is not ASCII becomes one question mark a character, so lengths in characters are lengths in bytes.
     joined = "".join(texts).encode("ascii", "replace")
@@ -60,9 +60,9 @@ def read_time(value: Any, text: str, key: str = "ts") -> int:
     value
         The value, decoded.
     text
-        The value as it was written, for the message.
+        The value as written, for the message.
     key
-        Where it stood, for the message.
+        Its key, for the message.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def read_time(value: Any, text: str, key: str = "ts") -> int:
 
 
 def check_range(time_ms: int, text: str, earliest_ms: int, latest_ms: int, key: str = "ts") -> None:
-    """See that a time lies in [earliest_ms, latest_ms].
+    """Check that a time is in [earliest_ms, latest_ms].
 
     Raises
     ------

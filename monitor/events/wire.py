@@ -1,4 +1,4 @@
-"""Events as they stand in the log: what msgspec decodes the bytes into."""
+"""The structures into which msgspec decodes events."""
 
 from typing import Annotated, Final, Literal
 
@@ -17,10 +17,10 @@ ABSENT: Final = Raw(b"")
 
 
 class Event(Struct, gc=False):
-    """The forms in which nearly every event comes, and no form that is not valid.
+    """The form of nearly every event; no invalid form fits.
 
-    What does not fit is looked at again by :class:`~monitor.events.examine.Examiner`, which says whether it is valid
-    and, if not, why. So this may be narrower than the contract, and must not be wider.
+    Events that do not fit are read again by :func:`~monitor.events.examine.examine`, which decides whether they are
+    valid. So this may be narrower than the contract, and must not be wider.
     """
 
     model: Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARACTERS)]
@@ -33,7 +33,7 @@ class Event(Struct, gc=False):
     segments: Raw = ABSENT
     features: Raw = ABSENT
     specversion: None = None
-    """A CloudEvent has one, and is taken as such."""
+    """Present in CloudEvents, which are not decoded as plain events."""
 
 
 class CloudEvent(Struct, gc=False):
@@ -49,7 +49,7 @@ class CloudEvent(Struct, gc=False):
 
 
 class Fields(Struct, gc=False):
-    """Every key that is read, each as it was written; b"" where it is absent. The last of duplicate keys counts."""
+    """The bytes of every key that is read; b"" if absent. The last of duplicate keys counts."""
 
     type: Raw = ABSENT
     model: Raw = ABSENT
@@ -76,7 +76,7 @@ class Fields(Struct, gc=False):
 
 
 def seed_of(model: str) -> int:
-    """Seed of the hash of a model's ids, so that equal ids of two models differ."""
+    """Seed of the hash of a model's ids: equal ids of two models have different hashes."""
     return xxhash.xxh3_64_intdigest(model.encode())
 
 

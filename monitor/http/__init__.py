@@ -1,1 +1,1 @@
-"""REST and the page: what people and programs ask over HTTP."""
+"""REST, pages and access control over HTTP."""

@@ -1,13 +1,13 @@
-"""Who may do what over HTTP. Each route declares the role that it needs; one that declares nothing is refused.
+"""Access of routes: each one declares the role that it needs; a route without a declaration stops the start.
 
 ::
 
     @router.post("/v1/models/{model:path}/rollback", dependencies=[needs(Role.PROMOTE, Of.MODEL), ...])
     @router.get("/healthz", dependencies=[public()])
 
-A model that somebody may not read looks like one that does not exist: 404, in the same words. One that they may read,
-and no more, is 403 where more is needed. What a route finds out only later it asks itself: see :func:`require`,
-:func:`may` and :func:`readable`.
+A model that the caller may not read looks like one that does not exist: 404, in the same words. For one that they may
+read but not change, the answer is 403. Routes check what only they know with :func:`require`, :func:`may` and
+:func:`readable`.
 """
 
 from collections.abc import Callable, Collection
@@ -20,76 +20,70 @@ from fastapi.routing import RouteContext, iter_route_contexts
 
 from monitor.access.model import Principal, Role
 from monitor.errors import UnknownRecalibration, UnknownSeries
-from monitor.http.authorization import Gate
+from monitor.http.authorization import Authorization
 from monitor.http.problems import unknown_model
-from monitor.http.request_ids import note_principal
+from monitor.http.request_log import note_principal
 
 
 class Of(Enum):
-    """Of what a route needs its role."""
+    """For which models a route needs its role."""
 
     MODEL = "the model"
     """The model in the path."""
     REFIT = "the refit's model"
     """The model of the refit in the path."""
     ANY = "any model"
-    """Some model at least: the route shows, or takes, only what concerns those that somebody may."""
+    """At least one model: the route shows, or takes, only what concerns the models of the caller's grants."""
     ALL = "all models"
-    """All models: the grant must not be for one."""
+    """All models: a grant for one model does not suffice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """A dependency: lets those pass who hold a role.
-
-    Attributes
-    ----------
-    role, of
-        Which role, of what.
-    """
+    """A dependency: the caller must hold a role."""
 
     role: Role
     of: Of
 
     async def __call__(self, request: Request) -> None:
-        """Let the request pass, or raise Unauthenticated, Forbidden, Problem, or that what it names is unknown."""
-        gate = gate_of(request)
-        principal = await gate.identify(request)
+        """Accept the request, or raise Unauthenticated, Forbidden, Problem, UnknownSeries or UnknownRecalibration."""
+        authorization = _authorization_of(request)
+        principal = await authorization.identify(request)
         request.state.principal = principal
         note_principal(principal.name)
-        gate.check_rate(request, principal)
+        authorization.check_rate(request, principal)
         if not principal.grants:
-            # Known, and allowed nothing at all: no model could be found for them, and none is hidden.
-            gate.forbid(request, self.role, None)
+            # A known caller without any grant: there is no model to hide from them by a 404.
+            authorization.forbid(request, self.role, None)
         match self.of:
             case Of.MODEL:
                 require(request, self.role, request.path_params["model"])
             case Of.REFIT:
-                await self._require_of_refit(request, gate, principal)
+                await self._require_of_refit(request, authorization, principal)
             case Of.ALL:
                 require(request, self.role, None)
             case Of.ANY:
                 if not principal.may_somewhere(self.role):
-                    gate.forbid(request, self.role, None)
+                    authorization.forbid(request, self.role, None)
 
-    async def _require_of_refit(self, request: Request, gate: Gate, principal: Principal) -> None:
+    async def _require_of_refit(self, request: Request, authorization: Authorization, principal: Principal) -> None:
         if principal.may(self.role):
-            # For all models: there is no need to ask which one it is, and the route finds out whether it is there.
+            # For all models: the route finds out whether the refit exists.
             return
         refit = request.path_params["id"]
-        model = await gate.model_of(refit)
+        model = await authorization.model_of(refit)
         if not principal.may(Role.READ, model):
-            gate.note_forbidden(request)
-            # As the store says it of one that there is not.
+            authorization.count_forbidden(request)
+            # The words of the store for a refit that does not exist.
             raise UnknownRecalibration(f"no refit is called {refit!r}")
         require(request, self.role, model)
 
 
 class Public:
-    """A dependency that lets everybody pass: what is answered holds no data."""
+    """A dependency that accepts everybody: the answer holds no data."""
 
     async def __call__(self) -> None:
-        """Let the request pass."""
+        """Accept the request."""
 
 
 def needs(role: Role, of: Of) -> Any:
@@ -102,40 +96,39 @@ def public() -> Any:
     return Depends(Public())
 
 
-def gate_of(request: Request) -> Gate:
-    """The gate of the service that is asked."""
-    gate: Gate = request.app.state.gate
-    return gate
+def _authorization_of(request: Request) -> Authorization:
+    authorization: Authorization = request.app.state.services.authorization
+    return authorization
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks. Only behind a dependency that found out."""
+    """The caller, in a route that declares :func:`needs`."""
     principal: Principal = request.state.principal
     return principal
 
 
 def require(request: Request, role: Role, model: str | None) -> None:
-    """Go on only if who asks holds a role for a model; without one, for all.
+    """Check that the caller holds a role for a model; without one, for all.
 
     Raises
     ------
     UnknownSeries
         They may not even read the model.
     Forbidden
-        They may read it, and not do this.
+        They may read it, but not do this.
     """
     principal = principal_of(request)
     if principal.may(role, model):
         return
-    gate = gate_of(request)
+    authorization = _authorization_of(request)
     if model is not None and not principal.may(Role.READ, model):
-        gate.note_forbidden(request)
+        authorization.count_forbidden(request)
         raise UnknownSeries(unknown_model(model))
-    gate.forbid(request, role, model)
+    authorization.forbid(request, role, model)
 
 
 def may(request: Request, role: Role) -> Callable[[str], bool]:
-    """Whether who asks holds a role, by model."""
+    """Whether the caller holds a role, by model."""
     principal = principal_of(request)
     if principal.may(role):
         return lambda _: True
@@ -143,7 +136,7 @@ def may(request: Request, role: Role) -> Callable[[str], bool]:
 
 
 def readable(request: Request) -> Collection[str] | None:
-    """The models that who asks may read; None: all there are."""
+    """The models that the caller may read; None: all."""
     principal = principal_of(request)
     if principal.may(Role.READ):
         return None
@@ -154,21 +147,21 @@ _UNDECLARED: Final = "{what} declares no role: give it dependencies=[needs(...)]
 
 
 def declaration(route: RouteContext) -> Needs | Public | None:
-    """What a route declares; None: nothing."""
+    """What a route declares; None: nothing, or more than one thing."""
     dependant = getattr(route.original_route, "dependant", None)
     if dependant is None:
         return None
-    found = [each.call for each in dependant.dependencies if isinstance(each.call, Needs | Public)]
-    return found[0] if len(found) == 1 else None
+    declared = [item.call for item in dependant.dependencies if isinstance(item.call, Needs | Public)]
+    return declared[0] if len(declared) == 1 else None
 
 
 def check_declared(app: FastAPI, static: Collection[str]) -> None:
-    """Make sure that no route was forgotten.
+    """Check that every route declares who may use it.
 
     Parameters
     ----------
     static
-        Paths of what the framework serves itself, without data: the OpenAPI document, and files.
+        Paths that the framework serves itself, without data: the OpenAPI document and files.
 
     Raises
     ------

@@ -1,173 +1,230 @@
-"""Finds out who asks, and refuses those who ask wrongly, or too often, before any work is done for them."""
+"""Identifies callers by their API key, token or session, and refuses wrong or too many requests before any work."""
 
 import hashlib
+import re
 import secrets
 from collections import OrderedDict
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
+from urllib.parse import urlsplit
 
 from fastapi import Request
 
 from monitor.access.base import Authenticator
 from monitor.access.model import ANONYMOUS, Principal, Role
 from monitor.errors import Forbidden, Unauthenticated
-from monitor.http.credentials import Credential, address_of, check_own_page, credential_of
-from monitor.http.parts import Limits
-from monitor.http.problems import Problem
-from monitor.http.refusals import Reason, Refusals
-from monitor.http.requests import Computations
-from monitor.http.throttle import Throttle
+from monitor.http.limits import ConcurrencyLimit, Limits
+from monitor.http.problems import SESSION_COOKIE, Problem
+from monitor.http.rate_limit import RateLimit, client_network
+from monitor.http.refused_requests import Reason, RefusedRequests
+from monitor.http.request_parsing import check_media_type
 from monitor.recalibration.service import Recalibrations
 
 _MINUTE: Final = 60
 
-_MOST_ACCEPTED: Final = 4096
-"""Credentials that are remembered to have been right."""
+_MAX_ACCEPTED: Final = 4096
+"""Fingerprints of valid credentials that are kept."""
 
-_MOST_REFITS: Final = 10_000
+_MAX_REFITS: Final = 10_000
 
 _NEW_AT_ONCE: Final = 4
-"""Unknown credentials that are looked at at one time: they may make the store be asked, and others wait meanwhile."""
+"""Unknown credentials that are checked at one time: each may query the store, while others wait."""
 
 _ACCEPTED_AT_ONCE: Final = 8
 
-_WITHOUT: Final = (
-    "this needs an API key or a token: send it as Authorization: Bearer ...; `monitor keys create` makes a key"
-)
+_MAX_CHARACTERS: Final = 16 * 1024
 
-_SHAPELESS: Final = "the API key or token cannot be read: send it whole, as Authorization: Bearer cmk_..."
+_CREDENTIAL: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""What may follow Bearer (RFC 6750, section 2.1). Keys and tokens use a part of it."""
+
+_READS: Final = frozenset({"GET", "HEAD"})
 
 
-class Gate:
-    """Lets in who brings a key or token. Belongs to the event loop's thread.
+class Credential(NamedTuple):
+    """A key or token, as it was sent."""
 
-    Addresses from which too many wrong keys came are not listened to for a while, whatever they send, except for
-    credentials that were right before, or that memory knows: behind one address there may be many, as behind a proxy
-    all, and a scraper must not go blind because its neighbour has a typing error.
+    text: str
+    from_cookie: bool
+
+    @property
+    def is_well_formed(self) -> bool:
+        """Whether it can be a key or a token at all."""
+        return len(self.text) <= _MAX_CHARACTERS and _CREDENTIAL.fullmatch(self.text) is not None
+
+
+def credential_of(request: Request) -> Credential | None:
+    """The key or token of a request: of the header, else of the cookie. None if there is neither.
+
+    A proxy's own ``Authorization: Basic`` is ignored, so that the cookie counts.
+    """
+    for header in request.headers.getlist("authorization"):
+        scheme, _, rest = header.strip().partition(" ")
+        if scheme.lower() == "bearer":
+            return Credential(rest.strip(), from_cookie=False)
+    cookie = request.cookies.get(SESSION_COOKIE)
+    return Credential(cookie, from_cookie=True) if cookie else None
+
+
+def _address_of(request: Request) -> str:
+    """The client's network. Headers that a proxy sets are not read: anybody can set them."""
+    return client_network(request.client.host if request.client is not None else "")
+
+
+class Authorization:
+    """Identifies callers. Use it in the event loop's thread.
+
+    After too many wrong keys from an address, its further credentials are not checked for a while, except for those
+    that were valid before or are in memory: many clients may share one address, as behind a proxy, and a scraper must
+    not fail because of another client's typing error.
 
     Parameters
     ----------
     authenticator
-        Says whose a credential is; None: access control is off, and everybody may do everything.
+        Identifies credentials; None: access control is off, and everybody may do everything.
     limits
-        How often somebody may ask, or be wrong.
-    known
-        Refits, which say whose model they are of.
+        Rates of requests and of wrong credentials.
+    recalibrations
+        Refits, to look up their models.
     lookups
-        Where the store is asked.
-    refusals
-        Counts, and tells of, those refused.
+        Limits queries of the store.
+    refused
+        Counts and logs refused requests.
     """
 
     def __init__(
         self,
         authenticator: Authenticator | None,
         limits: Limits,
-        known: Recalibrations,
-        lookups: Computations,
-        refusals: Refusals,
+        recalibrations: Recalibrations,
+        lookups: ConcurrencyLimit,
+        refused: RefusedRequests,
     ) -> None:
         self._authenticator = authenticator
-        self._known = known
+        self._recalibrations = recalibrations
         self._lookups = lookups
-        self._refusals = refusals
-        self._failures = Throttle(limits.failures_per_minute, _MINUTE)
-        self._requests = Throttle(limits.requests_per_second, 1)
+        self._refused = refused
+        self._failures = RateLimit(limits.failures_per_minute, _MINUTE)
+        self._requests = RateLimit(limits.requests_per_second, 1)
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
-        """Fingerprints of credentials that were right, the one used last at the end."""
+        """Fingerprints of valid credentials, the most recently used one last."""
         self._fingerprint_key = secrets.token_bytes(32)
         self._models: dict[str, str] = {}
         """Refit -> its model, which never changes."""
-        self._new = Computations(_NEW_AT_ONCE, limits.wait_seconds)
-        self._again = Computations(_ACCEPTED_AT_ONCE, limits.wait_seconds)
+        self._new = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
+        self._known = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
 
     @property
-    def is_open(self) -> bool:
+    def is_off(self) -> bool:
         """Whether access control is off."""
         return self._authenticator is None
 
     async def identify(self, request: Request) -> Principal:
-        """Who asks.
+        """Identify the caller.
 
         Raises
         ------
         Unauthenticated
-            Nobody who is known.
+            There is no valid credential.
         Problem
-            403: another site's page asks with somebody's session. 429: too many wrong keys came from there.
+            403: another site's page uses somebody's session. 429: too many wrong keys came from this address.
         """
         if self._authenticator is None:
             return ANONYMOUS
-        self._refusals.tell()
+        self._refused.log_due()
         credential = credential_of(request)
         if credential is None:
-            self._refusals.note(Reason.MISSING, address_of(request))
-            raise Unauthenticated(_WITHOUT)
+            self._refused.count(Reason.MISSING, _address_of(request))
+            raise Unauthenticated(
+                "this needs an API key or a token: send it as Authorization: Bearer ...; `monitor keys create` makes a"
+                " key"
+            )
         if credential.from_cookie:
-            self.check_own_page(request, or_no_browser=False)
-        return await self.examine(request, credential)
+            self.check_own_page(request, allow_no_browser=False)
+        return await self.check_credential(request, credential)
 
-    async def examine(self, request: Request, credential: Credential) -> Principal:
-        """Whose a credential is. Errors as of :meth:`identify`."""
+    async def check_credential(self, request: Request, credential: Credential) -> Principal:
+        """The owner of a credential. Raises as :meth:`identify`."""
         authenticator = self._authenticator
         if authenticator is None:
             return ANONYMOUS
         fingerprint = self._fingerprint(credential.text)
-        if credential.is_sane and (recalled := authenticator.recall(credential.text)) is not None:
-            # Without a thread, which costs more than all the rest, and whatever others at its address got wrong: what
-            # memory tells costs nothing, and of 256 random bits, or a token that was verified, none is guessed.
-            self._remember(fingerprint)
+        if credential.is_well_formed and (recalled := authenticator.recall(credential.text)) is not None:
+            # Without a thread, which costs more than all the rest, and regardless of failures at its address: a lookup
+            # in memory costs nothing, and nobody guesses 256 random bits or a verified token.
+            self._accept(fingerprint)
             return recalled
-        address = address_of(request)
-        is_new = fingerprint not in self._accepted
+        address = _address_of(request)
 
-        def look() -> Principal:
+        def check() -> Principal:
             return authenticator.authenticate(credential.text)
 
         try:
-            if is_new:
-                self._check_failures(address)
-                if not credential.is_sane:
-                    raise Unauthenticated(_SHAPELESS)  # noqa: TRY301 - counted like any other
-                # Looked at again when it is its turn: many may have come at once.
-                principal = await self._new.run(look, before=lambda: self._check_failures(address))
+            if fingerprint in self._accepted:
+                principal = await self._known.run(check)
             else:
-                principal = await self._again.run(look)
+                self._check_failures(address)
+                if not credential.is_well_formed:
+                    raise Unauthenticated(  # noqa: TRY301 - counted like any other
+                        "the API key or token cannot be read: send it whole, as Authorization: Bearer cmk_..."
+                    )
+                # Checked again when it starts: many may have come at once.
+                principal = await self._new.run(check, before=lambda: self._check_failures(address))
         except Unauthenticated:
             self._accepted.pop(fingerprint, None)
             self._failures.hit(address)
-            self._refusals.note(Reason.WRONG, address)
+            self._refused.count(Reason.WRONG, address)
             request.state.forget_session = credential.from_cookie
             raise
-        self._remember(fingerprint)
+        self._accept(fingerprint)
         return principal
 
-    def check_own_page(self, request: Request, *, or_no_browser: bool) -> None:
-        """Refuse what another site's page asks for. Raises Problem."""
+    def check_own_page(self, request: Request, *, allow_no_browser: bool) -> None:
+        """Refuse a request that a page of another site makes a browser send with its cookies.
+
+        Parameters
+        ----------
+        allow_no_browser
+            Whether a request without a browser's headers is accepted: one without a cookie may be.
+
+        Raises
+        ------
+        Problem
+            403 if it does not come from a page of this service, 415 if its body is a form.
+        """
+        if request.method in _READS:
+            return
         try:
-            check_own_page(request, or_no_browser=or_no_browser)
+            if not _is_own_page(request, allow_no_browser):
+                raise Problem(  # noqa: TRY301 - counted like a form
+                    403,
+                    "cross-site",
+                    "a session changes things from the pages of this service alone; send the key as Authorization: "
+                    "Bearer instead",
+                )
+            if request.method != "DELETE":
+                check_media_type(request, "application/json")
         except Problem:
-            self._refusals.note(Reason.CROSS_SITE, address_of(request))
+            self._refused.count(Reason.CROSS_SITE, _address_of(request))
             raise
 
     def check_rate(self, request: Request, principal: Principal) -> None:
-        """Count a request of somebody. Raises Problem (429) if there were too many within a second."""
+        """Count a request of a caller. Raises Problem (429) if there were too many within a second."""
         if self._authenticator is None or self._requests.hit(principal.name):
             return
-        self._refusals.note(Reason.REQUESTS, address_of(request))
+        self._refused.count(Reason.REQUESTS, _address_of(request))
         raise _too_many(
             f"{principal.name} asks more often than access.requests_per_second allows; ask less often, or for more at "
             "once",
             self._requests.wait_seconds(principal.name) or 1,
         )
 
-    def note_forbidden(self, request: Request) -> None:
-        """Count that somebody asked for what they may not have. Any thread."""
-        self._refusals.note(Reason.FORBIDDEN, address_of(request))
+    def count_forbidden(self, request: Request) -> None:
+        """Count a request for something that the caller may not have. Any thread."""
+        self._refused.count(Reason.FORBIDDEN, _address_of(request))
 
     def forbid(self, request: Request, role: Role, model: str | None) -> NoReturn:
-        """Raise Forbidden: somebody does not hold this role. Any thread."""
+        """Raise Forbidden: the caller does not hold this role. Any thread."""
         principal: Principal = request.state.principal
-        self.note_forbidden(request)
+        self.count_forbidden(request)
         held = ", ".join(map(str, principal.grants)) or "nothing"
         needed = f"role {role.value} for " + ("all models" if model is None else f"model {model!r}")
         why = f": {principal.note}" if principal.note else ""
@@ -177,23 +234,23 @@ class Gate:
         """The model of a refit. Raises UnknownRecalibration."""
         model = self._models.get(refit)
         if model is None:
-            model = (await self._lookups.run(lambda: self._known.job(refit))).order.model
-            if len(self._models) >= _MOST_REFITS:
+            model = (await self._lookups.run(lambda: self._recalibrations.job(refit))).order.model
+            if len(self._models) >= _MAX_REFITS:
                 self._models.clear()
             self._models[refit] = model
         return model
 
-    def _remember(self, fingerprint: bytes) -> None:
+    def _accept(self, fingerprint: bytes) -> None:
         self._accepted[fingerprint] = None
         self._accepted.move_to_end(fingerprint)
-        if len(self._accepted) > _MOST_ACCEPTED:
+        if len(self._accepted) > _MAX_ACCEPTED:
             self._accepted.popitem(last=False)
 
     def _check_failures(self, address: str) -> None:
         wait_seconds = self._failures.wait_seconds(address)
         if wait_seconds is None:
             return
-        self._refusals.note(Reason.FAILURES, address)
+        self._refused.count(Reason.FAILURES, address)
         raise _too_many(
             "too many wrong keys or tokens came from this address, so that new ones are not looked at for now; those "
             "that were right before still are",
@@ -201,10 +258,25 @@ class Gate:
         )
 
     def _fingerprint(self, credential: str) -> bytes:
-        # Keyed, and of this process alone: who reads the memory of one finds nothing to try on another.
+        # With a random key of this process: fingerprints in its memory are of no use elsewhere.
         return hashlib.blake2b(
             credential.encode("utf-8", "replace"), key=self._fingerprint_key, digest_size=16
         ).digest()
+
+
+def _is_own_page(request: Request, allow_no_browser: bool) -> bool:
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        # Set by the browser, and by no page. Browsers send it over https and to this machine only.
+        return site == "same-origin"
+    origin = request.headers.get("origin")
+    if origin is None:
+        return allow_no_browser
+    try:
+        # The scheme is ignored: a proxy may end https in front of this service.
+        return urlsplit(origin.lower()).netloc == request.headers.get("host", "").lower()
+    except ValueError:
+        return False
 
 
 def _too_many(detail: str, wait_seconds: int) -> Problem:

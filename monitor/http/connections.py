@@ -1,56 +1,204 @@
-"""How many connections each address holds, so that none takes those of all others."""
+"""Open connections: how many each address may have, and the limits of time and size of what comes before a body.
 
+uvicorn limits connections in total only (``limit_concurrency``), and the parser that it uses takes headers of any size
+for as long as they come: see docs/decisions/0016-http-and-its-libraries.md.
+"""
+
+import asyncio
 from collections import Counter
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final
 
-from monitor.http.addresses import origin_of
-from monitor.http.refusals import Reason, Refusals
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-MOST: Final = 768
-"""Connections at one time, unless somebody says otherwise: with 256 for logs, store and broker they are within the 1024
-files that a process may usually open."""
+from monitor.http.rate_limit import client_network
+from monitor.http.refused_requests import Reason, RefusedRequests
+
+MAX_CONNECTIONS: Final = 768
+"""The default: with 256 files for logs, store and broker they are within the usual 1024 of a process."""
 
 
 class Connections:
-    """Counts the connections that are held. Belongs to the event loop's thread.
+    """Counts open connections per address. Use it in the event loop's thread.
 
-    **An address may hold as many as are left free**: alone half of all, beside another that does so a quarter, and so
-    on. So whoever comes new, such as a probe or a scraper, is let in until many addresses have agreed to keep it out,
-    and no address needs to be known as a proxy's. What was let in stays.
+    **An address may have as many connections as are left free**: alone half of all, beside another that does so a
+    quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many addresses work together,
+    and no address has to be declared as a proxy's. Accepted connections stay.
 
     Parameters
     ----------
-    most
+    max_connections
         How many there may be at one time.
-    refusals
-        Where those that are refused are counted and told of.
+    refused
+        Counts refused connections.
     """
 
-    def __init__(self, most: int = MOST, refusals: Refusals | None = None) -> None:
-        self._most = most
-        self._refusals = refusals or Refusals()
-        self._held: Counter[str] = Counter()
+    def __init__(self, max_connections: int = MAX_CONNECTIONS, refused: RefusedRequests | None = None) -> None:
+        self._max_connections = max_connections
+        self._refused = refused or RefusedRequests()
+        self._open: Counter[str] = Counter()
         self.total = 0
-        """Connections that are held now."""
+        """Open connections."""
 
-    def take(self, host: str) -> str | None:
-        """Count one from there.
+    def acquire(self, host: str) -> str | None:
+        """Count a connection from this host.
 
         Returns
         -------
-        What :meth:`release` takes; None, and nothing is counted, if there are too many.
+        The argument of :meth:`release`; None, and nothing is counted, if there are too many.
         """
-        origin = origin_of(host)
-        if self._held[origin] >= self._most - self.total:
-            self._refusals.note(Reason.CONNECTIONS, origin)
+        network = client_network(host)
+        if self._open[network] >= self._max_connections - self.total:
+            self._refused.count(Reason.CONNECTIONS, network)
             return None
-        self._held[origin] += 1
+        self._open[network] += 1
         self.total += 1
-        return origin
+        return network
 
-    def release(self, origin: str) -> None:
-        """One of those has ended."""
+    def release(self, network: str) -> None:
+        """Count the end of a connection."""
         self.total -= 1
-        self._held[origin] -= 1
-        if not self._held[origin]:
-            del self._held[origin]
+        self._open[network] -= 1
+        if not self._open[network]:
+            del self._open[network]
+
+
+def limited_protocol(max_header_bytes: int, header_seconds: float, connections: Connections) -> type[asyncio.Protocol]:
+    """The protocol with these limits, for uvicorn's configuration.
+
+    Parameters
+    ----------
+    max_header_bytes
+        Of request line and headers together.
+    header_seconds
+        How long they may take to come, and how long after an answer the next request may take to begin. Where no byte
+        comes at all, uvicorn's own limit between requests is shorter; any byte ends that one, such as one of a body
+        that was answered before it was read.
+    connections
+        Counts them, and refuses further ones.
+    """
+
+    class Limited(_LimitedProtocol):
+        _max_header_bytes = max_header_bytes
+        _header_seconds = header_seconds
+        _connections = connections
+
+    return Limited
+
+
+class _LimitedProtocol(HttpToolsProtocol):
+    _max_header_bytes: int
+    _header_seconds: float
+    _connections: Connections
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._network: str | None = None
+        """The argument of ``Connections.release``; None if the connection is not counted."""
+        self._answering: RequestResponseCycle | None = None
+        """The request that is being answered; ``cycle`` is the last one that came."""
+        self._reading_head = True
+        self._received_bytes = 0
+        """Of the head that is being read: bytes received, at least."""
+        self._parsed_bytes = 0
+        """Likewise, bytes parsed: a head may come in one piece with its body."""
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Accept a connection, or close it if there are too many."""
+        super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows the type that asyncio passes
+        self._network = self._connections.acquire(self.client[0] if self.client is not None else "")
+        if self._network is None:
+            # Without an answer: sending one would keep the connection open until the client has read it.
+            self.transport.abort()
+            return
+        self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._stop_head_timer()
+        self._stop_idle_timer()
+        if self._network is not None:
+            self._connections.release(self._network)
+            self._network = None
+        if self._answering is not None:
+            # uvicorn marks only the last request that came. The one that is being answered would write on, and fail.
+            self._answering.disconnected = True
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes, and count those of a head."""
+        began_in_head = self._reading_head
+        super().data_received(data)
+        if began_in_head and self._reading_head:
+            self._received_bytes += len(data)
+            if self._received_bytes > self._max_header_bytes:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._stop_idle_timer()
+        self._reading_head = True
+        self._received_bytes = self._parsed_bytes = 0
+        if self._head_timer is None:
+            self._start_head_timer()
+
+    def on_url(self, url: bytes) -> None:
+        """Read a part of the request line."""
+        self._count_parsed(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Read a header."""
+        self._count_parsed(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """End the head."""
+        self._reading_head = False
+        self._stop_head_timer()
+        super().on_headers_complete()
+        if not self.pipeline:
+            self._answering = self.cycle
+
+    def on_response_complete(self) -> None:
+        """End an answer."""
+        self._answering = self.pipeline[-1][0] if self.pipeline else None
+        super().on_response_complete()
+        if self._reading_head or not self.cycle.response_complete or self.transport.is_closing():
+            # The next request is here already, and has limits of its own.
+            return
+        self._stop_idle_timer()
+        self._idle_timer = self.loop.call_later(self._header_seconds, self.transport.close)
+
+    def _count_parsed(self, size: int) -> None:
+        self._parsed_bytes += size
+        if self._parsed_bytes > self._max_header_bytes:
+            # Ends the parser; uvicorn answers 400 and closes.
+            raise httptools.HttpParserError("the headers are too large")
+
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(self._header_seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._stop_head_timer()
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            # Never into the middle of an answer to the request before.
+            line = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+            self.transport.write(line.encode())
+        self.transport.close()

@@ -1,4 +1,4 @@
-"""Pages for people: the files that they are made of, their headers, and when a request wants one."""
+"""HTML pages: their files, their headers, and which requests prefer them."""
 
 import base64
 import hashlib
@@ -9,27 +9,52 @@ from typing import Any, Final
 from fastapi import Request
 from starlette.responses import Response
 
-from monitor.http.accept import weight_of
-
 HTML: Final = "text/html"
 SEE_PAGE: Final[dict[int | str, dict[str, Any]]] = {
     303: {"description": "Where `Accept` prefers HTML, as that of a browser does: the page that shows it"}
 }
-"""The ``responses`` entry of a route for :func:`see_page`."""
+"""The ``responses`` entry of a route that uses :func:`see_page`."""
 
 _JSON: Final = "application/json"
 
 _INCLUDE: Final = re.compile(r"(?:/\*|<!--) @include ([a-z.]+) (?:\*/|-->)")
-"""Stands in a page for a file that pages share."""
+"""A comment in a page that is replaced by a file that pages share."""
+
+
+def media_weight(request: Request, media: str) -> float:
+    """The weight, 0 to 1, that ``Accept`` gives a media type (RFC 9110, section 12.5.1); 1 without ``Accept``."""
+    accept = request.headers.get("accept", "").strip().lower()
+    if not accept:
+        return 1.0
+    ranges = [_media_range(item) for item in accept.split(",")]
+    for media_range in (media, f"{media.partition('/')[0]}/*", "*/*"):
+        weights = [weight for name, weight in ranges if name == media_range]
+        if weights:
+            return max(weights)
+    return 0.0
+
+
+def _media_range(text: str) -> tuple[str, float]:
+    """A media range and its weight; 0 for a weight that cannot be read."""
+    media, *parameters = (part.strip() for part in text.split(";"))
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                weight = float(value)
+            except ValueError:
+                return media, 0.0
+            return media, weight if 0.0 <= weight <= 1.0 else 0.0
+    return media, 1.0
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks for what a person is going to read: a GET that prefers HTML to JSON."""
-    return request.method == "GET" and weight_of(request, HTML) > weight_of(request, _JSON)
+    """Whether a browser asks on behalf of a person: a GET that prefers HTML to JSON."""
+    return request.method == "GET" and media_weight(request, HTML) > media_weight(request, _JSON)
 
 
 def root_of(request: Request) -> str:
-    """The relative way from the requested address to where the service begins, behind any prefix of a proxy."""
+    """The relative path from the requested URL to the root of the service, behind any prefix of a proxy."""
     path = request.scope.get("raw_path") or request.url.path.encode()
     return "../" * (path.count(b"/") - 1) or "./"
 
@@ -40,27 +65,27 @@ def see_page(request: Request, path: str = "") -> Response:
 
 
 def read_page(name: str) -> str:
-    """A page of this package, with what it shares with others: their looks, and how people log in."""
+    """A page of this package, with the shared style sheet, script and log-in form included."""
     folder = files("monitor.http")
     page = (folder / name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda found: (folder / found[1]).read_text(encoding="utf-8").rstrip("\n"), page)
+    return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8").rstrip("\n"), page)
 
 
 def page_headers(page: str) -> dict[str, str]:
-    """Headers of a page: it loads nothing from elsewhere, and is asked for anew each time."""
+    """Headers of a page: it loads nothing from other sites, and is revalidated each time."""
     return {"content-security-policy": _policy(page), "cache-control": "no-cache"}
 
 
 def _policy(page: str) -> str:
-    """Nothing from elsewhere, and no script or style but the page's own."""
+    """Nothing from other sites, and no script or style but those in the page."""
     return (
-        f"default-src 'none'; script-src {hashes(page, 'script')}; style-src {hashes(page, 'style')}; "
+        f"default-src 'none'; script-src {content_hashes(page, 'script')}; style-src {content_hashes(page, 'style')}; "
         "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
 
 
-def hashes(page: str, tag: str) -> str:
-    """What stands in a page between these tags, as sources of a policy."""
+def content_hashes(page: str, tag: str) -> str:
+    """Hashes of the text between these tags, as sources of a content security policy."""
     return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
 
 

@@ -1,4 +1,4 @@
-"""Every error as RFC 9457 problem details, and the only place where errors become HTTP status codes."""
+"""Errors as RFC 9457 problem details; the only place where errors become HTTP status codes."""
 
 import re
 import uuid
@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from monitor import errors
 from monitor.access.model import Principal, Role
 from monitor.http.html import page_headers, read_page, root_of, wants_page
-from monitor.http.request_ids import current_request
+from monitor.http.request_log import current_request
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -30,7 +30,7 @@ _TYPES: Final = "urn:calibration-monitor:problem:"
 _RETRY_SECONDS: Final = 5
 
 SESSION_COOKIE: Final = "calibration_session"
-"""Of browsers: holds the key that they logged in with."""
+"""The cookie of browsers: holds the key of their log-in."""
 
 _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.Unauthenticated, 401, "unauthenticated"),
@@ -46,7 +46,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.StoreUnavailable, 503, "store-unavailable"),
     (errors.ProviderUnavailable, 503, "provider-unavailable"),
 )
-"""Errors whose message is for the caller. Any other one is ours to mend."""
+"""Errors whose message is for the caller. Any other one is a fault of the service."""
 
 _PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
 
@@ -61,7 +61,7 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
     status
         The HTTP status code.
     kind
-        What programs tell it by: the last part of its ``type``.
+        Identifies the problem for programs: the last part of its ``type``.
     detail
         One line that names key and value and says what to do.
     headers
@@ -119,9 +119,9 @@ def _printable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
-        return {_printable(key): _printable(each) for key, each in value.items()}
+        return {_printable(key): _printable(item) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [_printable(each) for each in value]
+        return [_printable(item) for item in value]
     return value
 
 
@@ -131,21 +131,22 @@ def expired_cookie() -> str:
 
 
 def add_problem_handlers(app: FastAPI) -> None:
-    """Let every error of the app leave it as problem details."""
+    """Answer every error of the app with problem details."""
 
     async def problem(request: Request, error: Exception) -> Response:
-        found = _problem_of(error, request)
-        return _page_of(found, request) if wants_page(request) else found.response(request.url.path)
+        return _response(_problem_of(error, request), request)
 
-    for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(each for each, _, _ in _STATUS)):
+    for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(known for known, _, _ in _STATUS)):
         app.add_exception_handler(kind, problem)
-    app.add_middleware(LastResort)
+    app.add_middleware(UnexpectedErrors)
 
 
-def _page_of(problem: Problem, request: Request) -> Response:
-    """The problem as a page for a browser. Where a log-in is needed, it has the form, and then loads again."""
+def _response(problem: Problem, request: Request) -> Response:
+    """The answer: for a browser a page, which has the log-in form where a log-in is needed, and then loads again."""
+    if not wants_page(request):
+        return problem.response(request.url.path)
     texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
-    page = _PAGE_TEXTS.sub(lambda found: escape(texts[found[1]]), _page())
+    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _page())
     body = page.encode("utf-8", "backslashreplace")  # a detail may repeat a lone surrogate that the caller sent
     return Response(body, problem.status, page_headers(page) | problem.all_headers(), "text/html")
 
@@ -166,19 +167,19 @@ def _problem_of(error: Exception, request: Request) -> Problem:
         return Problem(400, "incomplete-body", "the connection was closed before the body was complete")
     for kind, status, name in _STATUS:
         if isinstance(error, kind):
-            return Problem(status, name, _words_of(error, request), headers=_headers_of(error, request))
-    raise TypeError(f"no problem is known for {type(error).__name__}") from error
+            return Problem(status, name, _detail_of(error, request), headers=_headers_of(error, request))
+    raise TypeError(f"there is no problem for {type(error).__name__}") from error
 
 
 def unknown_model(model: str) -> str:
-    """What somebody hears of a model who may not read all: the same, whether there is one or not."""
+    """The message for a caller who may not read all models: the same whether there is such a model or not."""
     return f"no model {model!r} among those that you may read; GET /v1/models lists them"
 
 
-def _words_of(error: errors.MonitorError, request: Request) -> str:
+def _detail_of(error: errors.MonitorError, request: Request) -> str:
     principal: Principal | None = getattr(request.state, "principal", None)
     if isinstance(error, errors.UnknownModel) and principal is not None and not principal.may(Role.READ):
-        # It would name the others.
+        # The message of the error would name the other models.
         return unknown_model(request.path_params["model"])
     return str(error)
 
@@ -188,7 +189,7 @@ def _headers_of(error: errors.MonitorError, request: Request) -> dict[str, str]:
         return {}
     headers = {"www-authenticate": 'Bearer realm="calibration-monitor"'}
     if getattr(request.state, "forget_session", False):
-        # A page that asks every few seconds would otherwise try the same dead session again and again.
+        # A page that polls every few seconds would otherwise send the same dead session again and again.
         headers["set-cookie"] = expired_cookie()
     return headers
 
@@ -223,19 +224,19 @@ def _methods_of(request: Request) -> list[str]:
 
 
 def _of_parameters(error: RequestValidationError) -> Problem:
-    found = [
+    wrong = [
         {
-            "parameter": ".".join(str(part) for part in each["loc"][1:]) or str(each["loc"][0]),
-            "detail": _says(each),
-            "value": _shown(each.get("input")),
+            "parameter": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]),
+            "detail": _reason(item),
+            "value": _shown(item.get("input")),
         }
-        for each in error.errors()
+        for item in error.errors()
     ]
-    detail = "; ".join(f"{each['parameter']}: {each['detail']}, got {each['value']}" for each in found)
-    return Problem(422, "invalid-parameter", detail, errors=found)
+    detail = "; ".join(f"{item['parameter']}: {item['detail']}, got {item['value']}" for item in wrong)
+    return Problem(422, "invalid-parameter", detail, errors=wrong)
 
 
-def _says(error: Mapping[str, Any]) -> str:
+def _reason(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "there is no such parameter here; /docs lists those there are"
     message: str = error["msg"]
@@ -247,8 +248,8 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-class LastResort:
-    """Answers 500 where nothing else answered, and writes the reason to the log, never to the caller."""
+class UnexpectedErrors:
+    """Middleware: answers 500 to unexpected errors, and writes the reason to the log, never to the caller."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -270,9 +271,7 @@ class LastResort:
             incident = uuid.uuid4().hex[:12]
             _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
             if not started:
-                failure, request = _failure(error, incident), Request(scope)
-                answer = _page_of(failure, request) if wants_page(request) else failure.response(scope["path"])
-                await answer(scope, receive, send)
+                await _response(_failure(error, incident), Request(scope))(scope, receive, send)
 
 
 def _failure(error: Exception, incident: str) -> Problem:

@@ -1,27 +1,128 @@
-"""The bodies of recalibration as OpenAPI describes them. Documentation alone, as in schemas.py."""
+"""The bodies of recalibration: requests for refits, refits, maps, what serves, and the audit trail."""
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from urllib.parse import quote
 
+import msgspec
 from pydantic import Field
 
-from monitor.http.schemas import Body
-from monitor.store.recalibrations import JobState
+from monitor.durations import format_duration
+from monitor.events.times import format_time
+from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, Probabilities, field
+from monitor.maps import Method
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
 
 OptionValue = bool | int | float | str | None
-Probability = Annotated[float, Field(ge=0, le=1)]
-Probabilities = list[Probability] | list[list[Probability]]
+SegmentValue = str | int | bool | None
+
+_ID: Final = "rc_5e2c8f0b7d1a4936"
+_PATH: Final = f"/v1/recalibrations/{_ID}"
+
+_MEASURE: Final = {
+    "value": 0.0317,
+    "unit": "ratio",
+    "lower": 0.0262,
+    "upper": 0.0371,
+    "null_mean": 0.0026,
+    "null_q95": 0.0049,
+    "p_value": 0.005,
+}
+_AFTER: Final = {**_MEASURE, "value": 0.0031, "lower": 0.0, "upper": 0.0068, "p_value": 0.31}
+_DIFFERENCE: Final = {
+    "e_value": 48210.7,
+    "log10_e": 4.68,
+    "brier_difference": -0.0041,
+    "lower": -0.0052,
+    "upper": -0.003,
+}
+
+_COMPARISON: Final[dict[str, Any]] = {
+    "fit": {
+        "n": 14000,
+        "from": "2026-11-14T08:00:00.000Z",
+        "to": "2026-11-19T05:12:41.000Z",
+        "data_hash": "3f7d0f6e3c9b7c55a5f1ce9e0ea7d1b2",
+        "changed_at": None,
+        "left_out": {},
+    },
+    "held_out": {
+        "n": 6000,
+        "from": "2026-11-19T05:12:41.000Z",
+        "to": "2026-11-21T07:00:00.000Z",
+        "data_hash": "c0d4b9e8f0aa4b27b1f9b7d1a53c1c44",
+        "weighted": False,
+    },
+    "maps": {
+        "none": {
+            "id": None,
+            "method": "identity",
+            "describe": "leaves predictions as they are",
+            "measures": {"smce": _MEASURE},
+            "verdict": {"verdict": "shape_miscalibration", "sentence": "Predictions are too sure of themselves."},
+            "local": None,
+        },
+        "champion": None,
+        "challenger": {
+            "id": _ID,
+            "method": "beta",
+            "describe": "a = 0.71, b = 0.69, c = -0.02",
+            "measures": {"smce": _AFTER},
+            "verdict": {"verdict": "calibrated", "sentence": "No fault is seen."},
+            "local": None,
+        },
+    },
+    "segments": [],
+    "evidence": {"against_none": _DIFFERENCE, "against_champion": None},
+    "guard": {"passed": True, "reasons": ["better than no map on 6,000 later events: e-value 48,211, at least 20"]},
+    "decision": {},
+}
+
+
+class Available(NamedTuple):
+    """Ids of the refits with which something can be done at present."""
+
+    with_map: Collection[str]
+    """Those whose map is kept."""
+    promotable: Collection[str]
+    """Those whose promotion would be accepted."""
+
+    @classmethod
+    def among(cls, recalibrations: Recalibrations, jobs: Collection[Job]) -> Self:
+        """What can be done with these refits."""
+        return cls(recalibrations.with_map(jobs), recalibrations.promotable(jobs))
+
+
+def job_path(job_id: str) -> str:
+    """The path of a refit."""
+    return f"/v1/recalibrations/{quote(job_id, safe='')}"
+
+
+def _window(order: Order) -> str | None:
+    """How far back events are taken, as people write it."""
+    return None if order.window_ms is None else format_duration(timedelta(milliseconds=order.window_ms))
+
+
+def _time(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else format_time(milliseconds)
 
 
 class RefitRequestBody(Body):
     """What is to be fitted. What is left out, or null, is as the settings of the model say."""
 
-    method: str | None = Field(None, description="one that GET /v1/recalibration-methods lists")
+    method: str | None = field("beta", "one that GET /v1/recalibration-methods lists", None)
     options: dict[str, OptionValue] | None = Field(None, description="of the method; those left out at their defaults")
     version: str | int | None = Field(None, description="of the model; the one with the newest predictions if left out")
-    window: str | float | None = Field(
+    window: str | float | None = field(
+        "7d",
+        (
+            "how far back events are taken: a duration such as 7d, or seconds; without one, in the request and "
+            "in the settings, since the last change of calibration, or all there are"
+        ),
         None,
-        description="how far back events are taken: a duration such as 7d, or seconds; without one, in the request and "
-        "in the settings, since the last change of calibration, or all there are",
     )
     promote: bool | None = Field(None, description="whether the map is promoted at once if it passes the guard")
 
@@ -29,104 +130,174 @@ class RefitRequestBody(Body):
 class LinksBody(Body):
     """Where the parts of a refit stand."""
 
-    self: str
-    page: str = Field(description="for people")
-    artifact: str | None = Field(description="its map; null while there is none, and where it is not kept any more")
-    promotion: str | None = Field(description="where to promote it; null where that would be refused as things stand")
-    figures: dict[str, str] = Field(description="its pictures by name, SVG")
-    model: str = Field(description="what serves the model")
+    self: str = field(_PATH)
+    page: str = field(f"/recalibrations/{_ID}", "for people")
+    artifact: str | None = field(
+        f"{_PATH}/artifact",
+        "its map; null while there is none, and where it is not kept any more",
+    )
+    promotion: str | None = field(
+        f"{_PATH}/promotion",
+        "where to promote it; null where that would be refused as things stand",
+    )
+    figures: dict[str, str] = field({"reliability": f"{_PATH}/figures/reliability"}, "its pictures by name, SVG")
+    model: str = field("/v1/models/churn/recalibration", "what serves the model")
 
 
 class RefitSummaryBody(Body):
     """A refit, without its comparison."""
 
-    id: str = Field(description="also the name of its map")
-    model: str
-    version: str
-    method: str
-    options: dict[str, OptionValue]
-    window: str | None = Field(description="null: since the last change of calibration, or all there are")
-    promote: bool = Field(description="whether the map is promoted at once if it passes the guard")
-    trigger: str = Field(description="request, schedule or verdict")
-    actor: str = Field(description="who asked")
-    state: JobState = Field(
-        description="queued and running: under way; failed: there is no map; rejected: the map is not better, and is "
-        "never promoted; candidate: it passed the guard; champion: it serves; retired, rolled_back: it served"
+    id: str = field(_ID, "also the name of its map")
+    model: str = field("churn")
+    version: str = field("7")
+    method: str = field("beta")
+    options: dict[str, OptionValue] = field({})
+    window: str | None = field("7d", "null: since the last change of calibration, or all there are")
+    promote: bool = field(False, "whether the map is promoted at once if it passes the guard")
+    trigger: str = field("request", "request, schedule or verdict")
+    actor: str = field("anonymous", "who asked")
+    state: JobState = field(
+        "candidate",
+        (
+            "queued and running: under way; failed: there is no map; rejected: the map is not better, and is "
+            "never promoted; candidate: it passed the guard; champion: it serves; retired, rolled_back: it served"
+        ),
     )
-    progress: float = Field(ge=0, le=1)
-    step: str = Field(description="what is being done")
-    reason: str | None = Field(description="why it failed or was rejected, or what was noteworthy")
-    attempts: int = Field(description="how often a worker began it")
-    requested_at: str = Field(description="RFC 3339")
-    started_at: str | None
-    finished_at: str | None
-    baseline: str | None = Field(description="the map that served when it was compared; null if none did")
-    links: LinksBody
+    progress: float = field(1.0, ge=0, le=1)
+    step: str = field("done", "what is being done")
+    reason: str | None = field(None, "why it failed or was rejected, or what was noteworthy")
+    attempts: int = field(1, "how often a worker began it")
+    requested_at: str = field("2026-11-21T08:00:00.000Z", "RFC 3339")
+    started_at: str | None = field("2026-11-21T08:00:00.412Z")
+    finished_at: str | None = field("2026-11-21T08:00:09.118Z")
+    baseline: str | None = field(None, "the map that served when it was compared; null if none did")
+    links: LinksBody = field(LinksBody.example())
+
+    @classmethod
+    def of(cls, job: Job, available: Available, **more: Any) -> Self:
+        """The body of a refit."""
+        order, path = job.order, job_path(job.id)
+        return cls(
+            id=job.id,
+            model=order.model,
+            version=order.version,
+            method=order.method,
+            options=dict(order.options),
+            window=_window(order),
+            promote=order.promote,
+            trigger=order.trigger,
+            actor=job.actor,
+            state=job.state,
+            progress=job.progress,
+            step=job.step,
+            reason=job.reason,
+            attempts=job.attempts,
+            requested_at=format_time(job.requested_ms),
+            started_at=_time(job.started_ms),
+            finished_at=_time(job.finished_ms),
+            baseline=job.baseline,
+            links=LinksBody(
+                self=path,
+                page=f"/recalibrations/{quote(job.id, safe='')}",
+                artifact=f"{path}/artifact" if job.id in available.with_map else None,
+                promotion=f"{path}/promotion" if job.id in available.promotable else None,
+                figures={name: f"{path}/figures/{quote(name, safe='')}" for name in job.figures},
+                model=f"/v1/models/{quote(order.model)}/recalibration",
+            ),
+            **more,
+        )
 
 
 class RefitBody(RefitSummaryBody):
     """A refit."""
 
-    comparison: dict[str, Any] | None = Field(
-        description="what events say that the fit never saw (docs/recalibration.md); null until there is one"
+    comparison: dict[str, Any] | None = field(
+        _COMPARISON, "what events say that the fit never saw (docs/recalibration.md); null until there is one"
     )
+
+    @classmethod
+    def with_comparison(cls, recalibrations: Recalibrations, job: Job) -> Self:
+        """The body of a refit with all that is known of it."""
+        return cls.of(job, Available.among(recalibrations, (job,)), comparison=job.comparison)
 
 
 class RefitsBody(Body):
     """Refits, the newest first."""
 
-    recalibrations: list[RefitSummaryBody]
-    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
+    recalibrations: list[RefitSummaryBody] = field([RefitSummaryBody.example()])
+    next_cursor: str | None = field(None, NEXT_CURSOR)
 
 
 class ArtifactBody(Body):
     """A map as JSON. What its settings and arrays mean depends on the method."""
 
-    format: int
-    method: str
-    classes: int = Field(description="of the predictions that it is for; 2 for P(y = 1) alone")
-    feature_count: int | None = Field(description="how many features an event must have; null: none are used")
-    segment_key: str | None = Field(description="the segment that an event must tell; null: none is used")
-    settings: dict[str, Any] = Field(description="what is small")
-    shapes: dict[str, list[int]] = Field(description="of the arrays")
-    types: dict[str, str] = Field(description="of the arrays")
-    about: dict[str, Any] = Field(description="its id, model, version, method, options, data hash, ...")
-    sha256: str = Field(description="of the map's content")
-    arrays: dict[str, list[Any]] = Field(description="what is large: lists, or lists of lists")
+    format: int = field(1)
+    method: str = field("beta")
+    classes: int = field(2, "of the predictions that it is for; 2 for P(y = 1) alone")
+    feature_count: int | None = field(None, "how many features an event must have; null: none are used")
+    segment_key: str | None = field(None, "the segment that an event must tell; null: none is used")
+    settings: dict[str, Any] = field({"a": 0.71, "b": 0.69, "c": -0.02}, "what is small")
+    shapes: dict[str, list[int]] = field({}, "of the arrays")
+    types: dict[str, str] = field({}, "of the arrays")
+    about: dict[str, Any] = field(
+        {"id": _ID, "model": "churn", "version": "7"},
+        "its id, model, version, method, options, data hash, ...",
+    )
+    sha256: str = field("5f0c2b7e9d3a4c1886f7e2d90b1a6c354e8d7f60a9b2c3d4e5f60718293a4b5c", "of the map's content")
+    arrays: dict[str, list[Any]] = field({}, "what is large: lists, or lists of lists")
 
 
 class NoteBody(Body):
     """Why."""
 
-    note: str = Field("", max_length=2000, description="kept in the audit trail")
+    note: str = field("agreed with the pricing team", "kept in the audit trail", "", max_length=2000)
 
 
-class RollbackBody(NoteBody):
+class RollbackBody(Body):
     """Which version's map is taken back, and why."""
 
-    version: str | int | None = Field(None, description="the one with the newest predictions if left out")
+    note: str = field("complaints since noon", "kept in the audit trail", "", max_length=2000)
+    version: str | int | None = field("7", "the one with the newest predictions if left out", None)
 
 
 class ChampionBody(Body):
     """What serves the predictions of a model's version."""
 
-    model: str
-    version: str
-    map: str | None = Field(description="id of the map; null: none, predictions are as they are")
-    since: str | None = Field(description="RFC 3339; null if no map ever served")
-    revision: int = Field(description="grows with each promotion and rollback; 0 if no map ever served")
-    artifact: str | None = Field(description="where the map stands")
+    model: str = field("churn")
+    version: str = field("7")
+    map: str | None = field(_ID, "id of the map; null: none, predictions are as they are")
+    since: str | None = field("2026-11-21T08:05:13.000Z", "RFC 3339; null if no map ever served")
+    revision: int = field(1, "grows with each promotion and rollback; 0 if no map ever served")
+    artifact: str | None = field(f"{_PATH}/artifact", "where the map stands")
+
+    @classmethod
+    def of(cls, champion: Champion) -> Self:
+        """The body of what serves."""
+        return cls(
+            model=champion.model,
+            version=champion.version,
+            map=champion.map_id,
+            since=format_time(champion.since_ms) if champion.revision else None,
+            revision=champion.revision,
+            artifact=None if champion.map_id is None else f"{job_path(champion.map_id)}/artifact",
+        )
 
 
 class ApplyRequestBody(Body):
     """Predictions to be recalibrated, in columns."""
 
-    p: Probabilities = Field(description="P(y = 1) of each event; or of each event the probabilities of all classes")
-    features: list[list[float] | str] | None = Field(
-        None, description="of each event: numbers, or base64 of little-endian float32. Only some maps need them"
+    p: Annotated[Probabilities, DecodedAs(list[float | list[float]])] = field(
+        [0.91, 0.32], "P(y = 1) of each event; or of each event the probabilities of all classes"
     )
-    segments: dict[str, list[str | int | bool | None]] | None = Field(
-        None, description="key to the value of each event, null where it has none. Only some maps need one"
+    features: Annotated[list[list[float] | str] | None, DecodedAs(list[msgspec.Raw] | None)] = field(
+        [[0.1, -2.3], "zczMPTMzE8A="],
+        "of each event: numbers, or base64 of little-endian float32. Only some maps need them",
+        None,
+    )
+    segments: dict[str, list[SegmentValue]] | None = field(
+        {"region": ["eu", None]},
+        "key to the value of each event, null where it has none. Only some maps need one",
+        None,
     )
     version: str | int | None = Field(None, description="of the model; the one with the newest predictions if left out")
 
@@ -134,100 +305,140 @@ class ApplyRequestBody(Body):
 class AppliedBody(Body):
     """Recalibrated predictions."""
 
-    model: str
-    version: str
-    map: str | None = Field(description="id of the map that made them; null: none serves")
-    p: Probabilities = Field(description="in the order of the request")
-    note: str | None = Field(description="says so where no map serves and predictions are as they were sent")
+    model: str = field("churn")
+    version: str = field("7")
+    map: str | None = field(_ID, "id of the map that made them; null: none serves")
+    p: Probabilities = field([0.842, 0.371], "in the order of the request")
+    note: str | None = field(None, "says so where no map serves and predictions are as they were sent")
 
 
 class RefitSettingsBody(Body):
     """What refits of a model are like, unless a request says otherwise."""
 
-    method: str
-    options: dict[str, OptionValue]
-    window: str | None
-    promotion: Literal["manual", "automatic"]
-    schedule: str | None = Field(description="cron, UTC")
-    on_verdict: bool = Field(description="whether a verdict of shape miscalibration starts one")
-    next: str | None = Field(description="when the schedule starts the next one, RFC 3339")
+    method: str = field("beta")
+    options: dict[str, OptionValue] = field({})
+    window: str | None = field(None)
+    promotion: Literal["manual", "automatic"] = field("manual")
+    schedule: str | None = field("0 3 * * *", "cron, UTC")
+    on_verdict: bool = field(False, "whether a verdict of shape miscalibration starts one")
+    next: str | None = field("2026-11-22T03:00:00.000Z", "when the schedule starts the next one, RFC 3339")
+
+    @classmethod
+    def of(cls, order: Order, schedule: Mapping[str, Any]) -> Self:
+        """The body of a model's settings.
+
+        Parameters
+        ----------
+        order
+            The order of a request that names nothing but the model.
+        schedule
+            The model's entry of :meth:`Recalibrations.schedules`.
+        """
+        return cls(
+            method=order.method,
+            options=dict(order.options),
+            window=_window(order),
+            promotion="automatic" if order.promote else "manual",
+            schedule=schedule.get("schedule"),
+            on_verdict=bool(schedule.get("on_verdict", False)),
+            next=_time(schedule.get("next")),
+        )
 
 
 class RecalibrationBody(Body):
     """How a model's version stands with recalibration."""
 
-    model: str
-    version: str
-    serves: ChampionBody
-    under_way: RefitSummaryBody | None = Field(description="the model's refit that is queued or running")
-    candidate: RefitSummaryBody | None = Field(description="the newest map that could be promoted")
-    settings: RefitSettingsBody
-    live: dict[str, Any] | None = Field(
-        description="measures of raw and recalibrated scores side by side, on events that no refit saw "
-        "(docs/recalibration.md); null if there are none yet"
+    model: str = field("churn")
+    version: str = field("7")
+    serves: ChampionBody = field(ChampionBody.example())
+    under_way: RefitSummaryBody | None = field(None, "the model's refit that is queued or running")
+    candidate: RefitSummaryBody | None = field(None, "the newest map that could be promoted")
+    settings: RefitSettingsBody = field(RefitSettingsBody.example())
+    live: dict[str, Any] | None = field(
+        None,
+        (
+            "measures of raw and recalibrated scores side by side, on events that no refit saw "
+            "(docs/recalibration.md); null if there are none yet"
+        ),
     )
 
 
 class OptionBody(Body):
     """An option of a method."""
 
-    name: str
-    kind: Literal["number", "whole", "text", "flag"]
-    default: OptionValue = Field(description="null: the method finds a value itself")
-    meaning: str
-    choices: list[str] = Field(description="the texts that are allowed; empty: any")
-    above: float | None
-    at_least: float | None
-    at_most: float | None
+    name: str = field("bins")
+    kind: Literal["number", "whole", "text", "flag"] = field("whole")
+    default: OptionValue = field(15, "null: the method finds a value itself")
+    meaning: str = field("Number of bins.")
+    choices: list[str] = field([], "the texts that are allowed; empty: any")
+    above: float | None = field(None)
+    at_least: float | None = field(1.0)
+    at_most: float | None = field(1000.0)
 
 
 class MethodBody(Body):
     """A method of recalibration."""
 
-    name: str
-    title: str
-    meaning: str
-    binary: bool = Field(description="whether it is for predictions P(y = 1)")
-    many_classes: bool = Field(description="whether it is for predictions over several classes")
-    needs_features: bool
-    needs_segments: bool
-    options: list[OptionBody]
+    name: str = field("histogram")
+    title: str = field("Histogram binning")
+    meaning: str = field("Gives each bin of predictions the rate of its outcomes.")
+    binary: bool = field(True, "whether it is for predictions P(y = 1)")
+    many_classes: bool = field(False, "whether it is for predictions over several classes")
+    needs_features: bool = field(False)
+    needs_segments: bool = field(False)
+    options: list[OptionBody] = field([OptionBody.example()])
+
+    @classmethod
+    def of(cls, method: Method) -> Self:
+        """The body of a method."""
+        options = [OptionBody(name=name, **asdict(option)) for name, option in method.options.items()]
+        return cls(
+            name=method.name,
+            title=method.title,
+            meaning=method.meaning,
+            binary=method.binary,
+            many_classes=method.many_classes,
+            needs_features=method.needs_features,
+            needs_segments=method.needs_segments,
+            options=options,
+        )
 
 
 class MethodsBody(Body):
     """All methods."""
 
-    methods: list[MethodBody]
+    methods: list[MethodBody] = field([MethodBody.example()])
 
 
 class AuditEntryBody(Body):
     """Who did what."""
 
-    number: int
-    at: str = Field(description="RFC 3339")
-    actor: str
-    action: str
-    model: str
-    version: str
-    subject: str | None = Field(description="id of the refit")
-    detail: dict[str, Any]
+    number: int = field(4)
+    at: str = field("2026-11-21T08:05:13.000Z", "RFC 3339")
+    actor: str = field("anonymous")
+    action: str = field("promoted")
+    model: str = field("churn")
+    version: str = field("7")
+    subject: str | None = field(_ID, "id of the refit")
+    detail: dict[str, Any] = field({"note": "agreed with the pricing team"})
+
+    @classmethod
+    def of(cls, entry: AuditEntry) -> Self:
+        """The body of an entry."""
+        return cls(
+            number=entry.number,
+            at=format_time(entry.at_ms),
+            actor=entry.actor,
+            action=entry.action,
+            model=entry.model,
+            version=entry.version,
+            subject=entry.subject or None,
+            detail=dict(entry.detail),
+        )
 
 
 class AuditBody(Body):
     """Entries of the audit trail, the oldest first."""
 
-    entries: list[AuditEntryBody]
-    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
-
-
-REQUESTS: Final = (RefitRequestBody, NoteBody, RollbackBody, ApplyRequestBody)
-ANSWERS: Final = (
-    RefitBody,
-    RefitsBody,
-    ArtifactBody,
-    ChampionBody,
-    AppliedBody,
-    RecalibrationBody,
-    MethodsBody,
-    AuditBody,
-)
+    entries: list[AuditEntryBody] = field([AuditEntryBody.example()])
+    next_cursor: str | None = field(None, NEXT_CURSOR)

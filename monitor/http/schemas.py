@@ -1,18 +1,28 @@
-"""The bodies as OpenAPI describes them, with examples. Documentation alone: answers are encoded without these."""
+"""The bodies of requests and answers: each model is the documented one, with its example, and the one read or sent."""
 
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import models_json_schema
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue, models_json_schema
+from pydantic_core import CoreSchema, PydanticUndefined
 
-from monitor.http.examples import EXAMPLES
-from monitor.http.problems import MEDIA_TYPE as PROBLEM_TYPE
 from monitor.measures.base import StandsIn, Unit
 from monitor.reports.evaluation.report import Severity, Verdict
+from monitor.version import VERSION
 
-JSON: Final = "application/json"
+B = TypeVar("B", bound="Body")
+
+NEXT_CURSOR: Final = "pass it as cursor for the next page; null on the last"
+
+
+def field(example: Any, description: str | None = None, default: Any = PydanticUndefined, **constraints: Any) -> Any:
+    """A field with its part of the body's example."""
+    return Field(default, description=description, json_schema_extra={"example": example}, **constraints)
 
 
 class Body(BaseModel):
@@ -20,211 +30,344 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
+    @classmethod
+    def example(cls) -> dict[str, Any]:
+        """The example of the OpenAPI document: the examples of the fields, by their names in JSON."""
+        return {
+            info.alias or name: deepcopy(info.json_schema_extra["example"])
+            for name, info in cls.model_fields.items()
+            if isinstance(info.json_schema_extra, dict)
+        }
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """The schema, with one example of the whole body in place of one of each field."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        for of_field in schema.get("properties", {}).values():
+            of_field.pop("example", None)
+        if example := cls.example():
+            schema["examples"] = [example]
+        return schema
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedAs:
+    """Beside the type of a field that is long: the type that it is decoded as, which is checked where it is used."""
+
+    type: Any
+
+
+def reader(model: type[B]) -> Callable[[bytes], B]:
+    """A decoder of the JSON form of a model that costs half of pydantic's: msgspec checks keys and types.
+
+    The limits of values are documented by the model and checked where the values are used, with messages of their own.
+    """
+    struct = msgspec.defstruct(
+        model.__name__,
+        [
+            (name, _decoded_as(info)) if info.is_required() else (name, _decoded_as(info), info.default)
+            for name, info in model.model_fields.items()
+        ],
+        forbid_unknown_fields=True,
+    )
+    decode = msgspec.json.Decoder(struct).decode
+    return lambda body: model.model_construct(**msgspec.structs.asdict(decode(body)))
+
+
+def _decoded_as(info: FieldInfo) -> Any:
+    return next((item.type for item in info.metadata if isinstance(item, DecodedAs)), info.annotation)
+
+
+def reference(model: type[BaseModel]) -> dict[str, str]:
+    """Where the schema of a body is in the OpenAPI document."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def request_body(model: type[BaseModel], *, required: bool = True) -> dict[str, Any]:
+    """The ``openapi_extra`` of a route that reads a JSON body itself."""
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": reference(model)}}}}
+
+
+def definitions(answers: tuple[type[BaseModel], ...], requests: tuple[type[BaseModel], ...]) -> dict[str, Any]:
+    """The schemas of these bodies, and of those inside them, by name."""
+    # Answers as they are sent: a key that always comes is required.
+    _, schema = models_json_schema(
+        [*((body, "serialization") for body in answers), *((body, "validation") for body in requests)],
+        ref_template="#/components/schemas/{model}",
+    )
+    found: dict[str, Any] = schema["$defs"]
+    return found
+
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Probabilities = list[Probability] | list[list[Probability]]
+
 
 class MeasureBody(Body):
     """One measure of one window."""
 
-    value: float
-    unit: Unit = Field(
-        description="percent is 0 to 100, ratio is 0 to 1, nats a logarithm of likelihoods, sigma standard deviations"
+    value: float = field(0.0317)
+    unit: Unit = field(
+        "ratio", "percent is 0 to 100, ratio is 0 to 1, nats a logarithm of likelihoods, sigma standard deviations"
     )
-    lower: float | None = Field(description="lower end of the 95% confidence interval")
-    upper: float | None = Field(description="upper end of the 95% confidence interval")
-    null_mean: float | None = Field(description="mean if the model were perfectly calibrated")
-    null_q95: float | None = Field(description="95% point if the model were perfectly calibrated")
-    p_value: float | None = Field(description="share of perfectly calibrated resamples at least as far off")
-    error_bound: float | None = Field(
-        description="how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
-        "estimate that holds nearly always"
+    lower: float | None = field(0.0262, "lower end of the 95% confidence interval")
+    upper: float | None = field(0.0371, "upper end of the 95% confidence interval")
+    null_mean: float | None = field(0.0026, "mean if the model were perfectly calibrated")
+    null_q95: float | None = field(0.0049, "95% point if the model were perfectly calibrated")
+    p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
+    error_bound: float | None = field(
+        3.1e-06,
+        (
+            "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
+            "estimate that holds nearly always"
+        ),
     )
 
 
 class DecompositionBody(Body):
     """A proper score in parts: score = miscalibration - discrimination + uncertainty."""
 
-    miscalibration: float = Field(description="what isotonic recalibration takes off the score")
-    discrimination: float = Field(description="by how much recalibrated predictions are better than the prevalence")
-    uncertainty: float = Field(description="the score of the prevalence")
+    miscalibration: float = field(0.0021, "what isotonic recalibration takes off the score")
+    discrimination: float = field(0.0312, "by how much recalibrated predictions are better than the prevalence")
+    uncertainty: float = field(0.1422, "the score of the prevalence")
 
 
 class PerformanceBody(Body):
     """How good the model is beside its calibration: whether it became worse, or only its probabilities."""
 
-    accuracy: float = Field(description="share of the events that a threshold of 0.5 puts right")
-    auc: float | None = Field(description="area under the ROC curve; null where all outcomes are alike")
-    average_precision: float | None = Field(description="to be compared with the prevalence; null without positives")
-    log_loss: float | None = Field(description="null where it is not finite")
+    accuracy: float = field(0.8413, "share of the events that a threshold of 0.5 puts right")
+    auc: float | None = field(0.7421, "area under the ROC curve; null where all outcomes are alike")
+    average_precision: float | None = field(0.4417, "to be compared with the prevalence; null without positives")
+    log_loss: float | None = field(0.3921, "null where it is not finite")
 
 
 class DiagnosisBody(Body):
     """Is it the prior or the model? Logits are z = logit p. What is null could not be had from these data."""
 
-    verdict: Verdict
-    sentence: str = Field(description="what was found, and what to do about it")
-    p_value: float | None = Field(description="combined p-value of the tests of calibration")
-    offset: float | None = Field(description="b of sigmoid(z + b): what has to be added to every logit")
-    offset_error: float | None = Field(description="its standard error")
-    slope: float | None = Field(description="a of sigmoid(a z + c): below 1 where the model is too sure")
-    slope_error: float | None = Field(description="its standard error")
-    slope_lower: float | None = Field(description="lower end of its 95% interval")
-    slope_upper: float | None = Field(description="upper end of its 95% interval")
-    error: float | None = Field(description="smCE as it is")
-    error_after_offset: float | None = Field(description="smCE after the best offset")
-    logit_error_after_offset: float | None = Field(
-        description="RMS by which logits are off after the best offset, by stretches, slope or contradictions"
+    verdict: Verdict = field("prior_shift")
+    sentence: str = field(
+        "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to every logit, "
+        "which multiplies the odds by 0.77; beyond that no fault is seen, but with this many events a slope between "
+        "0.97 and 1.05 cannot be excluded.",
+        "what was found, and what to do about it",
     )
-    prior_shift_p_value: float | None = Field(description="of the hypothesis that all there is is a prior shift")
-    severity: Severity | None = Field(
-        description="how large the fault is: slight is logits that are off by up to 0.2, moderate by up to 0.5"
+    p_value: float | None = field(2.1e-24, "combined p-value of the tests of calibration")
+    offset: float | None = field(-0.2612, "b of sigmoid(z + b): what has to be added to every logit")
+    offset_error: float | None = field(0.0233, "its standard error")
+    slope: float | None = field(1.012, "a of sigmoid(a z + c): below 1 where the model is too sure")
+    slope_error: float | None = field(0.019, "its standard error")
+    slope_lower: float | None = field(0.975, "lower end of its 95% interval")
+    slope_upper: float | None = field(1.05, "upper end of its 95% interval")
+    error: float | None = field(0.0317, "smCE as it is")
+    error_after_offset: float | None = field(0.0024, "smCE after the best offset")
+    logit_error_after_offset: float | None = field(
+        0.018, "RMS by which logits are off after the best offset, by stretches, slope or contradictions"
     )
-    tolerance: float | None = Field(description="error of the logits up to which nothing is called a fault")
-    detectable_offset: float | None = Field(
-        description="size of the smallest offset that a verdict would have been given on with probability 0.8"
+    prior_shift_p_value: float | None = field(0.41, "of the hypothesis that all there is is a prior shift")
+    severity: Severity | None = field(
+        "moderate", "how large the fault is: slight is logits that are off by up to 0.2, moderate by up to 0.5"
     )
-    detectable_slope_below: float | None = Field(description="likewise the nearest slope below 1")
-    detectable_slope_above: float | None = Field(description="likewise the nearest slope above 1")
+    tolerance: float | None = field(0.05, "error of the logits up to which nothing is called a fault")
+    detectable_offset: float | None = field(
+        0.073, "size of the smallest offset that a verdict would have been given on with probability 0.8"
+    )
+    detectable_slope_below: float | None = field(0.93, "likewise the nearest slope below 1")
+    detectable_slope_above: float | None = field(1.07, "likewise the nearest slope above 1")
+
+
+_TCE: Final = MeasureBody.example() | {
+    "value": 61.3,
+    "unit": "percent",
+    "lower": None,
+    "upper": None,
+    "null_mean": 9.8,
+    "null_q95": 15.2,
+    "error_bound": 0.4,
+}
 
 
 class ReportBody(Body):
     """What is known of the calibration of one series in one window."""
 
-    model: str
-    version: str
-    segment: str
-    window: str
-    from_: str | None = Field(alias="from", description="prediction times covered, from, included; RFC 3339")
-    to: str | None = Field(description="prediction times covered, to, excluded; RFC 3339")
-    n: int = Field(description="predictions whose outcome is known or implied, which the measures are of")
-    positives: int
-    prevalence: float | None
-    mean_prediction: float | None
-    predictions: int = Field(description="all predictions of the window, with or without an outcome")
-    label_coverage: float | None = Field(description="n / predictions")
-    measures: dict[str, MeasureBody] = Field(description="by name; empty where the data is insufficient")
-    canonical: dict[str, MeasureBody] = Field(
-        description="measures of whole probability vectors by name: skce, where a model of classes has sketches"
+    model: str = field("churn")
+    version: str = field("7")
+    segment: str = field("all")
+    window: str = field("24h")
+    from_: str | None = field(
+        "2026-11-19T10:00:00.000Z", "prediction times covered, from, included; RFC 3339", alias="from"
     )
-    insufficient: str | None = Field(description="why there are no measures, or null")
-    omitted: dict[str, str] = Field(description="measures that were asked for and are not there: name, and why")
-    decomposition: dict[str, DecompositionBody] = Field(
-        description="proper scores in parts: brier and log_loss, where they are finite"
+    to: str | None = field("2026-11-20T10:00:00.000Z", "prediction times covered, to, excluded; RFC 3339")
+    n: int = field(18211, "predictions whose outcome is known or implied, which the measures are of")
+    positives: int = field(3127)
+    prevalence: float | None = field(0.171709406402724)
+    mean_prediction: float | None = field(0.203318447)
+    predictions: int = field(20534, "all predictions of the window, with or without an outcome")
+    label_coverage: float | None = field(0.886870556151, "n / predictions")
+    measures: dict[str, MeasureBody] = field(
+        {"tce": _TCE, "smce": MeasureBody.example()}, "by name; empty where the data is insufficient"
     )
-    diagnosis: DiagnosisBody | None = Field(description="null where it was not asked for, or is not there yet")
-    performance: PerformanceBody | None = Field(
-        description="null where there are no measures, and of the most probable of several classes"
+    canonical: dict[str, MeasureBody] = field(
+        {}, "measures of whole probability vectors by name: skce, where a model of classes has sketches"
     )
-    intervals_outdated_since: str | None = Field(
-        description="since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
-        "earlier predictions, or not there yet; null where they are of the same"
+    insufficient: str | None = field(None, "why there are no measures, or null")
+    omitted: dict[str, str] = field({}, "measures that were asked for and are not there: name, and why")
+    decomposition: dict[str, DecompositionBody] = field(
+        {"brier": DecompositionBody.example()}, "proper scores in parts: brier and log_loss, where they are finite"
+    )
+    diagnosis: DiagnosisBody | None = field(
+        DiagnosisBody.example(), "null where it was not asked for, or is not there yet"
+    )
+    performance: PerformanceBody | None = field(
+        PerformanceBody.example(), "null where there are no measures, and of the most probable of several classes"
+    )
+    intervals_outdated_since: str | None = field(
+        None,
+        (
+            "since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
+            "earlier predictions, or not there yet; null where they are of the same"
+        ),
     )
 
 
 class ClassMeasureBody(MeasureBody):
     """One measure of whole probability vectors."""
 
-    method: str | None = Field(description="how it was computed, where that depends on the number of events")
+    method: str | None = field(
+        "all events, 512 Fourier features of the kernel",
+        "how it was computed, where that depends on the number of events",
+    )
+
+
+_SKCE: Final = ClassMeasureBody.example() | {
+    "value": 0.000193,
+    "lower": 0.000081,
+    "upper": 0.000412,
+    "null_mean": 0.0,
+    "null_q95": 0.000012,
+    "p_value": 3.1e-9,
+    "error_bound": None,
+}
+_CLASSWISE: Final = MeasureBody.example() | {
+    "value": 0.0121,
+    "lower": 0.0084,
+    "upper": 0.0158,
+    "null_mean": 0.0024,
+    "null_q95": 0.0036,
+    "error_bound": 0.0,
+}
+_CLASS_EXAMPLE: Final = {**ReportBody.example(), "model": "species", "version": "2", "performance": None}
 
 
 class ClassReportBody(Body):
     """What is known of the calibration of a model of many classes."""
 
-    model: str
-    version: str
-    segment: str
-    window: str
-    from_: str | None = Field(alias="from", description="prediction times covered, from, included; RFC 3339")
-    to: str | None = Field(description="prediction times covered, to, excluded; RFC 3339")
-    n: int = Field(description="predictions whose outcome is known, which the measures are of")
-    predictions: int = Field(description="all predictions, with or without an outcome")
-    label_coverage: float | None = Field(description="n / predictions")
-    classes: int
-    accuracy: float | None = Field(description="share of the predictions whose most probable class came true")
-    prevalence: list[float] = Field(description="of each class; empty without outcomes")
-    mean_prediction: list[float] = Field(description="of each class; empty without outcomes")
-    measures: dict[str, ClassMeasureBody] = Field(description="of whole vectors, by name")
-    classwise: dict[str, MeasureBody] = Field(
-        description="mean over the classes of their measures against the rest, by name"
+    model: str = field("species")
+    version: str = field("2")
+    segment: str = field("all")
+    window: str = field("24h")
+    from_: str | None = field(
+        "2026-11-19T10:00:00.000Z", "prediction times covered, from, included; RFC 3339", alias="from"
     )
-    insufficient: str | None = Field(description="why there are no measures, or null")
-    omitted: dict[str, str] = Field(description="measures of whole vectors that are not there: name to why")
-    top_label: ReportBody = Field(description="of the largest probability, and whether its class came true")
-    each_class: list[ReportBody] = Field(
-        description="of each class against the rest, from class 0 on: segment class=0, ..."
+    to: str | None = field("2026-11-20T10:00:00.000Z", "prediction times covered, to, excluded; RFC 3339")
+    n: int = field(18211, "predictions whose outcome is known, which the measures are of")
+    predictions: int = field(20534, "all predictions, with or without an outcome")
+    label_coverage: float | None = field(0.886870556151, "n / predictions")
+    classes: int = field(3)
+    accuracy: float | None = field(0.742, "share of the predictions whose most probable class came true")
+    prevalence: list[float] = field([0.51, 0.31, 0.18], "of each class; empty without outcomes")
+    mean_prediction: list[float] = field([0.53, 0.3, 0.17], "of each class; empty without outcomes")
+    measures: dict[str, ClassMeasureBody] = field({"skce": _SKCE}, "of whole vectors, by name")
+    classwise: dict[str, MeasureBody] = field(
+        {"smce": _CLASSWISE}, "mean over the classes of their measures against the rest, by name"
+    )
+    insufficient: str | None = field(None, "why there are no measures, or null")
+    omitted: dict[str, str] = field({}, "measures of whole vectors that are not there: name to why")
+    top_label: ReportBody = field(_CLASS_EXAMPLE, "of the largest probability, and whether its class came true")
+    each_class: list[ReportBody] = field(
+        [{**_CLASS_EXAMPLE, "performance": PerformanceBody.example(), "segment": f"class={k}"} for k in range(3)],
+        "of each class against the rest, from class 0 on: segment class=0, ...",
     )
 
 
 class FailureBody(Body):
     """A report that the last evaluation could not make."""
 
-    model: str
-    version: str
-    segment: str
-    window: str
-    reason: str
+    model: str = field("churn")
+    version: str = field("7")
+    segment: str = field("region=eu")
+    window: str = field("1h")
+    reason: str = field("the events of this window cannot be read")
 
 
 class ReportsBody(Body):
     """Reports of the latest snapshot."""
 
-    evaluated_at: str | None = Field(description="RFC 3339; null before the first evaluation")
-    evaluation: int = Field(description="counts the evaluations")
-    failures: list[FailureBody]
-    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
-    reports: list[ReportBody]
+    evaluated_at: str | None = field("2026-11-20T18:00:05.000Z", "RFC 3339; null before the first evaluation")
+    evaluation: int = field(1207, "counts the evaluations")
+    failures: list[FailureBody] = field([])
+    next_cursor: str | None = field(None, NEXT_CURSOR)
+    reports: list[ReportBody] = field([ReportBody.example()])
 
 
 class PolicyBody(Body):
     """What is declared of a model."""
 
-    horizon_seconds: float = Field(description="how long after a prediction its outcome still counts")
-    lateness_seconds: float = Field(description="how far out of order events may stand in their log")
-    implied_negative: bool = Field(description="whether no outcome within the horizon means a negative")
-    segments: list[str] = Field(description="segment keys that become series of their own")
-    classes: list[str] = Field(description="classes that it tells apart, each a segment class=...; empty if binary")
+    horizon_seconds: float = field(86400.0, "how long after a prediction its outcome still counts")
+    lateness_seconds: float = field(3600.0, "how far out of order events may stand in their log")
+    implied_negative: bool = field(False, "whether no outcome within the horizon means a negative")
+    segments: list[str] = field(["region"], "segment keys that become series of their own")
+    classes: list[str] = field([], "classes that it tells apart, each a segment class=...; empty if binary")
 
 
 class VersionBody(Body):
     """A version of a model, with what is reported of it."""
 
-    version: str
-    segments: list[str]
-    windows: list[str]
+    version: str = field("7")
+    segments: list[str] = field(["all", "region=eu"])
+    windows: list[str] = field(["1h", "24h", "7d"])
 
 
 class ModelBody(Body):
     """A model."""
 
-    model: str
-    state: Literal["measured", "insufficient", "failed", "waiting"] = Field(
-        description="measured: a report has measures; insufficient: reports, but too little data for any; "
-        "failed: no report could be made; waiting: no events yet"
+    model: str = field("churn")
+    state: Literal["measured", "insufficient", "failed", "waiting"] = field(
+        "measured",
+        (
+            "measured: a report has measures; insufficient: reports, but too little data for any; "
+            "failed: no report could be made; waiting: no events yet"
+        ),
     )
-    current_version: str | None = Field(description="the one a report is of when nobody names one")
-    versions: list[VersionBody]
-    watermark: str | None = Field(description="newest event time seen, RFC 3339")
-    policy: PolicyBody | None
-    report: str = Field(description="path of its report")
+    current_version: str | None = field("7", "the one a report is of when nobody names one")
+    versions: list[VersionBody] = field([VersionBody.example()])
+    watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time seen, RFC 3339")
+    policy: PolicyBody | None = field(PolicyBody.example())
+    report: str = field("/v1/models/churn/report", "path of its report")
 
 
 class ModelsBody(Body):
     """Models by name."""
 
-    models: list[ModelBody]
-    next_cursor: str | None = Field(description="pass it as cursor for the next page; null on the last")
-    partitions: list[int] = Field(
-        description="partitions of the log that this process holds: its reports are of the events in these alone"
+    models: list[ModelBody] = field([ModelBody.example()])
+    next_cursor: str | None = field(None, NEXT_CURSOR)
+    partitions: list[int] = field(
+        [0, 1, 2, 3], "partitions of the log that this process holds: its reports are of the events in these alone"
     )
 
 
 class DataBody(Body):
     """Predictions with their outcomes, to be reported on."""
 
-    p: list[Annotated[float, Field(ge=0, le=1)]] | list[list[Annotated[float, Field(ge=0, le=1)]]] = Field(
-        description="predictions P(y = 1), or of each event the probabilities of all classes"
+    p: Annotated[Probabilities, DecodedAs(list[float | list[float]])] = field(
+        [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19],
+        "predictions P(y = 1), or of each event the probabilities of all classes",
     )
-    y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = Field(
-        description="outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
-        "class that came true, from 0 on"
+    y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = field(
+        [1, 0, 1, 1, 0, 1, 0, 0],
+        (
+            "outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
+            "class that came true, from 0 on"
+        ),
     )
     weight: list[Annotated[float, Field(ge=0)]] | None = Field(
         None,
@@ -234,7 +377,7 @@ class DataBody(Body):
         None,
         description="names of the measures wanted, of those that GET /v1/measures lists; the usual ones if left out",
     )
-    model: str = Field("unnamed", description="what the report says it is about")
+    model: str = field("churn", "what the report says it is about", "unnamed")
     version: str = Field("unversioned", description="likewise")
     segment: str = Field("all", description="likewise")
 
@@ -242,52 +385,70 @@ class DataBody(Body):
 class RejectedBody(Body):
     """An event that was not taken."""
 
-    index: int = Field(description="its place in the request, from 0")
-    reason: str = Field(
-        description="as in the label reason of calibration_dead_letters_total, refused_model or forbidden_model"
+    index: int = field(1, "its place in the request, from 0")
+    reason: str = field(
+        "invalid_outcome", "as in the label reason of calibration_dead_letters_total, refused_model or forbidden_model"
     )
-    detail: str = Field(description="names key and value and says what is allowed")
+    detail: str = field("y must be 0 or 1, got 2", "names key and value and says what is allowed")
 
 
 class TakenBody(Body):
     """What became of the events of a request."""
 
-    accepted: int = Field(description="written, and durable")
-    rejected: int
-    errors: list[RejectedBody] = Field(description="the first hundred of those rejected")
+    accepted: int = field(1, "written, and durable")
+    rejected: int = field(1)
+    errors: list[RejectedBody] = field([RejectedBody.example()], "the first hundred of those rejected")
 
 
 class MeasureHelpBody(Body):
     """What a measure says."""
 
-    name: str = Field(description="its key in a report")
-    title: str
-    help: str
-    unit: Unit
-    stands_in: StandsIn = Field(
-        description="windows: in every report; reports: in those of files and of data sent along; request: where named"
+    name: str = field("tce", "its key in a report")
+    title: str = field("TCE")
+    help: str = field("Percentage of predictions that an exact binomial test refutes.")
+    unit: Unit = field("percent")
+    stands_in: StandsIn = field(
+        "windows", "windows: in every report; reports: in those of files and of data sent along; request: where named"
     )
-    in_windows: bool = Field(description="whether the windows of this service are measured by it")
+    in_windows: bool = field(True, "whether the windows of this service are measured by it")
 
 
 class MeasuresBody(Body):
     """All measures."""
 
-    measures: list[MeasureHelpBody]
+    measures: list[MeasureHelpBody] = field([MeasureHelpBody.example()])
 
 
 class HealthBody(Body):
     """The process answers."""
 
-    status: Literal["ok"]
-    version: str
+    status: Literal["ok"] = field("ok")
+    version: str = field(VERSION)
 
 
 class ReadyBody(Body):
     """Partitions are assigned, restored and read."""
 
-    status: Literal["ready"]
-    partitions: list[int] = Field(description="partitions of the log that this process holds and reports on")
+    status: Literal["ready"] = field("ready")
+    partitions: list[int] = field([0, 1, 2, 3], "partitions of the log that this process holds and reports on")
+
+
+class LogInBody(Body):
+    """Who logs in."""
+
+    key: str = field(
+        "cmk_0123456789ab_Zm9yIGV4YW1wbGUgb25seSwgdGhpcyBpcyBub2tleSE",
+        "an API key, or a token of the configured issuer",
+    )
+
+
+class SessionBody(Body):
+    """Who asks, and what they may do."""
+
+    name: str = field("key:nightly-refits", "as the audit trail has it")
+    roles: list[str] = field(
+        ["promote:churn", "write"], "read, write or promote, for all models, or for one as in promote:churn"
+    )
 
 
 class ProblemBody(BaseModel):
@@ -299,112 +460,3 @@ class ProblemBody(BaseModel):
     detail: str = Field(description="names key and value and says what to do")
     instance: str = Field(description="the path that was asked for")
     request_id: str = Field(description="as in the header X-Request-ID, and in the service's log")
-
-
-BODIES: Final = (
-    ReportBody,
-    ClassReportBody,
-    ReportsBody,
-    ModelsBody,
-    TakenBody,
-    MeasuresBody,
-    HealthBody,
-    ReadyBody,
-    ProblemBody,
-)
-"""Answers that routes refer to."""
-
-_KINDS: Final = {
-    401: ("unauthenticated", "this needs an API key or a token: send it as Authorization: Bearer ..."),
-    403: ("forbidden", "this needs the role promote for model 'churn', and key:nightly-refits holds write"),
-    400: ("incomplete-body", "the connection was closed before the body was complete"),
-    404: ("unknown-series", "no window '25h'; windows are '1h', '24h', '7d'"),
-    406: ("not-acceptable", "Accept must allow application/vnd.apache.arrow.file or application/json, got image/png"),
-    408: ("slow-body", "the body was not complete after 30 seconds; 1024 bytes came"),
-    409: ("conflict", "refit rc_5e2c8f0b7d1a4936 of model 'churn' is under way; wait until it has ended"),
-    410: ("no-longer-kept", "predictions are kept since 2026-11-13T10:00:00Z: ask as of 2026-11-14T10:00:00Z or later"),
-    413: ("body-too-large", "the body must have at most 4194304 bytes, got 5000000 bytes; send it in several requests"),
-    415: ("unsupported-media-type", "Content-Type must be application/json, got text/plain"),
-    422: ("invalid-input", "y must be 0 or 1, got 2 at index 3"),
-    429: (
-        "too-many-requests",
-        "key:nightly-refits asks more often than access.requests_per_second allows; ask less often",
-    ),
-    500: ("internal", "the service failed to answer; its log says why, under incident 0f9c2b6a41de"),
-    503: ("source-unavailable", "the broker does not answer; try again"),
-}
-
-
-def ok(
-    body: type[Body], description: str, status: int = 200, *, other: type[Body] | None = None
-) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entry of a good answer, of one of two forms maybe. Examples stand with the bodies' schemas."""
-    schema = reference(body) if other is None else {"oneOf": [reference(body), reference(other)]}
-    return {status: {"description": description, "content": {JSON: {"schema": schema}}}}
-
-
-def text(media_type: str, description: str, example: str) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entry of a good answer that is no JSON."""
-    return {
-        200: {
-            "description": description,
-            "content": {media_type: {"schema": {"type": "string"}, "example": example}},
-        }
-    }
-
-
-def problems(
-    *statuses: int, other: Mapping[int, tuple[str, str]] = MappingProxyType({})
-) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` entries of the problems that a route has, each with an example; 500 always.
-
-    Parameters
-    ----------
-    other
-        Status -> kind and detail, where the usual example is not the route's.
-    """
-    titles = {status: other.get(status, _KINDS[status]) for status in (*statuses, 500)}
-    return {
-        status: {
-            "description": kind.replace("-", " ").capitalize(),
-            "content": {
-                PROBLEM_TYPE: {
-                    "schema": reference(ProblemBody),
-                    "example": {
-                        "type": f"urn:calibration-monitor:problem:{kind}",
-                        "title": kind.replace("-", " ").capitalize(),
-                        "status": status,
-                        "detail": detail,
-                        "instance": "/v1/...",
-                        "request_id": "6f1f2a0c9d0b4f7e8a35c1d2e4b60987",
-                    },
-                }
-            },
-        }
-        for status, (kind, detail) in titles.items()
-    }
-
-
-def reference(body: type[BaseModel]) -> dict[str, str]:
-    """Where the schema of a body stands in the OpenAPI document."""
-    return {"$ref": f"#/components/schemas/{body.__name__}"}
-
-
-def definitions() -> dict[str, Any]:
-    """The schemas of all bodies, by name, with their examples."""
-    return described(BODIES, (DataBody,), EXAMPLES)
-
-
-def described(
-    answers: Iterable[type[BaseModel]], requests: Iterable[type[BaseModel]], examples: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The schemas of these bodies, by name, with their examples."""
-    # Answers as they are sent: a key that always comes is required.
-    _, schema = models_json_schema(
-        [*((body, "serialization") for body in answers), *((body, "validation") for body in requests)],
-        ref_template="#/components/schemas/{model}",
-    )
-    found: dict[str, Any] = schema["$defs"]
-    for body, example in examples.items():
-        found[body]["examples"] = [example]
-    return found

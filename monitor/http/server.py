@@ -13,8 +13,7 @@ from starlette.types import ASGIApp
 
 from monitor.access.oidc import is_loopback
 from monitor.errors import SettingsError
-from monitor.http.connections import Connections
-from monitor.http.protocol import bounded_protocol
+from monitor.http.connections import Connections, limited_protocol
 from monitor.http.tls import Certificate
 
 _START_SECONDS: Final = 30.0
@@ -62,7 +61,7 @@ class ApiServer:
         self._untaken_seconds = header_seconds
         config = uvicorn.Config(
             app,
-            http=bounded_protocol(
+            http=limited_protocol(
                 max_header_bytes, header_seconds, Connections() if connections is None else connections
             ),
             ws="none",

@@ -1,48 +1,41 @@
-"""The latest snapshot as the routes serve it: bodies made once a snapshot, on the first request for each."""
+"""The latest snapshot as the routes serve it: each body is encoded once per snapshot, on its first request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from monitor.events.model import SeriesKey
 from monitor.events.times import format_time
-from monitor.http.answers import Body, encode_json, make_body
-from monitor.http.pages import Key
-from monitor.http.parts import Evaluator
+from monitor.http.request_parsing import Key
+from monitor.http.responses import TaggedBody, encode_json, tagged
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.windows.snapshot import Snapshot
 
 
 class SnapshotView:
-    """One snapshot. May be read by several threads: at worst two of them make the same thing.
+    """One snapshot. Any thread: at worst two of them encode the same body.
 
-    What concerns one report is quick. What goes through all of them (``keys``, ``listing``, ``models``) takes up to a
-    tenth of a second where there are a thousand, and is to be called in a worker thread: nothing else would be answered
-    meanwhile.
-
-    Attributes
-    ----------
-    snapshot
-        What it shows.
+    ``keys``, ``listing`` and ``models`` go through all reports and take up to 0.1 s for a thousand of them: call them
+    in a worker thread.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self._reports: dict[ReportKey, Body] = {}
+        self._reports: dict[ReportKey, TaggedBody] = {}
 
     @cached_property
     def keys(self) -> Sequence[Key]:
-        """(model, version, segment, window) of its reports, and of those that failed, ascending."""
+        """(model, version, segment, window) of its reports and failures, ascending."""
         return sorted(_flat(key) for key in {*self.snapshot.reports, *self.snapshot.failures})
 
-    def report(self, key: ReportKey) -> Body | None:
-        """The body of a report, or None if the snapshot has none of that key."""
+    def report(self, key: ReportKey) -> TaggedBody | None:
+        """The body of a report, or None if the snapshot has no such report."""
         body = self._reports.get(key)
         if body is None:
             report = self.snapshot.reports.get(key)
             if report is None:
                 return None
-            body = self._reports[key] = make_body(report.to_dict())
+            body = self._reports[key] = tagged(report.to_dict())
         return body
 
     def listing(self, keys: Sequence[Key], next_cursor: str | None) -> bytes:
@@ -66,37 +59,37 @@ class SnapshotView:
 
     @cached_property
     def models(self) -> Mapping[str, "ModelView"]:
-        """What there is of each model, by name, ascending."""
-        found: dict[str, ModelView] = {}
+        """The versions and reports of each model, by name, ascending."""
+        views: dict[str, ModelView] = {}
         for key in self.keys:
             model, version, segment, window = key
-            view = found.setdefault(model, ModelView({}, []))
-            known = view.versions.setdefault(version, {"segments": {}, "windows": {}})
-            known["segments"][segment] = known["windows"][window] = None
+            view = views.setdefault(model, ModelView({}, []))
+            parts = view.versions.setdefault(version, {"segments": {}, "windows": {}})
+            parts["segments"][segment] = parts["windows"][window] = None
             report = self.snapshot.reports.get(_nested(key))
             if report is not None:
                 view.reports.append(report)
-        return found
+        return views
 
 
 class ModelView(NamedTuple):
-    """What a snapshot has of one model: version -> its segments and windows, in order; and the reports."""
+    """One model in a snapshot: version -> its segments and windows, in order; and the reports."""
 
     versions: dict[str, dict[str, dict[str, None]]]
     reports: list[Report]
 
 
 class LatestView:
-    """The view of the latest snapshot: made anew when the evaluation has swapped in another one."""
+    """The view of the latest snapshot; a new one for each new snapshot."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._view = SnapshotView(evaluator.latest)
+    def __init__(self, latest: Callable[[], Snapshot]) -> None:
+        self._latest = latest
+        self._view = SnapshotView(latest())
 
     def __call__(self) -> SnapshotView:
-        """The view, as of now."""
-        snapshot = self._evaluator.latest
-        # By identity: one evaluation publishes twice under one number, its values and then their intervals.
+        """The current view."""
+        snapshot = self._latest()
+        # By identity: one evaluation publishes twice under one number, first its values and then their intervals.
         if snapshot is not self._view.snapshot:
             self._view = SnapshotView(snapshot)
         return self._view

@@ -1,4 +1,4 @@
-"""How sure a measure is: intervals, and levels under calibration, by resampling."""
+"""Uncertainty of measures: intervals, null levels, tests, the prevalence fit."""
 
 from monitor.inference.combined import CalibrationTest, calibration_test
 from monitor.inference.concentration import deviation_probability, deviation_radius

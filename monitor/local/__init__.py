@@ -1,4 +1,4 @@
-"""Local calibration: errors among predictions that are alike in their features, too."""
+"""Local calibration: errors among predictions with similar features."""
 
 from monitor.local.calibration import LocalCalibration, LocalLevel, group_calibration_error, local_calibration_error
 from monitor.local.curve import mlce_curve

@@ -1,4 +1,4 @@
-"""Recalibration maps, one method a file.
+"""Recalibration maps: one method a file, and the Arrow artifact that holds one.
 
 A file of this folder that declares ``METHOD``, or ``METHODS``, adds to :data:`METHODS`. Nothing else is to be edited
 when one is added: its REST row, its options, its artifact and its law tests follow from the declaration.

@@ -1,4 +1,4 @@
-"""Calibration measures, one a file.
+"""Calibration measures of score tables: one a file.
 
 A file of this folder that declares ``MEASURE`` is a measure: :data:`MEASURES` holds them all, in the order of a
 report. Nothing else is to be edited when one is added; its report row, its series and its law tests follow from the

@@ -1,1 +1,1 @@
-"""Snapshots and status become Prometheus series."""
+"""Prometheus series of snapshots, pipeline, refits and HTTP."""

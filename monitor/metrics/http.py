@@ -1,10 +1,9 @@
-"""Requests and refusals, as series."""
+"""The series of the HTTP server. No label holds anything that a client sent: routes are templates."""
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
-from monitor.metrics import http_series as series
-from monitor.metrics.family import Family
+from monitor.metrics.series import Family, Series, read_families
 
 
 class Traffic(Protocol):
@@ -22,24 +21,51 @@ class Traffic(Protocol):
 
 
 class Refusals(Protocol):
-    """Counts those refused."""
+    """Counts refused requests."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Reason -> refusals. All reasons are there from the start, at 0: so rates work."""
+        """Reason -> refusals. All reasons are there from the start, at 0, so that rates work."""
         ...
 
 
+# Requests are counted meanwhile: list() copies a dict's items at once, before they are sorted.
+TRAFFIC: Final[tuple[Series[Traffic], ...]] = (
+    Series(
+        "calibration_http_requests_total",
+        "HTTP requests since the process started, by the template of the route; HEAD counts as GET. What there is no "
+        "route for is `other`; status `none` is of those whose connection ended first.",
+        lambda traffic: sorted(list(traffic.requests.items())),  # noqa: C414
+        ("method", "route", "status"),
+    ),
+    Series(
+        "calibration_http_request_seconds_total",
+        "What these requests took, from their headers to the end of their answer.",
+        lambda traffic: sorted(list(traffic.seconds.items())),  # noqa: C414
+        ("method", "route"),
+    ),
+)
+REFUSALS: Final[tuple[Series[Refusals], ...]] = (
+    Series(
+        "calibration_access_refusals_total",
+        "Requests that were refused: `missing` without a key or token, `wrong` with one that is nobody's, `forbidden` "
+        "for lack of a role, `cross_site` from a page of another site, `failures` unread from an address of too many "
+        "wrong ones, `requests` beyond the requests per second of one owner, `connections` closed unheard as too many "
+        "were held.",
+        lambda refusals: [((str(reason),), count) for reason, count in refusals.counts.items()],
+        ("reason",),
+    ),
+)
+
+
 class HttpFamilies:
-    """The series of the HTTP server."""
+    """The families of the HTTP server."""
 
     def __init__(self, traffic: Traffic, refusals: Refusals) -> None:
         self._traffic = traffic
         self._refusals = refusals
 
     def __call__(self) -> Iterator[Family]:
-        """Read what was counted; requests go on being answered meanwhile."""
-        # A dict's items become a list at once: no request comes in between.
-        yield Family(series.REQUESTS, sorted(list(self._traffic.requests.items())))  # noqa: C414
-        yield Family(series.SECONDS, sorted(list(self._traffic.seconds.items())))  # noqa: C414
-        yield Family(series.REFUSALS, [((str(reason),), count) for reason, count in self._refusals.counts.items()])
+        """Read what was counted."""
+        yield from read_families(TRAFFIC, [((), self._traffic)])
+        yield from read_families(REFUSALS, [((), self._refusals)])

@@ -1,73 +1,164 @@
-"""What the pipeline says of itself, as series."""
+"""The series of the pipeline: what is read, joined and saved."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
 
 from monitor.events.model import Reason
-from monitor.metrics import pipeline_series as series
-from monitor.metrics.family import Family
+from monitor.metrics.series import Family, Series, read_families
 from monitor.sources.base import TopicPartition
 from monitor.stream import fates
 from monitor.stream.status import Phase, PipelineStatus, Unread
 
-_DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
+_PARTITION_LABELS: Final = ("topic", "partition")
 
-_KNOWN_EVENTS: Final = {
+# Every label value is there from the start, at 0, so that rates work.
+_DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
+_EVENTS: Final = {
     (kind, result): 0 for kind, results in fates.RESULTS.items() for result in results if result != fates.EARLY
 }
 
+PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
+    Series(
+        "calibration_ready",
+        "1 while partitions are assigned, restored and read; 0 otherwise.",
+        lambda status: status.ready,
+    ),
+    Series(
+        "calibration_pipeline_phase",
+        "1 for the phase in which the pipeline is, 0 for the others.",
+        lambda status: [((phase.value,), status.phase is phase) for phase in Phase],
+        ("phase",),
+    ),
+    Series(
+        "calibration_assigned_partitions",
+        "Partitions whose state is restored and which this process reads.",
+        lambda status: len(status.partitions),
+    ),
+    Series(
+        "calibration_records_read_total",
+        "Messages that this process has read since it started.",
+        lambda status: status.records_read,
+    ),
+    Series(
+        "calibration_events_total",
+        "Events by the fate they met, since the log's beginning, over the partitions held: it starts anew, lower, when "
+        "a partition moves away. An outcome that waits for its prediction has no fate yet: see "
+        "calibration_early_outcomes.",
+        # An early outcome gets another result later: a number that falls is a gauge, and no counter.
+        lambda status: list(
+            (_EVENTS | {key: n for key, n in status.counters.items() if key[1] != fates.EARLY}).items()
+        ),
+        ("type", "result"),
+    ),
+    Series(
+        "calibration_departed_predictions_total",
+        "Accepted predictions that left the join, by how: with an outcome, without one, or before their time because "
+        "the table was full.",
+        lambda status: [((result,), count) for result, count in (_DEPARTURES | dict(status.departed)).items()],
+        ("result",),
+    ),
+    Series(
+        "calibration_dead_letters_total",
+        "Messages that were no valid events, by reason, over the partitions held.",
+        lambda status: [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason],
+        ("reason",),
+    ),
+    Series(
+        "calibration_purged_offsets_total",
+        "Offsets passed over because the log no longer held them when they were to be read, since the process started.",
+        lambda status: status.purged_offsets,
+    ),
+    Series(
+        "calibration_pending_predictions",
+        "Predictions kept to be joined: waiting for their outcome, or answered and kept to recognise duplicates.",
+        lambda status: status.pending,
+    ),
+    Series(
+        "calibration_unanswered_predictions",
+        "Kept predictions that have no outcome yet.",
+        lambda status: status.unanswered,
+    ),
+    Series(
+        "calibration_early_outcomes",
+        "Outcomes that wait for their prediction.",
+        lambda status: status.early_outcomes,
+    ),
+    Series(
+        "calibration_consumer_lag",
+        "Records between what was read and the end of the topic partition, of the partitions that this process reads. "
+        "Absent while it reads nothing, as when the log or the store does not answer: what waits then is not known.",
+        lambda status: [((topic, str(number)), lag) for (topic, number), lag in sorted(status.lag.items())],
+        _PARTITION_LABELS,
+    ),
+    Series(
+        "calibration_held_series",
+        "Combinations of model, version and segment that are held.",
+        lambda status: status.series,
+    ),
+    Series(
+        "calibration_state_bytes",
+        "Memory of the tables of the partitions held: join grows until the horizon has passed once, panes until the "
+        "longest window has, and evaluation.look_back beyond it.",
+        lambda status: [((table,), size) for table, size in status.state_bytes.items()],
+        ("table",),
+    ),
+    Series(
+        "calibration_checkpoint_timestamp_seconds",
+        "When state and offsets were last saved, seconds since the epoch. Absent before the first time.",
+        lambda status: status.checkpoint_ms / 1000 if status.checkpoint_ms else None,
+    ),
+    Series(
+        "calibration_checkpoint_duration_seconds",
+        "What saving state and offsets took the last time. Absent before the first time.",
+        lambda status: status.checkpoint_seconds if status.checkpoint_ms else None,
+    ),
+)
+
+BACKLOG: Final[tuple[Series[Unread], ...]] = (
+    Series(
+        "calibration_unread_records",
+        "Records of the topic partition that are not read and saved yet, by whichever replica or by none: every "
+        "replica measures all partitions, every 15 seconds. Absent while the log or the store does not answer.",
+        lambda unread: unread.records,
+        _PARTITION_LABELS,
+    ),
+    Series(
+        "calibration_saved_offset",
+        "Offset up to which the topic partition is read and saved, by whichever replica; 0 where nothing is saved yet. "
+        "Present where calibration_unread_records is.",
+        lambda unread: unread.saved_offset,
+        _PARTITION_LABELS,
+    ),
+)
+
 
 class Pipeline(Protocol):
-    """What reads and joins the events."""
+    """Reads and joins the events."""
 
     @property
     def status(self) -> PipelineStatus:
-        """Where it stands."""
+        """Its present status."""
         ...
 
 
 class PipelineFamilies:
-    """The series of the pipeline's status. Every known label value is there from the start, at 0: so rates work."""
+    """The families of the pipeline's status."""
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
 
     def __call__(self) -> Iterator[Family]:
         """Read the status."""
-        status = self._pipeline.status
-        yield Family(series.READY, [((), status.ready)])
-        yield Family(series.PHASE, [((phase.value,), status.phase is phase) for phase in Phase])
-        yield Family(series.PARTITIONS, [((), len(status.partitions))])
-        yield Family(series.RECORDS, [((), status.records_read)])
-        # An early outcome waits and then meets another fate: a number that falls is a gauge, and no counter.
-        met = {key: count for key, count in status.counters.items() if key[1] != fates.EARLY}
-        yield Family(series.EVENTS, list((_KNOWN_EVENTS | met).items()))
-        yield Family(
-            series.DEPARTED, [((result,), count) for result, count in (_DEPARTURES | dict(status.departed)).items()]
-        )
-        yield Family(series.DEAD_LETTERS, [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason])
-        yield Family(series.PURGED, [((), status.purged_offsets)])
-        yield Family(series.PENDING, [((), status.pending)])
-        yield Family(series.UNANSWERED, [((), status.unanswered)])
-        yield Family(series.EARLY_OUTCOMES, [((), status.early_outcomes)])
-        yield Family(
-            series.LAG, [((topic, str(partition)), lag) for (topic, partition), lag in sorted(status.lag.items())]
-        )
-        yield Family(series.HELD_SERIES, [((), status.series)])
-        yield Family(series.STATE_BYTES, [((table,), size) for table, size in status.state_bytes.items()])
-        saved = status.checkpoint_ms > 0
-        yield Family(series.CHECKPOINT_TIMESTAMP, [((), status.checkpoint_ms / 1000)] if saved else [])
-        yield Family(series.CHECKPOINT_DURATION, [((), status.checkpoint_seconds)] if saved else [])
+        return read_families(PIPELINE, [((), self._pipeline.status)])
 
 
 class BacklogFamilies:
-    """The series of what is not read yet, of all partitions. The callable gives the last measurement."""
+    """The families of what is not read yet, of all partitions. The callable returns the last measurement."""
 
     def __init__(self, unread: Callable[[], Mapping[TopicPartition, Unread]]) -> None:
         self._unread = unread
 
     def __call__(self) -> Iterator[Family]:
         """Read the last measurement."""
-        parts = [((topic, str(number)), unread) for (topic, number), unread in sorted(self._unread().items())]
-        yield Family(series.UNREAD, [(labels, unread.records) for labels, unread in parts])
-        yield Family(series.SAVED_OFFSET, [(labels, unread.saved_offset) for labels, unread in parts])
+        partitions = sorted(self._unread().items())
+        return read_families(BACKLOG, [((topic, str(number)), unread) for (topic, number), unread in partitions])

@@ -1,19 +1,19 @@
-"""What recalibration says of itself, as series."""
+"""The series of recalibration: refits, what serves, and raw beside recalibrated scores.
+
+Refits and what serves are in the store, so every replica that holds a model exports the same values: take the maximum
+over replicas, and not the sum.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from monitor.measures.base import Measure
-from monitor.metrics import refit_series as series
-from monitor.metrics.catalogue import map_series
-from monitor.metrics.family import Family, Labels
 from monitor.metrics.levels import LevelSwitch
+from monitor.metrics.measures import MAP_LABELS, map_series
+from monitor.metrics.series import VERSION_LABELS, Family, Labels, Rows, Series, read_families
 from monitor.recalibration.live import COMPARED, LiveState
-from monitor.store.recalibrations import UNDER_WAY, JobState, Tally
-
-Documents = Sequence[tuple[Labels, Mapping[str, Any]]]
-"""(model, version) and the live document."""
+from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 
 MAX_SERIES: Final = 100_000
 """Default cap on time series about maps: those of some 900 versions with a champion and a candidate each."""
@@ -21,34 +21,164 @@ MAX_SERIES: Final = 100_000
 RESULTS: Final[Mapping[str, tuple[JobState, ...]]] = {
     "failed": (JobState.FAILED,),
     "rejected": (JobState.REJECTED,),
-    # A refit goes on from one of these to another, and is counted once: so the counter never falls.
+    # A refit moves from one of these states to another, and is counted once: so the counter never falls.
     "passed": (JobState.CANDIDATE, JobState.CHAMPION, JobState.RETIRED, JobState.ROLLED_BACK),
 }
+_RESULT_LABELS: Final = ("model", "result")
+
+Document = Mapping[str, Any]
+"""What was measured of the maps of one version: see docs/recalibration.md, "live"."""
+
+Tallies = Mapping[JobState, Tally]
+"""The refits of one model, by state."""
+
+CHAMPIONS: Final[tuple[Series[Champion], ...]] = (
+    Series(
+        "calibration_champion_active",
+        "1 where a map serves, 0 where it was taken back and none does. Absent where none ever did.",
+        lambda champion: champion.map_id is not None,
+        VERSION_LABELS,
+    ),
+    Series(
+        "calibration_champion_timestamp_seconds",
+        "When what serves now, a map or none, came to serve, seconds since the epoch. Absent where no map ever served.",
+        lambda champion: champion.since_ms / 1000,
+        VERSION_LABELS,
+    ),
+)
+
+
+def _evidence(document: Document) -> Rows:
+    pairs = ((pair, document["evidence"]["{}_against_{}".format(*pair)]) for pair in COMPARED)
+    return [(pair, evidence["log10_e"]) for pair, evidence in pairs if evidence is not None]
+
+
+MAPS: Final[tuple[Series[Document], ...]] = (
+    Series(
+        "calibration_map_events",
+        "Sampled labelled events that a map is measured on: those that no refit of the maps shown saw.",
+        lambda document: [
+            ((name,), document["n"]) for name, shown in document["maps"].items() if shown and shown["missing"] is None
+        ],
+        MAP_LABELS,
+    ),
+    Series(
+        "calibration_map_log10_e_value",
+        "Decimal logarithm of the e-value that a map is better on these events than the one, or none, that it is "
+        "weighed against. From 1.3 on, at one look, chance has less than 1 in 20.",
+        _evidence,
+        (*MAP_LABELS, "against"),
+    ),
+    Series(
+        "calibration_map_missing",
+        "1 where a map cannot be read, or does not fit the events, so that it is not measured; 0 elsewhere.",
+        lambda document: [((name,), shown["missing"] is not None) for name, shown in document["maps"].items() if shown],
+        MAP_LABELS,
+    ),
+    Series(
+        "calibration_map_changed_timestamp_seconds",
+        "When the events or maps that were measured last changed, seconds since the epoch.",
+        lambda document: datetime.fromisoformat(document["changed"]).timestamp(),
+        VERSION_LABELS,
+    ),
+)
+
+
+class _Evaluation(NamedTuple):
+    """The last evaluation of all maps."""
+
+    state: LiveState
+    left_out: int
+
+
+EVALUATION: Final[tuple[Series[_Evaluation], ...]] = (
+    Series(
+        "calibration_maps_left_out",
+        "Versions of models whose maps are measured, and not exported because there would be too many series.",
+        lambda evaluation: evaluation.left_out,
+    ),
+    Series(
+        "calibration_maps_evaluation_timestamp_seconds",
+        "When all maps were last looked at, seconds since the epoch. Absent before the first time.",
+        lambda evaluation: evaluation.state.updated_ms / 1000 if evaluation.state.updated_ms else None,
+    ),
+    Series(
+        "calibration_maps_evaluation_duration_seconds",
+        "What looking at all maps took the last time, without the rests in between. Absent before the first time.",
+        lambda evaluation: evaluation.state.duration_seconds if evaluation.state.updated_ms else None,
+    ),
+)
+
+
+def _by_result(tallies: Tallies) -> Iterator[tuple[Labels, list[Tally]]]:
+    for result, states in RESULTS.items():
+        yield (result,), [tallies[state] for state in states if state in tallies]
+
+
+def _last(tallies: Tallies) -> Iterator[tuple[Labels, int, int | None]]:
+    """When the last refit of each result finished and was started."""
+    for labels, ended in _by_result(tallies):
+        last = max(ended, key=lambda tally: tally.finished_ms or 0, default=None)
+        if last is not None and last.finished_ms is not None:
+            yield labels, last.finished_ms, last.started_ms
+
+
+REFITS: Final[tuple[Series[Tallies], ...]] = (
+    Series(
+        "calibration_refits_total",
+        "Refits that ended, over all time and replicas: it is counted in the store, so that it outlives the process. "
+        "passed: there is a better map, whether it serves or not; rejected: it is not better; failed: there is none.",
+        lambda tallies: [(labels, sum(tally.refits for tally in ended)) for labels, ended in _by_result(tallies)],
+        _RESULT_LABELS,
+    ),
+    Series(
+        "calibration_refit_under_way",
+        "1 while a refit of the model is queued or running on any replica, else 0.",
+        lambda tallies: any(state in tallies for state in UNDER_WAY),
+        ("model",),
+    ),
+    Series(
+        "calibration_refit_timestamp_seconds",
+        "When the last refit with this result ended, seconds since the epoch. Absent before the first.",
+        lambda tallies: [(labels, finished_ms / 1000) for labels, finished_ms, _ in _last(tallies)],
+        _RESULT_LABELS,
+    ),
+    Series(
+        "calibration_refit_duration_seconds",
+        "How long the last refit with this result ran. Absent before the first.",
+        lambda tallies: [
+            (labels, (finished_ms - started_ms) / 1000)
+            for labels, finished_ms, started_ms in _last(tallies)
+            if started_ms is not None
+        ],
+        _RESULT_LABELS,
+    ),
+)
 
 
 class Maps(Protocol):
-    """What looks at maps on live events."""
+    """Measures maps on live events."""
 
     @property
     def latest(self) -> LiveState:
-        """What it found last."""
+        """The last result."""
         ...
 
 
 class RefitFamilies:
-    """The series of refits, of what serves, and of raw beside recalibrated scores.
+    """The families of refits, of what serves, and of raw beside recalibrated scores.
 
     Parameters
     ----------
     maps
-        Looks at maps on live events. The store is not asked when Prometheus asks.
+        Measures maps on live events. A scrape does not read the store.
     measures
         Those that maps are measured by.
-    known
-        (model, version) of all that is held now: the store remembers models whose last event is long gone, and their
+    held
+        (model, version) of all that is held now: the store keeps models whose last event is long gone, and their
         series vanish all the same.
     max_series
-        At most so many time series about maps. Beyond them, versions are left out and counted, the last by name first.
+        Cap on time series about maps. Beyond it, versions are left out and counted, the last by name first.
     levels
         How much is exported of each map's measures: as of windows.
     """
@@ -57,7 +187,7 @@ class RefitFamilies:
         self,
         maps: Maps,
         measures: Iterable[Measure],
-        known: Callable[[], Collection[tuple[str, str]]],
+        held: Callable[[], Collection[tuple[str, str]]],
         *,
         max_series: int = MAX_SERIES,
         levels: LevelSwitch | None = None,
@@ -66,101 +196,32 @@ class RefitFamilies:
         self._max_series = max_series
         self._maps = maps
         self._measures = map_series(measures)
-        self._known = known
+        self._held = held
 
     def __call__(self) -> Iterator[Family]:
         """Read the last state."""
-        state, known = self._maps.latest, frozenset(self._known())
-        champions = [each for each in state.champions if (each.model, each.version) in known]
-        labels = [(each.model, each.version) for each in champions]
-        active = [each.map_id is not None for each in champions]
-        yield Family(series.CHAMPION_ACTIVE, list(zip(labels, active, strict=True)))
-        since = [each.since_ms / 1000 for each in champions]
-        yield Family(series.CHAMPION_TIMESTAMP, list(zip(labels, since, strict=True)))
-        documents = [(version, told) for version, told in sorted(state.documents.items()) if version in known]
+        state, held = self._maps.latest, frozenset(self._held())
+        champions = [((champion.model, champion.version), champion) for champion in state.champions]
+        yield from read_families(CHAMPIONS, [(version, champion) for version, champion in champions if version in held])
+        documents = [(version, document) for version, document in sorted(state.documents.items()) if version in held]
         kept = self._within_cap(documents)
-        yield from self._of_maps(kept)
-        yield Family(series.MAPS_LEFT_OUT, [((), len(documents) - len(kept))])
-        looked = state.updated_ms > 0
-        yield Family(series.MAPS_LOOKED, [((), state.updated_ms / 1000)] if looked else [])
-        yield Family(series.MAPS_DURATION, [((), state.duration_seconds)] if looked else [])
-        # Before the first look nothing is known of refits, and a counter that begins at 0 anew would look reset.
-        yield from _of_refits(sorted({model for model, _ in known}) if looked else [], state.tallies)
+        yield from read_families(MAPS, kept)
+        yield from read_families(self._measures, kept, self._levels.current)
+        yield from read_families(EVALUATION, [((), _Evaluation(state, len(documents) - len(kept)))])
+        # Before the first evaluation refits are unknown, and a counter that began at 0 would look like a reset.
+        models = sorted({model for model, _ in held}) if state.updated_ms else []
+        by_model: dict[str, dict[JobState, Tally]] = {model: {} for model in models}
+        for tally in state.tallies:
+            if tally.model in by_model:
+                by_model[tally.model][tally.state] = tally
+        yield from read_families(REFITS, [((model,), tallies) for model, tallies in by_model.items()])
 
-    def _within_cap(self, documents: Documents) -> Documents:
+    def _within_cap(self, documents: Sequence[tuple[Labels, Document]]) -> Sequence[tuple[Labels, Document]]:
         used = 0
         for at, (_, document) in enumerate(documents):
-            maps = sum(told is not None for told in document["maps"].values())
-            # Whatever is known of them: so the choice does not flicker as events come in.
+            maps = sum(shown is not None for shown in document["maps"].values())
+            # As many as there can be, so that the choice does not flicker as events come in.
             used += maps * (len(self._measures) + 2) + len(COMPARED) + 1
             if used > self._max_series:
                 return documents[:at]
         return documents
-
-    def _of_maps(self, documents: Documents) -> Iterator[Family]:
-        maps = [
-            ((*version, name), document, told)
-            for version, document in documents
-            for name, told in document["maps"].items()
-            if told is not None
-        ]
-        yield Family(
-            series.MAP_EVENTS,
-            [(labels, document["n"]) for labels, document, told in maps if told["missing"] is None],
-        )
-        evidence = (
-            ((*version, better, other), document["evidence"][f"{better}_against_{other}"])
-            for version, document in documents
-            for better, other in COMPARED
-        )
-        yield Family(
-            series.MAP_LOG10_E, [(labels, found["log10_e"]) for labels, found in evidence if found is not None]
-        )
-        yield Family(series.MAP_MISSING, [(labels, told["missing"] is not None) for labels, _, told in maps])
-        yield Family(series.MAP_CHANGED, [(version, _seconds(document["changed"])) for version, document in documents])
-        level = self._levels.current
-        for each in self._measures:
-            if each.series.level > level:
-                continue
-            values = (
-                (labels, told["measures"][each.measure][each.statistic])
-                for labels, _, told in maps
-                if each.measure in told["measures"]
-            )
-            yield Family(each.series, [(labels, value * each.scale) for labels, value in values if value is not None])
-
-
-def _of_refits(models: Sequence[str], tallies: Sequence[Tally]) -> Iterator[Family]:
-    found = {(each.model, each.state): each for each in tallies}
-    ended: dict[Labels, list[Tally]] = {
-        (model, result): [found[model, state] for state in states if (model, state) in found]
-        for model in models
-        for result, states in RESULTS.items()
-    }
-    last = {
-        labels: max(of_result, key=lambda each: each.finished_ms or 0)
-        for labels, of_result in ended.items()
-        if of_result
-    }
-    yield Family(
-        series.REFITS, [(labels, sum(each.refits for each in of_result)) for labels, of_result in ended.items()]
-    )
-    yield Family(
-        series.REFIT_UNDER_WAY, [((model,), any((model, state) in found for state in UNDER_WAY)) for model in models]
-    )
-    yield Family(
-        series.REFIT_TIMESTAMP,
-        [(labels, each.finished_ms / 1000) for labels, each in last.items() if each.finished_ms is not None],
-    )
-    yield Family(
-        series.REFIT_DURATION,
-        [
-            (labels, (each.finished_ms - each.started_ms) / 1000)
-            for labels, each in last.items()
-            if each.finished_ms is not None and each.started_ms is not None
-        ],
-    )
-
-
-def _seconds(rfc3339: str) -> float:
-    return datetime.fromisoformat(rfc3339).timestamp()

@@ -1,50 +1,224 @@
-"""What the latest snapshot says, as series."""
+"""The series of the latest snapshot: windows, their diagnosis, and the evaluation itself."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from monitor.events.model import ALL
 from monitor.measures.base import Measure
-from monitor.metrics import reliability_series, series
-from monitor.metrics.catalogue import CANONICAL, MeasureSeries, measure_series
-from monitor.metrics.family import Family, Labels
 from monitor.metrics.levels import Level, LevelSwitch
+from monitor.metrics.measures import CANONICAL, measure_series
+from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Family, Labels, Rows, Series, Value, read_families
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
+from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.maturity import AgeCohort
 from monitor.windows.snapshot import Snapshot
 
 MAX_SERIES: Final = 150_000
-"""Default cap on time series about windows: what a thousand windows with all measures and bins need, with room to
-spare."""
+"""Default cap on time series about windows: what a thousand windows with all measures and bins need, and more."""
+
+
+def _window(name: str, meaning: str, read: Callable[[Report], Value]) -> Series[Report]:
+    return Series(name, meaning, read, REPORT_LABELS)
+
+
+def _diagnosis(
+    name: str,
+    meaning: str,
+    read: Callable[[Diagnosis], Value],
+    level: Level = Level.VALUES,
+    *,
+    label: str | None = None,
+    is_ratio: bool = False,
+) -> Series[Report]:
+    labels = REPORT_LABELS if label is None else (*REPORT_LABELS, label)
+    return Series(
+        name,
+        meaning,
+        lambda report: None if report.diagnosis is None else read(report.diagnosis),
+        labels,
+        level,
+        is_ratio=is_ratio,
+    )
 
 
 def _end(interval: tuple[float, float] | None, at: int) -> float | None:
     return None if interval is None else interval[at]
 
 
-Coverage = Mapping[tuple[str, str], Sequence[AgeCohort]]
-"""(model, version) -> its predictions by age."""
-
-_NUMBERS: Final[tuple[tuple[series.Series, Callable[[Diagnosis], float | None]], ...]] = (
-    (series.SEVERITY, lambda found: None if found.severity is None else found.severity.rank),
-    (series.OFFSET, lambda found: found.offset),
-    (series.OFFSET_LOWER, lambda found: _end(offset_interval(found), 0)),
-    (series.OFFSET_UPPER, lambda found: _end(offset_interval(found), 1)),
-    (series.SLOPE, lambda found: found.slope),
-    (series.SLOPE_LOWER, lambda found: _end(slope_interval(found), 0)),
-    (series.SLOPE_UPPER, lambda found: _end(slope_interval(found), 1)),
-    (series.P_VALUE, lambda found: found.p_value),
-    (series.PRIOR_SHIFT_P_VALUE, lambda found: found.prior_shift_p_value),
-    (series.ERROR_AFTER_OFFSET, lambda found: found.error_after_offset),
-    (series.LOGIT_ERROR_AFTER_OFFSET, lambda found: found.logit_error_after_offset),
+DIAGNOSIS: Final = (
+    _diagnosis(
+        "calibration_verdict",
+        "1 for the verdict on the window, 0 for the others. All are absent while there is none.",
+        lambda diagnosis: [((verdict.value,), diagnosis.verdict is verdict) for verdict in Verdict],
+        label="verdict",
+    ),
+    _diagnosis(
+        "calibration_severity",
+        "How large the fault of the verdict is: 0 no fault, 1 slight (logits off by up to 0.2), 2 moderate (up to "
+        "0.5), 3 severe.",
+        lambda diagnosis: None if diagnosis.severity is None else diagnosis.severity.rank,
+    ),
+    _diagnosis(
+        "calibration_offset_logit",
+        "What has to be added to every logit so that the mean prediction is right: 0 is none, and it compares across "
+        "prevalences. Absent when the data is insufficient, as all of the diagnosis.",
+        lambda diagnosis: diagnosis.offset,
+    ),
+    _diagnosis(
+        "calibration_offset_logit_lower",
+        "Lower end of the offset's 95% confidence interval.",
+        lambda diagnosis: _end(offset_interval(diagnosis), 0),
+    ),
+    _diagnosis(
+        "calibration_offset_logit_upper",
+        "Upper end of the offset's 95% confidence interval.",
+        lambda diagnosis: _end(offset_interval(diagnosis), 1),
+    ),
+    _diagnosis(
+        "calibration_slope",
+        "Slope of the true logits over the predicted ones: 1 is right, below 1 predictions are too sure of themselves. "
+        "Absent where it is not finite.",
+        lambda diagnosis: diagnosis.slope,
+    ),
+    _diagnosis(
+        "calibration_slope_lower",
+        "Lower end of the slope's 95% confidence interval.",
+        lambda diagnosis: _end(slope_interval(diagnosis), 0),
+        Level.INTERVALS,
+    ),
+    _diagnosis(
+        "calibration_slope_upper",
+        "Upper end of the slope's 95% confidence interval.",
+        lambda diagnosis: _end(slope_interval(diagnosis), 1),
+        Level.INTERVALS,
+    ),
+    _diagnosis(
+        "calibration_p_value",
+        "Combined p-value of the hypothesis that the model is calibrated: of one window, and no guard against many "
+        "looks.",
+        lambda diagnosis: diagnosis.p_value,
+        is_ratio=True,
+    ),
+    _diagnosis(
+        "calibration_prior_shift_p_value",
+        "p-value of the hypothesis that a shift of the prior is all there is.",
+        lambda diagnosis: diagnosis.prior_shift_p_value,
+        is_ratio=True,
+    ),
+    _diagnosis(
+        "calibration_error_after_offset",
+        "smCE of the predictions after their best offset: what an update of the intercept leaves.",
+        lambda diagnosis: diagnosis.error_after_offset,
+        is_ratio=True,
+    ),
+    _diagnosis(
+        "calibration_logit_error_after_offset",
+        "Root mean square by which logits are off after their best offset, by stretches, slope or contradictions.",
+        lambda diagnosis: diagnosis.logit_error_after_offset,
+    ),
 )
-"""The numbers of a diagnosis, each with its series."""
+
+WINDOWS: Final = (
+    _window(
+        "calibration_window_predictions",
+        "Predictions of the window, with or without an outcome.",
+        lambda report: report.predictions,
+    ),
+    _window(
+        "calibration_window_labelled",
+        "Predictions of the window whose outcome is known or implied: what the measures are of.",
+        lambda report: report.n,
+    ),
+    _window(
+        "calibration_window_positives",
+        "Positive outcomes in the window.",
+        lambda report: report.positives,
+    ),
+    _window(
+        "calibration_prevalence_ratio",
+        "Share of positives among the labelled predictions of the window. Absent when there are none.",
+        lambda report: report.prevalence,
+    ),
+    _window(
+        "calibration_mean_prediction_ratio",
+        "Mean of the labelled predictions of the window. Absent when there are none.",
+        lambda report: report.mean_prediction,
+    ),
+    _window(
+        "calibration_label_coverage_ratio",
+        "Share of the window's predictions whose outcome is known or implied. Absent without predictions.",
+        lambda report: report.label_coverage,
+    ),
+    _window(
+        "calibration_insufficient_data",
+        "1 if the window holds too little data for any measure, which are absent then; 0 otherwise. The report says "
+        "why in words.",
+        lambda report: report.insufficient is not None,
+    ),
+    _window(
+        "calibration_window_end_timestamp_seconds",
+        "Prediction time at which the window ends, seconds since the epoch.",
+        lambda report: None if report.to_ms is None else report.to_ms / 1000,
+    ),
+)
+WATERMARK: Final = Series[int](
+    "calibration_watermark_timestamp_seconds",
+    "Newest event time seen of the model, seconds since the epoch.",
+    lambda watermark_ms: watermark_ms / 1000,
+    ("model",),
+)
+
+
+def _bin(name: str, meaning: str, read: Callable[[ReliabilityBin], float]) -> Series[Report]:
+    """A series of the bins of reliability diagrams. ``bin`` is the lower edge of one of ten: ``0.0`` to ``0.9``."""
+
+    def read_bins(report: Report) -> Rows:
+        return [((part.lower,), read(part)) for part in report.bins]
+
+    return Series(name, meaning, read_bins, (*REPORT_LABELS, "bin"), Level.ALL)
+
+
+# These add over replicas: a diagram over all replicas is `sum by (bin)` of each.
+RELIABILITY: Final = (
+    _bin(
+        "calibration_bin_labelled",
+        "Labelled predictions of the window in one of ten bins of equal width, named by its lower edge; of several "
+        "classes it is the top label's probability that is binned. Adds over replicas. Absent where the bin is empty.",
+        lambda part: part.labelled,
+    ),
+    _bin(
+        "calibration_bin_positives",
+        "Positive outcomes in the bin; of several classes, how often the top label came true. Adds over replicas. "
+        "Absent where the bin is empty.",
+        lambda part: part.positives,
+    ),
+    # Not `_sum`: Prometheus keeps that ending for histograms and summaries.
+    _bin(
+        "calibration_bin_summed_predictions",
+        "Sum of the labelled predictions in the bin. Adds over replicas. Absent where the bin is empty.",
+        lambda part: part.prediction_sum,
+    ),
+)
+COVERAGE: Final[tuple[Series[Sequence[AgeCohort]], ...]] = (
+    Series(
+        "calibration_cohort_predictions",
+        "Predictions of an age, which is told in quarters of the horizon, back from the newest event; mature: beyond "
+        "the horizon, as far as a window reaches. Adds over replicas.",
+        lambda cohorts: [((cohort.cohort,), cohort.predictions) for cohort in cohorts],
+        (*VERSION_LABELS, "cohort"),
+    ),
+    Series(
+        "calibration_cohort_labelled",
+        "Predictions of that age that have an outcome; implied negatives are none. Adds over replicas.",
+        lambda cohorts: [((cohort.cohort,), cohort.labelled) for cohort in cohorts],
+        (*VERSION_LABELS, "cohort"),
+    ),
+)
 
 
 class Evaluations(Protocol):
-    """What the evaluation shows of itself."""
+    """What the evaluator reports of itself."""
 
     @property
     def latest(self) -> Snapshot:
@@ -72,13 +246,105 @@ class Evaluations(Protocol):
         ...
 
 
+class _Scrape(NamedTuple):
+    """The evaluator, the snapshot that is exported, and how much of it is."""
+
+    evaluations: Evaluations
+    snapshot: Snapshot
+    level: Level
+    exported: int
+    dropped_total: int
+
+    @property
+    def outdated_ms(self) -> list[int]:
+        """Since when reports wait for intervals, those that do."""
+        since = (report.intervals_outdated_since_ms for report in self.snapshot.reports.values())
+        return [since_ms for since_ms in since if since_ms is not None]
+
+    @property
+    def longest_outdated_seconds(self) -> float:
+        """For how long the first of them had been waiting at the evaluation."""
+        return (self.snapshot.evaluated_ms - min(self.outdated_ms, default=self.snapshot.evaluated_ms)) / 1000
+
+
+EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
+    Series(
+        "calibration_evaluations_total",
+        "Evaluations of all windows since the process started.",
+        lambda scrape: scrape.evaluations.evaluations_total,
+    ),
+    Series(
+        "calibration_evaluation_failures_total",
+        "Reports that could not be made, since the process started; an evaluation that failed whole counts as one.",
+        lambda scrape: scrape.evaluations.failures_total,
+    ),
+    Series(
+        "calibration_failed_reports",
+        "Reports that the last evaluation could not make.",
+        lambda scrape: len(scrape.snapshot.failures),
+    ),
+    Series(
+        "calibration_unevaluated_series",
+        "Combinations of model, version and segment that the last evaluation left out because there were too many.",
+        lambda scrape: scrape.evaluations.series_dropped,
+    ),
+    Series(
+        "calibration_stale_evaluations",
+        "For how many evaluations the longest outdated interval or level has been waiting to be renewed.",
+        lambda scrape: scrape.evaluations.staleness,
+    ),
+    Series(
+        "calibration_outdated_seconds",
+        "For how long the longest outdated intervals, levels and verdict of a report had been waiting to be renewed at "
+        "the last evaluation; 0 while all are of the same predictions as their values.",
+        lambda scrape: scrape.longest_outdated_seconds,
+    ),
+    Series(
+        "calibration_outdated_reports",
+        "Reports whose intervals, levels and verdict wait to be renewed: they are of earlier predictions than the "
+        "values.",
+        lambda scrape: len(scrape.outdated_ms),
+    ),
+    Series(
+        "calibration_evaluation_duration_seconds",
+        "What the values of the last evaluation took, without renewing intervals. Absent before the first.",
+        lambda scrape: scrape.snapshot.duration_seconds if scrape.snapshot.number else None,
+    ),
+    Series(
+        "calibration_evaluation_timestamp_seconds",
+        "When the last evaluation was, seconds since the epoch. Absent before the first.",
+        lambda scrape: scrape.snapshot.evaluated_ms / 1000 if scrape.snapshot.number else None,
+    ),
+    Series(
+        "calibration_series_exported",
+        "Time series about windows in this answer; see the setting that caps them.",
+        lambda scrape: scrape.exported,
+    ),
+    Series(
+        "calibration_series_dropped_total",
+        "Time series about windows that the cap left out, counted once an evaluation. Segments are left out first.",
+        lambda scrape: scrape.dropped_total,
+    ),
+    Series(
+        "calibration_exposition_level",
+        "1 for the level of this answer, 0 for the others: how much it says of each window, see the setting "
+        "exposition.level.",
+        lambda scrape: [((level.label,), level is scrape.level) for level in Level],
+        ("level",),
+    ),
+)
+
+Coverage = Mapping[tuple[str, str], Sequence[AgeCohort]]
+"""(model, version) -> its predictions by age."""
+
+
 class WindowFamilies:
-    """The series of the latest snapshot. What is no longer in the snapshot is no longer exported.
+    """The families of the latest snapshot. What is no longer in the snapshot is no longer exported.
 
     Parameters
     ----------
     evaluations
-        Where the latest snapshot is.
+        Holds the latest snapshot.
     measures
         The measures whose series are exported.
     max_series
@@ -100,104 +366,50 @@ class WindowFamilies:
         levels: LevelSwitch | None = None,
     ) -> None:
         self._evaluations = evaluations
-        self._measures = measure_series(measures)
+        self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
-        self._bins = bins
         self._lock = Lock()
         self._dropped_total = 0
         self._dropped_in = -1
 
     def __call__(self) -> Iterator[Family]:
         """Read the latest snapshot."""
-        evaluations, failures = self._evaluations.evaluations_total, self._evaluations.failures_total
         snapshot = self._evaluations.latest
         level = self._levels.choose(len(snapshot.watermarks_ms))
-        families, exported, dropped = self._of_reports(snapshot, level)
-        yield from families
-        yield Family(
-            series.WATERMARK, [((model,), time_ms / 1000) for model, time_ms in snapshot.watermarks_ms.items()]
-        )
-        yield Family(series.EVALUATIONS, [((), evaluations)])
-        yield Family(series.EVALUATION_FAILURES, [((), failures)])
-        yield Family(series.FAILED_REPORTS, [((), len(snapshot.failures))])
-        yield Family(series.UNEVALUATED, [((), self._evaluations.series_dropped)])
-        yield Family(series.STALENESS, [((), self._evaluations.staleness)])
-        outdated_ms = [
-            report.intervals_outdated_since_ms
-            for report in snapshot.reports.values()
-            if report.intervals_outdated_since_ms is not None
-        ]
-        longest_ms = snapshot.evaluated_ms - min(outdated_ms, default=snapshot.evaluated_ms)
-        yield Family(series.OUTDATED_SECONDS, [((), longest_ms / 1000)])
-        yield Family(series.OUTDATED_REPORTS, [((), len(outdated_ms))])
-        evaluated = snapshot.number > 0
-        yield Family(series.EVALUATION_DURATION, [((), snapshot.duration_seconds)] if evaluated else [])
-        yield Family(series.EVALUATION_TIMESTAMP, [((), snapshot.evaluated_ms / 1000)] if evaluated else [])
-        yield Family(series.EXPORTED, [((), exported)])
-        yield Family(series.DROPPED, [((), self._count_dropped(snapshot.number, dropped))])
-        yield Family(series.EXPOSITION_LEVEL, [((each.label,), each is level) for each in Level])
-
-    def _of_reports(self, snapshot: Snapshot, level: Level) -> tuple[list[Family], int, int]:
-        """The families about reports, the number of time series in them, and of those left out."""
         reports = list(snapshot.reports.values())
         families = self._families(reports, snapshot.coverage, level)
-        total = _count_rows(families)
-        if total <= self._max_series:
-            return families, total, 0
-        kept = self._within_cap(reports, self._sizes(reports, snapshot.coverage, level))
-        families = self._families(kept, snapshot.coverage, level)
-        exported = _count_rows(families)
-        return families, exported, total - exported
+        total = exported = _count_rows(families)
+        if total > self._max_series:
+            families = self._families(self._within_cap(reports, snapshot.coverage, level), snapshot.coverage, level)
+            exported = _count_rows(families)
+        yield from families
+        yield from read_families([WATERMARK], [((model,), at_ms) for model, at_ms in snapshot.watermarks_ms.items()])
+        dropped_total = self._count_dropped(snapshot.number, total - exported)
+        scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
+        yield from read_families(EVALUATION, [((), scrape)])
 
     def _families(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Family]:
-        labels = [(report.model, report.version, report.segment, report.window) for report in reports]
-        return [
-            *_of_measures(_at(level, self._measures), labels, [report.measures for report in reports]),
-            *_of_measures(_at(level, CANONICAL), labels, [report.canonical for report in reports]),
-            *_of_diagnoses(reports, labels, level),
-            *_of_windows(reports, labels),
-            *(_of_bins(reports, labels) if self._has_bins(level) else ()),
-            *_of_coverage(coverage, {report[:2] for report in labels if report[2] == ALL}),
+        """The families about reports, and the coverage of versions that have a report of all their predictions."""
+        subjects = [((report.model, report.version, report.segment, report.window), report) for report in reports]
+        whole = {(report.model, report.version) for report in reports if report.segment == ALL}
+        versions: list[tuple[Labels, Sequence[AgeCohort]]] = [
+            (version, cohorts) for version, cohorts in sorted(coverage.items()) if version in whole
         ]
+        return [*read_families(self._series, subjects, level), *read_families(COVERAGE, versions)]
 
-    def _has_bins(self, level: Level) -> bool:
-        return self._bins and level >= Level.ALL
-
-    def _sizes(self, reports: Iterable[Report], coverage: Coverage, level: Level) -> list[int]:
-        """Time series that each report needs; the first of a whole version brings the version's coverage with it."""
-        measures = ((_at(level, self._measures), "measures"), (_at(level, CANONICAL), "canonical"))
-        numbers = [of for listed, of in _NUMBERS if listed.level <= level]
-        bins = len(reliability_series.RELIABILITY) if self._has_bins(level) else 0
-        sizes, seen = [], set[Labels]()
-        for report in reports:
-            optional = (report.prevalence, report.mean_prediction, report.label_coverage, report.to_ms)
-            size = 4 + sum(value is not None for value in optional) + bins * len(report.bins)
-            if report.diagnosis is not None:
-                size += len(Verdict) + sum(of(report.diagnosis) is not None for of in numbers)
-            for series_of, field in measures:
-                found = getattr(report, field)
-                size += sum(
-                    getattr(found[each.measure], each.statistic) is not None
-                    for each in series_of
-                    if each.measure in found
-                )
-            version = (report.model, report.version)
-            if report.segment == ALL and version not in seen:
-                seen.add(version)
-                size += 2 * len(coverage.get(version, ()))
-            sizes.append(size)
-        return sizes
-
-    def _within_cap(self, reports: Sequence[Report], sizes: Sequence[int]) -> list[Report]:
+    def _within_cap(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Report]:
+        """The reports that fit, those of whole models first; the first of a version brings its coverage with it."""
+        left, kept = dict(coverage), []
+        used = 0
         # The sort is stable: inside each half the snapshot's own order stays, so the choice does not flicker.
-        order = sorted(range(len(reports)), key=lambda at: reports[at].segment != ALL)
-        kept, used = [], 0
-        for at in order:
-            if used + sizes[at] > self._max_series:
+        for report in sorted(reports, key=lambda report: report.segment != ALL):
+            used += _count_rows(self._families([report], left, level))
+            if used > self._max_series:
                 break
-            used += sizes[at]
-            kept.append(reports[at])
+            kept.append(report)
+            if report.segment == ALL:
+                left.pop((report.model, report.version), None)
         return kept
 
     def _count_dropped(self, number: int, dropped: int) -> int:
@@ -209,75 +421,5 @@ class WindowFamilies:
             return self._dropped_total
 
 
-def _at(level: Level, series_of: Iterable[MeasureSeries]) -> list[MeasureSeries]:
-    """Those that are exported at a level."""
-    return [each for each in series_of if each.series.level <= level]
-
-
 def _count_rows(families: Iterable[Family]) -> int:
     return sum(len(family.rows) for family in families)
-
-
-def _of_measures(
-    series_of: Iterable[MeasureSeries], labels: Sequence[Labels], results: Sequence[Mapping[str, MeasureResult]]
-) -> Iterator[Family]:
-    measured: dict[str, list[tuple[Labels, MeasureResult]]] = {}
-    for label, found in zip(labels, results, strict=True):
-        for name, result in found.items():
-            measured.setdefault(name, []).append((label, result))
-    for each in series_of:
-        values = ((label, getattr(result, each.statistic)) for label, result in measured.get(each.measure, ()))
-        yield Family(each.series, [(label, value * each.scale) for label, value in values if value is not None])
-
-
-def _of_diagnoses(reports: Sequence[Report], labels: Sequence[Labels], level: Level) -> Iterator[Family]:
-    pairs = [
-        (label, report.diagnosis) for label, report in zip(labels, reports, strict=True) if report.diagnosis is not None
-    ]
-    yield Family(
-        series.VERDICT,
-        [((*label, verdict.value), found.verdict is verdict) for label, found in pairs for verdict in Verdict],
-    )
-    for listed, of in _NUMBERS:
-        if listed.level > level:
-            continue
-        values = ((label, of(found)) for label, found in pairs)
-        yield Family(listed, [(label, value) for label, value in values if value is not None])
-
-
-def _of_windows(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
-    pairs = list(zip(labels, reports, strict=True))
-    yield Family(series.PREDICTIONS, [(label, report.predictions) for label, report in pairs])
-    yield Family(series.LABELLED, [(label, report.n) for label, report in pairs])
-    yield Family(series.POSITIVES, [(label, report.positives) for label, report in pairs])
-    optional = (
-        (series.PREVALENCE, [(label, report.prevalence) for label, report in pairs]),
-        (series.MEAN_PREDICTION, [(label, report.mean_prediction) for label, report in pairs]),
-        (series.LABEL_COVERAGE, [(label, report.label_coverage) for label, report in pairs]),
-    )
-    for listed, values in optional:
-        yield Family(listed, [(label, value) for label, value in values if value is not None])
-    yield Family(series.INSUFFICIENT, [(label, report.insufficient is not None) for label, report in pairs])
-    yield Family(
-        series.WINDOW_END, [(label, report.to_ms / 1000) for label, report in pairs if report.to_ms is not None]
-    )
-
-
-def _of_bins(reports: Sequence[Report], labels: Sequence[Labels]) -> Iterator[Family]:
-    rows = [
-        ((*label, found.lower), found) for label, report in zip(labels, reports, strict=True) for found in report.bins
-    ]
-    yield Family(reliability_series.BIN_LABELLED, [(label, found.labelled) for label, found in rows])
-    yield Family(reliability_series.BIN_POSITIVES, [(label, found.positives) for label, found in rows])
-    yield Family(reliability_series.BIN_SUMMED, [(label, found.prediction_sum) for label, found in rows])
-
-
-def _of_coverage(coverage: Coverage, versions: Collection[Labels]) -> Iterator[Family]:
-    rows = [
-        ((*version, found.cohort), found)
-        for version, cohorts in sorted(coverage.items())
-        if version in versions
-        for found in cohorts
-    ]
-    yield Family(reliability_series.COHORT_PREDICTIONS, [(label, found.predictions) for label, found in rows])
-    yield Family(reliability_series.COHORT_LABELLED, [(label, found.labelled) for label, found in rows])

@@ -1,1 +1,1 @@
-"""Recalibration: refits, their comparison on data that they never saw, promotion, and the way back."""
+"""Refits: schedule, fit, compare on later events, guard, promote, roll back."""

@@ -27,7 +27,7 @@ from monitor.recalibration.comparison import (
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import LEAST_E
 from monitor.recalibration.refit_trial import Candidate, Trial
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")

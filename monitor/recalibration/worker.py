@@ -20,7 +20,7 @@ from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.recalibration.comparison import DRAWS, Contender, Progress, compare, ignore_progress, map_details
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.task_folder import RefitResult, RefitTask, read_task, write_result
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.figures.recalibration import recalibration_figures
 
 _FITTED: Final = 0.4

@@ -1,1 +1,1 @@
-"""Reports of data at hand, and recalibration on it: values, text and pages, for command line and Python alike."""
+"""Reports on data at hand: evaluation, comparison, figures, text, HTML and JSON."""

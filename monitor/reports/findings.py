@@ -16,16 +16,15 @@ from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.assess import GIVEN, Minimum
-from monitor.reports.evaluation.classes import ClassReport, evaluate_classes
+from monitor.reports.evaluation.assess import GIVEN, WINDOW_DRAWS, Minimum
+from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
 from monitor.reports.evaluation.inputs import relative_weights
-from monitor.reports.evaluation.local import LocalReport, evaluate_local
-from monitor.reports.evaluation.plane import plane_of
-from monitor.reports.evaluation.segment_columns import ranges_of, segment_columns
+from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
+from monitor.reports.evaluation.segments import ranges_of, segment_columns
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
-from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.memory import MemoryTable

@@ -11,8 +11,7 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.files import FileReport
-from monitor.reports.evaluation.performance import Performance
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import Performance, Report
 from monitor.reports.findings import Findings
 from monitor.reports.plain import plain
 from monitor.reports.report_tables import (

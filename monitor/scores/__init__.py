@@ -1,4 +1,4 @@
-"""Score tables: everything is one."""
+"""Score tables: the sufficient statistic of every measure."""
 
 from monitor.scores.class_table import ClassTable
 from monitor.scores.grid_table import GridTable

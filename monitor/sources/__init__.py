@@ -1,1 +1,1 @@
-"""Where events come from: Kafka, and the embedded log."""
+"""Where events come from: Kafka, the embedded log, files and tables."""

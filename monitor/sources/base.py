@@ -1,10 +1,15 @@
-"""What every source of events does. Its tests run on all of them."""
+"""The contract of all sources and writers of events; the same tests run on each of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+import structlog
+
+from monitor.errors import OffsetPurged
 from monitor.events.model import Kind, RecordBatch
+
+_log = structlog.get_logger(__name__)
 
 
 class TopicPartition(NamedTuple):
@@ -16,10 +21,10 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics that are read, each with the type that its events have when they name none.
+    """The topics to read, each with the type of its events without a ``type``.
 
-    All of them must have the same number of partitions, and an outcome must stand in the partition of the same number
-    as its prediction: key both by the prediction's id.
+    All topics must have the same number of partitions, and an outcome must be in the partition of the same number as
+    its prediction: key both by the prediction's id.
     """
 
     kinds: Mapping[str, Kind | None]
@@ -27,16 +32,16 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What one poll brought.
+    """The result of one poll.
 
     Attributes
     ----------
     batches
         The records, at most one batch a topic partition.
     revoked
-        Partition numbers that are no longer this reader's. Their state must not be written any more.
+        Partition numbers that are no longer assigned to this reader. Their state must not be written any more.
     assigned
-        Partition numbers that are this reader's since this poll. They wait, and bring no records, until started.
+        Partition numbers assigned to this reader by this poll. They bring no records until started.
     """
 
     batches: Sequence[RecordBatch] = ()
@@ -46,38 +51,38 @@ class Polled:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to be written: by `replay`, by POST /v1/events, by the simulator, or to the dead letters."""
+    """A message to write: by `replay`, by POST /v1/events, by the simulator, or to the dead letters."""
 
     topic: str
     value: bytes | None
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes]] = ()
     partition: int | None = None
-    """None leaves it to the key, by Kafka's own hash, so that both sources place an id alike."""
+    """None: chosen by the key with Kafka's own hash, the same in both sources."""
     timestamp_ms: int | None = None
-    """When it is to count as written; None means now."""
+    """When it counts as written; None means now."""
 
 
 class Source(Protocol):
-    """Reads the log. One thread owns it: no method may be called from another, save where it says so.
+    """Reads the log. One thread owns it and makes all calls.
 
     Attributes
     ----------
     purged_offsets_skipped
-        Offsets passed over because the log no longer held them, since it was made.
+        Number of offsets skipped because the log no longer held them.
     """
 
     purged_offsets_skipped: int
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
-        """Bring what has arrived, waiting at most that long for the first record.
+        """Read what has arrived; wait at most that long for the first record.
 
         Raises
         ------
         SourceUnavailable
             The broker does not answer. Call again later: nothing is lost.
         SourceMisconfigured
-            The broker refuses us, or the topics do not fit. Call again later: somebody may fix it.
+            The broker refuses us, or the topics have different numbers of partitions. Call again later.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
         InstanceReplaced
@@ -86,39 +91,39 @@ class Source(Protocol):
         ...
 
     def start(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Let an assigned partition run, each topic from its stored offset, whether or not it was paused or ran before.
+        """Start an assigned partition, each topic from its stored offset, even if it was paused or started before.
 
-        A topic without a stored offset runs from where the settings say (its beginning or its end). A stored offset
-        that is no longer in the log follows the declared policy: stop with OffsetPurged, or go on from the earliest
-        record that is left (counted, and said in a warning).
+        A topic without a stored offset starts where the settings say (at its beginning or its end). For a stored
+        offset that is no longer in the log, the settings decide: stop with OffsetPurged, or go on from the earliest
+        record (counted and logged).
         """
         ...
 
     def still_assigned(self) -> bool:
-        """Ask whoever assigns the partitions whether the assignment that the last poll left is still in force.
+        """Check with the group whether the assignment of the last poll is still valid.
 
-        If not, or if that is not known for certain, a later poll says what changed.
+        If not, or if unknown, a later poll reports what changed.
         """
         ...
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring nothing from these until they are resumed: backpressure. Paused ones stay assigned."""
+        """Read nothing from these until they are resumed: backpressure. They stay assigned."""
         ...
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring records from these again."""
+        """Read from these again."""
         ...
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each assigned topic partition ends, as far as is known without asking the broker."""
+        """The end offset of each assigned topic partition, as far as known without a request to the broker."""
         ...
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell the log how far the saved state reaches. For other tools' eyes only: reading resumes from the store."""
+        """Commit how far the saved state reaches, for other tools only: reading resumes from the store."""
         ...
 
     def close(self) -> None:
-        """Leave: the group hands the partitions on at once."""
+        """Leave the group, which assigns the partitions to others at once."""
         ...
 
 
@@ -126,23 +131,44 @@ class Writer(Protocol):
     """Writes to the log. May be called from any thread."""
 
     def write(self, messages: Sequence[Message]) -> None:
-        """Write the messages; when this returns they are durable.
+        """Write the messages; they are durable when this returns.
 
         Raises
         ------
         SourceUnavailable
-            The broker did not take them. Some may have been written.
+            The broker did not accept them. Some may have been written.
         """
         ...
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release all resources."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """Where reading begins when nothing is stored, and what happens when the stored offset is gone."""
+    """Where reading begins without a stored offset, and what happens if the stored offset is gone."""
 
     when_new: Literal["earliest", "latest"] = "earliest"
     when_purged: Literal["stop", "earliest"] = "stop"
+
+    def skip_purged(self, part: TopicPartition, offset: int, onward: int, why: str, log: str) -> int:
+        """Apply the policy to a stored offset that is not in the log; return the number of skipped offsets.
+
+        Raises
+        ------
+        OffsetPurged
+            The policy is to stop.
+        """
+        if self.when_purged == "stop":
+            raise OffsetPurged(
+                f"topic {part.topic} partition {part.partition}: the stored offset {offset} {why}. Keep the {log} "
+                f"longer than the service may stand still, and set source.when_purged to earliest to go on from "
+                f"offset {onward} without the missing events"
+            )
+        skipped = max(onward - offset, 0)
+        _log.warning(
+            "the stored offset is not in the log; going on from the earliest",
+            topic=part.topic, partition=part.partition, stored=offset, going_on_from=onward, skipped=skipped,
+        )  # fmt: skip
+        return skipped

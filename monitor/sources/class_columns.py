@@ -19,11 +19,12 @@ from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
     MISSING_WORDS,
     UNLABELLED,
+    Codes,
+    Column,
     Faults,
     Numbers,
     Place,
     decoded,
-    encoded,
     is_missing,
     predictions,
     such_rows,
@@ -31,13 +32,13 @@ from monitor.sources.columns import (
 )
 
 _LARGEST_LOGIT: Final = float(np.finfo(np.float64).max) / 4.0
-"""In size: the difference of two is finite."""
+"""Absolute value; the difference of two is finite."""
 
 _NEITHER: Final = -2
-"""In place of an outcome: what stands there is no class."""
+"""The outcome of a row with a value that is not a class."""
 
 _NAMED: Final = 5
-"""Columns that a hint names at most."""
+"""A hint names at most so many columns."""
 
 
 def holds_vectors(array: pa.Array) -> bool:
@@ -49,21 +50,22 @@ def holds_vectors(array: pa.Array) -> bool:
     return isinstance(first, str) and first.lstrip().startswith("[")
 
 
-class Vectors:
+class Vectors(Column):
     """Builds the predictions from one column of lists, all of one length."""
 
     def __init__(self, place: Place, *, logits: bool = False) -> None:
-        self._place = place
-        self._logits = logits
         numbers = "finite logits" if logits else "numbers from 0 to 1"
-        self.faults = Faults(place, f"prediction must be a list of {numbers}, of one length in all rows")
-        self.sums = _sum_faults(place)
-        self._pieces: list[NDArray[np.float64]] = []
+        super().__init__(place, f"prediction must be a list of {numbers}, of one length in all rows")
+        self._sums = _sum_faults(place)
+        self._logits = logits
         self._length = 0
-        self._rows = 0
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+    @property
+    def all_faults(self) -> Sequence[Faults]:
+        """The bad lists, and those that do not add up to 1."""
+        return (self.faults, self._sums)
+
+    def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         lists = _as_lists(decoded(array))
         lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
         self._length = self._length or int(next(iter(lengths[lengths > 0]), 0))  # the first list decides
@@ -73,11 +75,7 @@ class Vectors:
             flat = pc.list_flatten(lists.filter(pa.array(~bad))).to_numpy(zero_copy_only=False)
             values[~bad] = flat.reshape(-1, self._length)
         least, most = (-_LARGEST_LOGIT, _LARGEST_LOGIT) if self._logits else (0.0, 1.0)
-        bad |= ~((values >= least) & (values <= most)).all(axis=1)
-        if bad.any():
-            self.faults.add(bad, self._rows, array)
-        self._pieces.append(values)
-        self._rows += len(array)
+        return values, bad | ~((values >= least) & (values <= most)).all(axis=1)
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -89,18 +87,23 @@ class Vectors:
         """
         self.faults.check()
         if self._length == 1:
-            raise InputError(f"{self._place.column}: prediction lists must hold two classes or more, got one")
+            raise InputError(f"{self.faults.place.column}: prediction lists must hold two classes or more, got one")
         vectors = np.concatenate(self._pieces) if self._pieces else np.zeros((0, 2))
-        return _probabilities(vectors, self.sums, logits=self._logits)
+        return _probabilities(vectors, self._sums, logits=self._logits)
 
 
-class Columns:
+class ClassColumns:
     """Builds the predictions from several columns, one a class."""
 
-    def __init__(self, place: Place, each: Sequence[Place], *, logits: bool = False) -> None:
+    def __init__(self, place: Place, places: Sequence[Place], *, logits: bool = False) -> None:
         self._logits = logits
-        self.sums = _sum_faults(place)
-        self.builders: list[Numbers] = [_class_logits(one) if logits else predictions(one) for one in each]
+        self._sums = _sum_faults(place)
+        self.builders: list[Numbers] = [_class_logits(one) if logits else predictions(one) for one in places]
+
+    @property
+    def all_faults(self) -> Sequence[Faults]:
+        """The bad numbers of each column, and the rows that do not add up to 1."""
+        return (*(builder.faults for builder in self.builders), self._sums)
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -111,35 +114,29 @@ class Columns:
             Some are missing, out of range, or do not add up to 1.
         """
         vectors = np.column_stack([builder.finish() for builder in self.builders])
-        return _probabilities(vectors, self.sums, logits=self._logits)
+        return _probabilities(vectors, self._sums, logits=self._logits)
 
 
-class ClassOutcomes:
-    """Builds the outcomes: the number of a class, counted from 0, or its name; empty where it is not known yet."""
+class ClassOutcomes(Codes):
+    """Builds the outcomes: the number of a class, counted from 0, or its name; empty where not known yet."""
 
     def __init__(self, place: Place) -> None:
-        self._place = place
+        super().__init__(lambda value: None if _is_unknown(value) else _class_text(value))
         self.faults = Faults(place, "outcome must be one of the classes")
-        self._codes: dict[str, int] = {}
-        self._pieces: list[NDArray[np.int64]] = []
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
-        codes, values = encoded(array)
-        table = [UNLABELLED if _is_unknown(value) else self._code(_class_text(value)) for value in values]
-        self._pieces.append(np.array([*table, UNLABELLED], np.int64)[codes])
+    @property
+    def all_faults(self) -> Sequence[Faults]:
+        """The values that are not a class."""
+        return (self.faults,)
 
-    def _code(self, value: str) -> int:
-        return self._codes.setdefault(value, len(self._codes))
-
-    def finish(self, columns: Sequence[str], classes: int) -> NDArray[np.int64]:
+    def classes_of(self, columns: Sequence[str], classes: int) -> NDArray[np.int64]:
         """The class of each row, shape (n,), -1 where it is not known.
 
         Parameters
         ----------
         columns
-            The columns of the predictions, one a class, whose names (or what tells them apart) outcomes may be; none
-            where one column holds lists.
+            The columns of the predictions, one a class: outcomes may be their names or the differing parts of those;
+            empty if one column holds lists.
         classes
             Number K of classes.
 
@@ -148,33 +145,33 @@ class ClassOutcomes:
         InputError
             A value is neither the number of a class nor its name.
         """
-        codes = np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.int64)
+        codes, texts = self.finish()
         spellings = [tuple(str(number) for number in range(classes))]
         if columns:
             # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
             spellings = [tuple(columns), class_names(columns), *spellings]
-        for names in spellings:
-            if self._codes.keys() <= set(names):
-                return np.array([*(names.index(name) for name in self._codes), UNLABELLED], np.int64)[codes]
-        # The spelling that fits most of them is the one that was meant.
-        meant = max(spellings, key=lambda names: len(self._codes.keys() & set(names)))
-        if self._place.skip:
-            known = [meant.index(name) if name in meant else _NEITHER for name in self._codes]
-            outcome = np.array([*known, UNLABELLED], np.int64)[codes]
-            texts = pa.array([*self._codes, ""]).take(pa.array(codes % (len(self._codes) + 1)))
-            self.faults.add(outcome == _NEITHER, 0, texts)
+        # The spelling that fits most of them is the one that is meant.
+        meant = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
+        known = [meant.index(text) if text in meant else _NEITHER for text in texts]
+        outcome = np.array([*known, UNLABELLED], np.int64)[codes]
+        bad = outcome == _NEITHER
+        if not bad.any():
             return outcome
-        value = next(name for name in self._codes if name not in meant)
-        row = int(np.argmax(codes == self._codes[value])) + 1
+        place = self.faults.place
+        if place.skip:
+            self.faults.add(bad, 0, pa.array([*texts, ""]).take(pa.array(codes % (len(texts) + 1))))
+            return outcome
+        code = known.index(_NEITHER)
+        row = int(np.argmax(codes == code)) + 1
         allowed = ", ".join(meant[:10]) + (", ..." if len(meant) > 10 else "")
         raise InputError(
-            f"{self._place.column}, {self._place.of_row(row)}: outcome must be one of the {classes} classes {allowed}, "
-            f"got {value!r}; correct or remove it"
+            f"{place.column}, {place.of_row(row)}: outcome must be one of the {classes} classes {allowed}, "
+            f"got {texts[code]!r}; correct or remove it"
         )
 
 
 def class_names(columns: Sequence[str]) -> tuple[str, ...]:
-    """What tells the columns of classes apart: ``cat`` and ``dog`` of ``p_cat`` and ``p_dog``, 0 and 1 of p0 and p1."""
+    """The differing parts of column names: ``cat`` and ``dog`` of ``p_cat`` and ``p_dog``, 0 and 1 of p0 and p1."""
     shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*columns, strict=False))
     prefix = "".join(letters[0] for letters in shared)
     numbered = all(name[len(prefix) :].isdecimal() for name in columns)
@@ -184,17 +181,17 @@ def class_names(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
-    """What to say where there seems to be a column a class, as ``p_cat`` and ``p_dog``; nothing where there is none."""
+    """Advice for a table that seems to have one column a class, like ``p_cat`` and ``p_dog``; otherwise nothing."""
     alike = re.compile(rf"({'|'.join(map(re.escape, prefixes))})[ _.-].+", re.IGNORECASE)
-    each = [name for name in columns if alike.fullmatch(name.strip())]
-    if len(each) < 2:
+    names = [name for name in columns if alike.fullmatch(name.strip())]
+    if len(names) < 2:
         return ""
-    named = " ".join(f"--prediction {shlex.quote(name)}" for name in each[:_NAMED])
-    return f"; of many classes name the column of each: {named}{' and so on' if len(each) > _NAMED else ''}"
+    named = " ".join(f"--prediction {shlex.quote(name)}" for name in names[:_NAMED])
+    return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _NAMED else ''}"
 
 
 def _class_logits(place: Place) -> Numbers:
-    return Numbers(Faults(place, "logit must be a finite number"), -_LARGEST_LOGIT, _LARGEST_LOGIT)
+    return Numbers(place, "logit must be a finite number", -_LARGEST_LOGIT, _LARGEST_LOGIT)
 
 
 def _sum_faults(place: Place) -> Faults:
@@ -202,7 +199,7 @@ def _sum_faults(place: Place) -> Faults:
 
 
 def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool) -> NDArray[np.float64]:
-    """Vectors (n, K) as probabilities: logits by softmax, anything else as it is if rows add up to 1."""
+    """Vectors (n, K) as probabilities: logits by softmax; others must add up to 1 in every row."""
     if logits:
         return np.asarray(softmax(vectors, axis=1))
     sums = vectors.sum(axis=1)
@@ -244,5 +241,5 @@ def _class_text(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     text = text_of(value).strip()
-    # What a spreadsheet makes of a whole number.
+    # Spreadsheets write whole numbers so.
     return text.removesuffix(".0") if text.removesuffix(".0").isdecimal() else text

@@ -1,14 +1,15 @@
-"""Columns of a file as they come, piece by piece, and what they become: predictions, outcomes, times, segments.
+"""Builds predictions, outcomes, times, ids and segments from the Arrow arrays of a table, piece by piece.
 
-Each builder takes Arrow arrays of whatever type the file has and goes on after a bad value, so that the message can
-say how many there are; :meth:`finish` raises then, unless rows with bad values are to be left out.
+Each builder takes arrays of any type and goes on after a bad value, so that the message can say how many there are;
+:meth:`finish` then raises, unless rows with bad values are to be left out.
 """
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,16 @@ from monitor.errors import InputError
 from monitor.scores.arguments import number_text
 
 UNLABELLED: Final = -1
-"""In place of an outcome: there is none yet."""
+"""The outcome of a row without one."""
 
 _NEITHER: Final = -2
-"""In place of an outcome: what stands there is none."""
+"""The outcome of a row with a value that is not an outcome."""
 
 EMPTY: Final = "(empty)"
-"""The segment of rows whose field is empty: they may be the very ones that are hurt."""
+"""The segment of rows whose field is empty: they may be the very rows with a problem."""
 
 MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""What stands for a missing number or outcome, in lower case."""
+"""Spellings of a missing number or outcome, in lower case."""
 
 _OUTCOMES: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y"), 1),
@@ -40,30 +41,22 @@ _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 _PERCENT: Final = re.compile(r"\d+(\.\d+)?\s*%")
 _LARGEST: Final = float(np.finfo(np.float64).max)
 _LISTED: Final = 5
-"""Values of a column that a message lists at most."""
+"""A message lists at most so many values."""
 _OLDEST_MS: Final = 1e11
-"""Times before March 1973 are no times of predictions: such a number counts seconds."""
-
-
-class ColumnBuilder(Protocol):
-    """Takes a column piece by piece."""
-
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
-        ...
+"""No prediction is from before March 1973: a smaller number counts seconds."""
 
 
 class Place(NamedTuple):
-    """Where a column's values stand, for messages."""
+    """Where the values of a column are, for messages."""
 
     column: str
     """The file and the column."""
     of_row: Callable[[int], str]
-    """Row, counted from 1 -> where a person finds it: ``line 3``."""
+    """Row, counted from 1 -> how a person finds it: ``line 3``."""
     skip: bool = False
     """Whether rows with bad values are left out, instead of refusing the file."""
     or_else: str = ""
-    """What else may be done about bad values than to correct or remove them."""
+    """What else a user can do about bad values than to correct or remove them."""
 
 
 class Faults:
@@ -76,7 +69,7 @@ class Faults:
     requirement
         What values must be.
     hint
-        (least and largest of the bad values that are numbers) -> what to do about them, or nothing.
+        (least and largest of the bad values that are numbers) -> advice for the message, or "".
     """
 
     def __init__(self, place: Place, requirement: str, hint: Callable[[float, float], str] | None = None) -> None:
@@ -88,7 +81,7 @@ class Faults:
         self._least, self._largest = math.inf, -math.inf
 
     def add(self, bad: NDArray[np.bool_], rows_before: int, array: pa.Array) -> None:
-        """Note the bad values of a piece; the piece's first value stands in row ``rows_before + 1``."""
+        """Add the bad values of a piece, whose first value is in row ``rows_before + 1``."""
         at = np.flatnonzero(bad)
         if not at.size:
             return
@@ -113,7 +106,7 @@ class Faults:
         if not self._rows or self.place.skip:
             return
         where = f"{self.place.column}, {self.place.of_row(int(self._rows[0][0]) + 1)}"
-        # What has a cause is put right by that: those rows are no exceptions to be left out.
+        # If all rows have one cause, leaving them out would be the wrong advice.
         advice = self._advice() or self.place.or_else
         raise InputError(
             f"{where}: {self._requirement}, got {self._got()} ({such_rows(self.rows.size)}); correct or remove them"
@@ -121,7 +114,7 @@ class Faults:
         )
 
     def summary(self) -> str:
-        """How many rows are left out for them, and where the first is."""
+        """How many rows are left out because of them, and where the first is."""
         count = self.rows.size
         column = self.place.column.partition(": ")[2]
         return (
@@ -145,31 +138,58 @@ class Faults:
         return "" if self._hint is None else self._hint(self._least, self._largest)
 
 
-class Numbers:
+class Column(ABC):
+    """Builds one column. Its values must meet a requirement; ``faults`` collects those that do not."""
+
+    def __init__(self, place: Place, requirement: str, hint: Callable[[float, float], str] | None = None) -> None:
+        self.faults = Faults(place, requirement, hint)
+        self._pieces: list[Any] = []
+        self._rows = 0
+
+    def add(self, array: pa.Array) -> None:
+        """Add the next piece."""
+        values, bad = self._convert(array)
+        if bad.any():
+            self.faults.add(bad, self._rows, array)
+        self._pieces.append(values)
+        self._rows += len(array)
+
+    @abstractmethod
+    def _convert(self, array: pa.Array) -> tuple[Any, NDArray[np.bool_]]:
+        """The values of a piece, and which of them are bad."""
+
+    @property
+    def all_faults(self) -> Sequence[Faults]:
+        """The bad values, by the requirement that they do not meet."""
+        return (self.faults,)
+
+    def _checked(self, dtype: type[np.generic]) -> NDArray[Any]:
+        """All pieces as one, unless values are bad."""
+        self.faults.check()
+        return joined(self._pieces, dtype)
+
+
+class Numbers(Column):
     """Builds a column of numbers: one from ``least`` to ``most`` in every row."""
 
     def __init__(
         self,
-        faults: Faults,
+        place: Place,
+        requirement: str,
         least: float,
         most: float,
-        becomes: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+        *,
+        hint: Callable[[float, float], str] | None = None,
+        transform: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
     ) -> None:
-        self.faults = faults
-        self._least = least
-        self._most = most
-        self._becomes = becomes
-        self._pieces: list[NDArray[np.float64]] = []
-        self._rows = 0
+        super().__init__(place, requirement, hint)
+        self._least, self._most = least, most
+        self._transform = transform
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+    def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         values = _floats(array)
         bad = ~((values >= self._least) & (values <= self._most))
-        if bad.any():
-            self.faults.add(bad, self._rows, array)
-        self._pieces.append(values if self._becomes is None else self._becomes(values))
-        self._rows += len(array)
+        return (values if self._transform is None else self._transform(values)), bad
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n,).
@@ -177,69 +197,62 @@ class Numbers:
         Raises
         ------
         InputError
-            Some are missing, no numbers or out of range.
+            Some are missing, not numbers, or out of range.
         """
-        self.faults.check()
-        return joined(self._pieces, np.float64)
+        return self._checked(np.float64)
 
 
 def predictions(place: Place, *, logits: bool = False) -> Numbers:
-    """Builds the predictions: a number from 0 to 1 in every row, or a logit that becomes one."""
+    """Builds the predictions: a number from 0 to 1 in every row, or a logit that is converted to one."""
     if logits:
-        return Numbers(Faults(place, "logit must be a number"), -math.inf, math.inf, becomes=expit)
-    return Numbers(Faults(place, "prediction must be a number from 0 to 1", _hint_of_predictions), 0.0, 1.0)
+        return Numbers(place, "logit must be a number", -math.inf, math.inf, transform=expit)
+    return Numbers(place, "prediction must be a number from 0 to 1", 0.0, 1.0, hint=_hint_of_predictions)
 
 
 def _hint_of_predictions(least: float, largest: float) -> str:
     if least < -1.0 or (least < 0.0 and largest > 1.0):
         return "; if they are logits, add --logits"
-    # What lies just above 1 is no percentage.
+    # A number just above 1 is not a percentage.
     return "; divide percentages by 100" if 2.0 < largest <= 100.0 else ""
 
 
 def weights(place: Place) -> Numbers:
     """Builds the weights: a finite number of at least 0 in every row."""
-    return Numbers(Faults(place, "weight must be a finite number of at least 0"), 0.0, _LARGEST)
+    return Numbers(place, "weight must be a finite number of at least 0", 0.0, _LARGEST)
 
 
 def features(place: Place) -> Numbers:
     """Builds a feature: a finite number in every row."""
-    return Numbers(Faults(place, "feature must be a finite number"), -_LARGEST, _LARGEST)
+    return Numbers(place, "feature must be a finite number", -_LARGEST, _LARGEST)
 
 
-class Outcomes:
-    """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where it is not known yet.
+class Outcomes(Column):
+    """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where not known yet.
 
     Parameters
     ----------
     place
         Of the column.
     positive
-        The value that is 1, where outcomes are spelled otherwise; any other value is 0 then.
+        The value that counts as 1, for other spellings; any other value is then 0.
     """
 
     def __init__(self, place: Place, positive: str | None = None) -> None:
+        super().__init__(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
         self._positive = positive
         self._spellings: dict[str, int] = {}
-        self.faults = Faults(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
-        self._pieces: list[NDArray[np.int8]] = []
-        self._rows = 0
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+    def _convert(self, array: pa.Array) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         codes, values = encoded(array)
-        # The last entry stands for an empty field, whose code is -1.
-        table = np.array([self._outcome(value) for value in values] + [UNLABELLED], np.int8)
-        outcome = table[codes]
-        bad = outcome < UNLABELLED
-        if bad.any():
-            self.faults.add(bad, self._rows, array)
-        self._pieces.append(outcome)
-        self._rows += len(array)
+        # The last entry is for an empty field, whose code is -1.
+        outcome = np.array([self._outcome(value) for value in values] + [UNLABELLED], np.int8)[codes]
+        return outcome, outcome < UNLABELLED
 
     def _outcome(self, value: object) -> int:
-        outcome = _outcome(value) if self._positive is None else _outcome_of(value, self._positive)
-        if not is_missing(value) and len(self._spellings) <= _LISTED:
+        if is_missing(value):
+            return UNLABELLED
+        outcome = _outcome(value) if self._positive is None else _is_positive(value, self._positive)
+        if len(self._spellings) <= _LISTED:
             self._spellings[text_of(value).strip()] = outcome
         return outcome
 
@@ -256,7 +269,7 @@ class Outcomes:
 
     @property
     def note(self) -> str | None:
-        """Which values were taken for 1 and 0, where that was said."""
+        """Which values count as 1 and 0, if ``positive`` is given."""
         if self._positive is None:
             return None
         return f"outcome {self._listed((1,))} is 1, and {self._listed((0,)) or 'any other'} is 0"
@@ -267,10 +280,9 @@ class Outcomes:
         Raises
         ------
         InputError
-            Some are neither, or none is what was said to be the positive.
+            Some are neither, or none is the positive value.
         """
-        self.faults.check()
-        outcome: NDArray[np.int8] = joined(self._pieces, np.int8)
+        outcome: NDArray[np.int8] = self._checked(np.int8)
         if self._positive is not None and outcome.size and not (outcome == 1).any():
             column = self.faults.place.column
             raise InputError(
@@ -279,60 +291,50 @@ class Outcomes:
         return outcome
 
 
-class Times:
-    """Builds the times: timestamps, RFC 3339 (taken as UTC without a zone), or milliseconds or seconds since 1970."""
+class Times(Column):
+    """Builds the times: timestamps, RFC 3339 (UTC if without a zone), or milliseconds or seconds since 1970."""
 
     def __init__(self, place: Place) -> None:
-        self.faults = Faults(place, "time must be RFC 3339 or milliseconds since the epoch")
-        self._pieces: list[NDArray[np.float64]] = []
-        self._rows = 0
-        self._counted = True
+        super().__init__(place, "time must be RFC 3339 or milliseconds since the epoch")
+        self._numbers_only = True
         self.seconds = False
-        """Whether the numbers turned out to count seconds. Known once finished."""
+        """Whether the numbers count seconds; set by :meth:`finish`."""
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
-        counted, values = _times(array)
-        self._counted &= counted
-        bad = np.isnan(values)
-        if bad.any():
-            self.faults.add(bad, self._rows, array)
-        self._pieces.append(values)
-        self._rows += len(array)
+    def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        numbers, values = _times(array)
+        self._numbers_only &= numbers
+        return values, np.isnan(values)
 
     def finish(self) -> NDArray[np.int64]:
-        """All of them, shape (n,), milliseconds since the epoch; 0 where one is bad and its row is to be left out.
+        """All of them, shape (n,), milliseconds since the epoch; 0 for a bad one in a row that is left out.
 
         Raises
         ------
         InputError
-            Some are missing or no times.
+            Some are missing or not times.
         """
-        self.faults.check()
-        values: NDArray[np.float64] = np.nan_to_num(joined(self._pieces, np.float64))
-        self.seconds = self._counted and values.size > 0 and bool(values.max() < _OLDEST_MS)
+        values: NDArray[np.float64] = np.nan_to_num(self._checked(np.float64))
+        self.seconds = self._numbers_only and values.size > 0 and bool(values.max() < _OLDEST_MS)
         if self.seconds:
             values *= 1000.0
         return np.floor(values).astype(np.int64)
 
 
-class Ids:
-    """Builds the ids: any value, taken as text, in every row another one."""
+class Ids(Column):
+    """Builds the ids: any value, taken as text, different in every row."""
 
     def __init__(self, place: Place) -> None:
-        self.faults = Faults(place, "id must be there")
-        self.repeated = Faults(place, "id must stand in one row only")
-        self._pieces: list[pa.Array] = []
-        self._rows = 0
+        super().__init__(place, "id must be there")
+        self._repeated = Faults(place, "id must stand in one row only")
 
-    def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+    @property
+    def all_faults(self) -> Sequence[Faults]:
+        """The missing ids, and the repeated ones."""
+        return (self.faults, self._repeated)
+
+    def _convert(self, array: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
         ids = decoded(array).cast(pa.string())
-        missing = pc.fill_null(pc.equal(ids, ""), fill_value=True).to_numpy(zero_copy_only=False)
-        if missing.any():
-            self.faults.add(missing, self._rows, array)
-        self._pieces.append(ids)
-        self._rows += len(array)
+        return ids, pc.fill_null(pc.equal(ids, ""), fill_value=True).to_numpy(zero_copy_only=False)
 
     def finish(self) -> pa.ChunkedArray:
         """All of them, as strings, n values.
@@ -340,55 +342,68 @@ class Ids:
         Raises
         ------
         InputError
-            Some are missing, or one stands twice.
+            Some are missing, or one occurs twice.
         """
         self.faults.check()
         ids = pa.chunked_array(self._pieces, pa.string())
         if pc.count_distinct(ids).as_py() < len(ids):
             code = ids.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-            first = np.unique(code, return_index=True)[1]
-            again = np.ones(code.size, np.bool_)
-            again[first] = False
-            row = int(np.argmax(again))
+            repeated = np.ones(code.size, np.bool_)
+            repeated[np.unique(code, return_index=True)[1]] = False
             place = self.faults.place
             if not place.skip:
+                row = int(np.argmax(repeated))
                 at = place.of_row(row + 1)
                 raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} stands there a second time")
-            self.repeated.add(again, 0, ids)
+            self._repeated.add(repeated, 0, ids)
         return ids
 
 
-class Segments:
-    """Builds one segment column: any values, taken as text; what is empty is a value of its own."""
+class Codes:
+    """Builds a column of few distinct texts: the code of each row's text, by first appearance.
 
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
+    Parameters
+    ----------
+    spell
+        The text of a value (None for a missing one), or None for the code -1.
+    """
+
+    def __init__(self, spell: Callable[[object], str | None]) -> None:
+        self._spell = spell
         self._pieces: list[NDArray[np.int32]] = []
+        self.texts: dict[str, int] = {}
 
     def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         codes, values = encoded(array)
-        table = [self._code(EMPTY if is_missing(value) else text_of(value)) for value in values]
-        if codes.size and codes.min() < 0:  # a null, which has no place among the distinct values
-            table.append(self._code(EMPTY))
-        self._pieces.append(np.array(table, np.int32)[codes])
+        if codes.size and codes.min() < 0:
+            values.append(None)
+        self._pieces.append(np.array([self._code(value) for value in values], np.int32)[codes])
 
-    def _code(self, value: str) -> int:
-        return self._codes.setdefault(value, len(self._codes))
+    def _code(self, value: object) -> int:
+        text = self._spell(value)
+        return -1 if text is None else self.texts.setdefault(text, len(self.texts))
 
     def finish(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        """Code of each row, shape (n,); and the values by code."""
-        return joined(self._pieces, np.int32), tuple(self._codes)
+        """Code of each row, shape (n,); and the texts by code."""
+        return joined(self._pieces, np.int32), tuple(self.texts)
+
+
+class Segments(Codes):
+    """Builds one segment column: any values, taken as text; a missing one has a text of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda value: EMPTY if is_missing(value) else text_of(value))
 
 
 class Values:
-    """Builds a column of any kind: of numbers where all values are, otherwise of text; either may be missing."""
+    """Builds a column of any kind: numbers if all values are numbers, otherwise text; either may be missing."""
 
     def __init__(self) -> None:
         self._pieces: list[pa.Array] = []
 
     def add(self, array: pa.Array) -> None:
-        """Take the next piece."""
+        """Add the next piece."""
         self._pieces.append(decoded(array))
 
     def finish(self) -> NDArray[np.float64] | tuple[NDArray[np.int32], tuple[str, ...]]:
@@ -396,8 +411,8 @@ class Values:
         if all(_is_numeric(piece.type) for piece in self._pieces):
             return joined([_floats(piece) for piece in self._pieces], np.float64)
         numbers = [_numbers_or_missing(piece) for piece in self._pieces]
-        if all(each is not None for each in numbers):
-            return joined([each for each in numbers if each is not None], np.float64)
+        if all(piece is not None for piece in numbers):
+            return joined([piece for piece in numbers if piece is not None], np.float64)
         texts = Segments()
         for piece in self._pieces:
             texts.add(piece)
@@ -435,7 +450,7 @@ def _numbers_or_missing(array: pa.Array) -> NDArray[np.float64] | None:
     if not _is_text(array.type):
         return None
     if pc.any(pc.match_substring_regex(array, r"^0\d")).as_py():
-        return None  # a postcode is no quantity
+        return None  # a postcode is not a quantity
     numbers = _floats(array)
     unread = array.filter(pa.array(np.isnan(numbers)))
     spelled = {value.strip().lower() for value in unread.drop_null().unique().to_pylist()}
@@ -473,7 +488,7 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     if _is_text(array.type):
         try:
             return _to_numpy(pc.cast(array, pa.float64()))
-        except pa.ArrowInvalid:  # some value is no number: find out which
+        except pa.ArrowInvalid:  # some value is not a number: find out which
             return np.array([_float(text) for text in array.to_pylist()], np.float64)
     return np.full(len(array), np.nan)
 
@@ -490,10 +505,8 @@ def _float(text: str | None) -> float:
         return float("nan")
 
 
-def _outcome_of(value: object, positive: str) -> int:
-    """1 for the positive, UNLABELLED where there is none, 0 for anything else."""
-    if is_missing(value):
-        return UNLABELLED
+def _is_positive(value: object, positive: str) -> int:
+    """1 for the positive value, UNLABELLED for a missing one, 0 for anything else."""
     text, wanted = text_of(value).strip().lower(), positive.strip().lower()
     if text == wanted or _float(text) == _float(wanted):
         return 1
@@ -501,9 +514,7 @@ def _outcome_of(value: object, positive: str) -> int:
 
 
 def _outcome(value: object) -> int:
-    """1, 0, UNLABELLED, or what stands for none of them."""
-    if is_missing(value):
-        return UNLABELLED
+    """1, 0, UNLABELLED, or _NEITHER."""
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _OUTCOMES:
@@ -513,7 +524,7 @@ def _outcome(value: object) -> int:
 
 
 def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:
-    """Whether these are plain numbers, and milliseconds (or what the numbers count), nan where there is no time."""
+    """Whether these are plain numbers; and milliseconds (or what the numbers count), nan where there is no time."""
     array = decoded(array)
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):

@@ -1,43 +1,38 @@
-"""Events from the embedded log, and into it: the source that needs no service."""
+"""Source and writer of the embedded log, which needs no service."""
 
 import fcntl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Final
 
-import structlog
-
-from monitor.errors import OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Message, Polled, TopicPartition, Topics
-from monitor.sources.embedded_log import EmbeddedLog
-from monitor.sources.log_cursor import LogCursor, OutOfRange
+from monitor.sources.embedded_log import EmbeddedLog, LogCursor, OutOfRange
 from monitor.sources.log_format import LogRecord
-from monitor.sources.partitioner import partitions_of
+from monitor.sources.partitioner_loops import partitions_of
 
-_LOOK_SECONDS: Final = 0.05
-"""How often a poll that waits looks for new records."""
-
-_log = structlog.get_logger(__name__)
+_POLL_INTERVAL_SECONDS: Final = 0.05
+"""How often a waiting poll looks for new records."""
 
 
 class EmbeddedSource:
-    """The one reader of an embedded log: all partitions are its own from the first poll on.
+    """The only reader of an embedded log: all partitions are assigned to it at the first poll.
 
-    A batch may hold no records: it then only says where a partition without a stored offset begins.
+    A batch without records only says where a partition without a stored offset begins.
 
     Parameters
     ----------
     log
         The log.
     topics
-        What to read. Topics that are not there are made.
+        What to read. Missing topics are created.
     log_start
         Where to begin, and what to do when stored offsets are gone.
 
     Attributes
     ----------
     purged_offsets_skipped
-        Offsets passed over because the log no longer held them, under ``when_purged="earliest"``.
+        Number of offsets skipped because the log no longer held them, under ``when_purged="earliest"``.
     """
 
     def __init__(self, log: EmbeddedLog, topics: Topics, *, log_start: LogStart | None = None) -> None:
@@ -48,8 +43,8 @@ class EmbeddedSource:
         self._topics = tuple(topics.kinds)
         self._log_start = log_start or LogStart()
         self._cursors: dict[TopicPartition, LogCursor] = {}
-        self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are still to be looked up, or None
-        self._fresh: set[TopicPartition] = set()  # their beginning is still to be told
+        self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are not looked up yet, or None
+        self._unreported: set[TopicPartition] = set()  # their beginning is not reported yet
         self._held: set[TopicPartition] = set()
         self._lock: IO[bytes] | None = None
         self._turn = 0
@@ -57,19 +52,19 @@ class EmbeddedSource:
             log.create_topic(topic)
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
-        """Bring what has arrived, waiting at most that long for the first record.
+        """Read what has arrived; wait at most that long for the first record.
 
         Raises
         ------
         SourceUnavailable
-            Another process reads this log. Call again later: it may be about to end.
+            Another process reads this log. Call again later.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
         SourceError
             A segment is damaged.
         """
         if self._lock is None:
-            self._lock = self._become_the_reader()
+            self._lock = self._lock_reader()
             numbers = range(self._log.partitions)
             parts = (TopicPartition(topic, number) for topic in self._topics for number in numbers)
             self._cursors = {part: LogCursor(self._log, part) for part in parts}
@@ -81,56 +76,56 @@ class EmbeddedSource:
             remaining = deadline - clock.monotonic()
             if batches or remaining <= 0:
                 return Polled(batches)
-            clock.sleep(min(_LOOK_SECONDS, remaining))
+            clock.sleep(min(_POLL_INTERVAL_SECONDS, remaining))
 
     def start(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Let an assigned partition run, each topic from its stored offset, or from where the settings say.
+        """Start an assigned partition, each topic from its stored offset, or from where the settings say.
 
-        Whether the log still holds the offsets shows at a later poll.
+        A later poll checks whether the log still holds the offsets.
         """
         for topic in self._topics:
             part = TopicPartition(topic, partition)
             cursor = self._cursors[part]
             offset = offsets.get(topic)
             if offset is None:
-                self._fresh.add(part)
+                self._unreported.add(part)
                 beginning = self._earliest(part) if self._log_start.when_new == "earliest" else cursor.end()
                 cursor.seek(beginning)
             self._started[part] = offset
             self._held.discard(part)
 
     def still_assigned(self) -> bool:
-        """Whether this is the log's one reader."""
+        """Whether this source reads the log."""
         return self._lock is not None
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring nothing from these until they are resumed."""
+        """Read nothing from these until they are resumed."""
         self._held.update(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring records from these again."""
+        """Read from these again."""
         self._held.difference_update(partitions)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each running topic partition ends."""
+        """The end offset of each started topic partition."""
         return {part: self._cursors[part].end() for part in self._started}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Do nothing: no other tool looks at this log."""
+        """Do nothing: no other tool reads this log."""
 
     def close(self) -> None:
-        """Let go of the log, so that another process may read it."""
+        """Release the log, so that another process may read it."""
         for cursor in self._cursors.values():
             cursor.close()
         self._cursors.clear()
         self._started.clear()
-        self._fresh.clear()
+        self._unreported.clear()
         self._held.clear()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def _become_the_reader(self) -> IO[bytes]:
+    def _lock_reader(self) -> IO[bytes]:
         path = self._log.directory / "reader.lock"
         file = path.open("wb")
         try:
@@ -151,15 +146,15 @@ class EmbeddedSource:
         batches = []
         left = max_records
         runnable = [part for part in self._started if part not in self._held]
-        # Everyone in turn is first, and each gets a fair share, so that topics advance together.
+        # Rotate the order, and give each partition a fair share, so that topics advance together.
         self._turn += 1
         for place in range(len(runnable)):
             part = runnable[(place + self._turn) % len(runnable)]
             share = max(1, left // (len(runnable) - place))
             records = self._read_part(part, min(share, left)) if left else []
             left -= len(records)
-            if records or part in self._fresh:
-                self._fresh.discard(part)
+            if records or part in self._unreported:
+                self._unreported.discard(part)
                 batches.append(RecordBatch(part.topic, part.partition, records, self._cursors[part].offset))
         return batches
 
@@ -173,35 +168,24 @@ class EmbeddedSource:
             self._started[part] = None
         records: list[LogRecord] = []
         while len(records) < limit:
-            found = cursor.read(limit - len(records))
-            if isinstance(found, OutOfRange):
+            piece = cursor.read(limit - len(records))
+            if isinstance(piece, OutOfRange):
                 if records:
-                    return records  # The next poll meets the gap again.
-                self._purged(part, cursor.offset, found)
+                    return records  # the next poll finds the gap again
+                self._purged(part, cursor.offset, piece)
                 continue
-            if not found:
+            if not piece:
                 return records
-            records.extend(found)
+            records.extend(piece)
         return records
 
     def _purged(self, part: TopicPartition, offset: int, outside: OutOfRange) -> None:
-        """Follow the policy for an offset that the log does not hold (any more)."""
+        """Go on after an offset that is not, or no longer, in the log."""
         if offset < outside.earliest:
             why = f"was purged: the log begins at {outside.earliest}"
         else:
             why = f"was never written to this log, which ends at {outside.end}: the log was made anew"
-        if self._log_start.when_purged == "stop":
-            raise OffsetPurged(
-                f"topic {part.topic} partition {part.partition}: the stored offset {offset} {why}. Keep the log "
-                f"longer than the service may stand still, and set source.when_purged to earliest to go on from "
-                f"offset {outside.earliest} without the missing events"
-            )
-        skipped = max(outside.earliest - offset, 0)
-        self.purged_offsets_skipped += skipped
-        _log.warning(
-            "the stored offset is not in the log; going on from the earliest",
-            topic=part.topic, partition=part.partition, stored=offset, going_on_from=outside.earliest, skipped=skipped,
-        )  # fmt: skip
+        self.purged_offsets_skipped += self._log_start.skip_purged(part, offset, outside.earliest, why, "log")
         self._cursors[part].seek(outside.earliest)
 
 
@@ -211,7 +195,7 @@ class EmbeddedWriter:
     Parameters
     ----------
     log
-        The log. Topics that are not there are made.
+        The log. Missing topics are created.
     """
 
     def __init__(self, log: EmbeddedLog) -> None:
@@ -219,31 +203,31 @@ class EmbeddedWriter:
         self._turn = 0
 
     def write(self, messages: Sequence[Message]) -> None:
-        """Write the messages; when this returns they are durable.
+        """Write the messages; they are durable when this returns.
 
         Raises
         ------
         SourceUnavailable
-            The disk did not take them. Some may have been written.
+            The disk did not accept them. Some may have been written.
         SourceMisconfigured
-            A partition is named that the log does not have.
+            A message is for a partition that the log does not have.
         """
         if not messages:
             return
         try:
             with self._log.locked():
-                for part, its in self._placed(messages).items():
-                    self._log.append(part, its)
+                for part, placed in self._placed(messages).items():
+                    self._log.append(part, placed)
         except OSError as error:
             raise SourceUnavailable(
                 f"the embedded log in {self._log.directory} did not take {len(messages)} messages: {error.strerror}"
             ) from error
 
     def close(self) -> None:
-        """Nothing is held between writes."""
+        """Do nothing: no resource is held between writes."""
 
     def _placed(self, messages: Sequence[Message]) -> Mapping[TopicPartition, Sequence[Message]]:
-        """Messages by topic partition, each in the order given; those without a key all go to the next partition."""
+        """Messages by topic partition, in order; all of those without a key go to the next partition."""
         count = self._log.partitions
         self._turn = (self._turn + 1) % count
         keyed = [message.key for message in messages if message.partition is None and message.key is not None]

@@ -1,14 +1,14 @@
-"""The embedded log: topics as append-only files, with Kafka's partitions and offsets. It needs no service."""
+"""The embedded log: topics as append-only files, with Kafka's partitions and offsets, and no service."""
 
 import fcntl
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import structlog
@@ -16,7 +16,7 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceUnavailable
 from monitor.sources.base import Message, TopicPartition
-from monitor.sources.log_format import encode, read_body, walk
+from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
 
 _FORMAT: Final = 1
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -28,6 +28,8 @@ _sync: Final = getattr(os, "fdatasync", os.fsync)
 """Only some systems can leave a file's times behind."""
 
 _log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Segment(NamedTuple):
@@ -54,22 +56,22 @@ class _End:
 
 
 class EmbeddedLog:
-    """A log in a directory. Threads and processes may share it: whoever appends holds its lock.
+    """A log in a directory. Threads and processes may share it: appending takes its lock.
 
     Parameters
     ----------
     directory
-        Where it is kept. Made when it is not there.
+        Where it is kept; created if missing.
     partitions
-        Partitions of each topic, for a log that is new; one that exists keeps its own.
+        Partitions of each topic of a new log; an existing log keeps its own number.
     retention_bytes
-        Size of a topic partition beyond which its oldest segments go; None keeps all of them.
+        Size of a topic partition beyond which its oldest segments are removed; None keeps all.
     retention_ms
-        Age of a segment's newest record beyond which the segment goes; None keeps all of them.
+        Age of a segment's newest record beyond which the segment is removed; None keeps all.
     segment_bytes
-        Size at which a new file is begun.
+        Size at which a new file is started.
     clock
-        Tells when messages that name no time were written, and what is old.
+        Timestamps messages without one, and measures the age of segments.
 
     Raises
     ------
@@ -99,12 +101,12 @@ class EmbeddedLog:
         self.clock = clock or SystemClock()
         self._retention_bytes = retention_bytes
         self._retention_ms = retention_ms
-        # Whole segments go, so a bound on the size wants segments well below it.
+        # Whole segments are removed, so they must be much smaller than the bound.
         self._segment_bytes = segment_bytes if retention_bytes is None else min(segment_bytes, retention_bytes // 4 + 1)
         self._ends: dict[TopicPartition, _End] = {}
         self._thread_lock = threading.Lock()
         try:
-            # For its owner alone: events say things of people.
+            # For its owner alone: events are about people.
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             (directory / "topics").mkdir(exist_ok=True)
             with self.locked():
@@ -113,12 +115,12 @@ class EmbeddedLog:
             raise SourceUnavailable(f"cannot write the embedded log in {directory}: {error.strerror}") from error
 
     def create_topic(self, topic: str) -> None:
-        """Make a topic where there is none.
+        """Create a topic if it does not exist.
 
         Raises
         ------
         SettingsError
-            The name is none that Kafka would take.
+            Kafka would not accept the name.
         """
         if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
             raise SettingsError(f"topic must be 1 to 249 letters, digits, dots, underscores and dashes, got {topic!r}")
@@ -168,7 +170,7 @@ class EmbeddedLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the right to append, against other threads and other processes."""
+        """Hold the lock for appending, against other threads and other processes."""
         with self._thread_lock, (self.directory / "log.lock").open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -204,34 +206,34 @@ class EmbeddedLog:
         if not segments:
             return self._begin_segment(part, 0)
         newest = segments[-1]
-        known = self._ends.get(part)
+        end = self._ends.get(part)
         size = newest.path.stat().st_size
-        if known is None or known.segment != newest or size < known.position:
-            known = self._ends[part] = _End(newest, 0, newest.base_offset)
-        if size == known.position:
-            return known
+        if end is None or end.segment != newest or size < end.position:
+            end = self._ends[part] = _End(newest, 0, newest.base_offset)
+        if size == end.position:
+            return end
         file = os.open(newest.path, os.O_RDWR)
         try:
-            for batch in walk(newest.path, file, known.position):
+            for batch in walk(newest.path, file, end.position):
                 if read_body(newest.path, file, batch) is None:
                     break
-                known.position, known.next_offset = batch.end, batch.next_offset
-            torn = os.fstat(file).st_size - known.position
+                end.position, end.next_offset = batch.end, batch.next_offset
+            torn = os.fstat(file).st_size - end.position
             if torn:
                 _log.warning(
                     "dropped the torn end of a segment",
                     topic=part.topic,
                     partition=part.partition,
-                    offset=known.next_offset,
+                    offset=end.next_offset,
                     path=str(newest.path),
-                    position=known.position,
+                    position=end.position,
                     bytes=torn,
                 )
-                os.ftruncate(file, known.position)
+                os.ftruncate(file, end.position)
                 os.fsync(file)
         finally:
             os.close(file)
-        return known
+        return end
 
     def _begin_segment(self, part: TopicPartition, base_offset: int) -> _End:
         segment = Segment(base_offset, self._folder(part) / f"{base_offset:020d}.log")
@@ -254,6 +256,153 @@ class EmbeddedLog:
                 return
             segment.path.unlink()
             total -= size
+
+
+class OutOfRange(NamedTuple):
+    """Where the log begins and ends: the requested offset lies outside."""
+
+    earliest: int
+    end: int
+
+
+class LogCursor:
+    """Reads one topic partition while others append to it and remove its oldest segments. One thread owns it.
+
+    Parameters
+    ----------
+    log
+        The log.
+    part
+        The topic partition.
+    """
+
+    def __init__(self, log: EmbeddedLog, part: TopicPartition) -> None:
+        self._log = log
+        self._part = part
+        self._segment: Segment | None = None
+        self._file = -1
+        self._position = 0
+        self._rest: list[LogRecord] = []  # of the batch that the last read cut
+        self._end_segment: Segment | None = None
+        self._end_position = 0
+        self._end = 0
+        self.offset = 0
+        """Of the next record."""
+
+    def seek(self, offset: int) -> OutOfRange | None:
+        """Go to an offset; return the range of the log if the offset lies outside."""
+        return self._retry(lambda: self._seek(offset))
+
+    def read(self, limit: int) -> list[LogRecord] | OutOfRange:
+        """Read the next records, at most so many; none at the end of the log.
+
+        Raises
+        ------
+        SourceError
+            A segment is damaged.
+        """
+        if not self._rest:
+            batch = self._retry(self._next_batch)
+            if isinstance(batch, OutOfRange) or not batch:
+                return batch
+            self._rest = batch
+        records, self._rest = self._rest[:limit], self._rest[limit:]
+        self.offset = records[-1].offset + 1
+        return records
+
+    def end(self) -> int:
+        """The end offset. Reads only what was written since the last call."""
+        return self._retry(self._find_end)
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._segment, self._file, self._position = None, -1, 0
+        self._rest = []
+
+    def _retry(self, look: Callable[[], _T]) -> _T:
+        """Look again, with the writers locked out, if the first look saw damage: perhaps an unfinished write."""
+        try:
+            return look()
+        except SourceError:
+            with self._log.locked():
+                return look()
+
+    def _seek(self, offset: int) -> OutOfRange | None:
+        segments = self._log.segments(self._part)
+        earliest = segments[0].base_offset if segments else 0
+        end = self._find_end()
+        if not earliest <= offset <= end:
+            return OutOfRange(earliest, end)
+        self.close()
+        self.offset = offset
+        within = [segment for segment in segments if segment.base_offset <= offset]
+        if within and self._open(within[-1]):
+            for batch in walk(within[-1].path, self._file):
+                if batch.next_offset > offset:
+                    break
+                self._position = batch.end
+        return None
+
+    def _next_batch(self) -> list[LogRecord] | OutOfRange:
+        """The records of the next batch from our offset on."""
+        if self._segment is None:
+            outside = self._seek(self.offset)
+            if outside is not None:
+                return outside
+        while self._segment is not None:
+            records = self._batch_here(self._segment)
+            if records:
+                return records
+            later = [other for other in self._log.segments(self._part) if other.base_offset > self._segment.base_offset]
+            if not later:
+                break
+            # A next segment means that this one is complete, but it may have grown meanwhile.
+            records = self._batch_here(self._segment)
+            if records:
+                return records
+            if later[0].base_offset > self.offset:
+                return OutOfRange(later[0].base_offset, self._find_end())
+            self._open(later[0])
+        return []
+
+    def _batch_here(self, segment: Segment) -> list[LogRecord]:
+        for batch in walk(segment.path, self._file, self._position):
+            body = read_body(segment.path, self._file, batch)
+            if body is None:
+                break
+            self._position = batch.end
+            if batch.next_offset > self.offset:
+                return decode(batch, body)[max(self.offset - batch.base_offset, 0) :]
+        return []
+
+    def _find_end(self) -> int:
+        segments = self._log.segments(self._part)
+        if not segments:
+            return 0
+        newest = segments[-1]
+        if newest != self._end_segment:
+            self._end_segment, self._end_position, self._end = newest, 0, newest.base_offset
+        try:
+            file = os.open(newest.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return self._end  # Its writer has started the next one and removed it meanwhile.
+        try:
+            for batch in walk(newest.path, file, self._end_position):
+                self._end_position, self._end = batch.end, batch.next_offset
+        finally:
+            os.close(file)
+        return self._end
+
+    def _open(self, segment: Segment) -> bool:
+        self.close()
+        try:
+            self._file = os.open(segment.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False  # Retention was faster.
+        self._segment = segment
+        return True
 
 
 def _groups(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:

@@ -1,4 +1,4 @@
-"""Events from a file: JSON lines, as they stand in a topic, plain or packed with gzip."""
+"""Events from a file of JSON lines, plain or packed with gzip."""
 
 import gzip
 import zlib
@@ -21,7 +21,7 @@ class EventFile:
     Parameters
     ----------
     path
-        The file; a name ending in ``.gz`` says that it is packed.
+        The file; packed if its name ends in ``.gz``.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class EventFile:
     Raises
     ------
     InputError
-        There is no such file, or it may not be read.
+        There is no such file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class EventFile:
         self.bytes_read = 0
 
     def batches(self, records: int = 10_000) -> Iterator[RecordBatch]:
-        """Go through the file, in batches of at most so many lines; offsets are line numbers from 1.
+        """Read the file in batches of at most so many lines; offsets are line numbers from 1.
 
         Raises
         ------
@@ -58,7 +58,7 @@ class EventFile:
         try:
             with ExitStack() as files:
                 raw = files.enter_context(self.path.open("rb"))
-                # A GzipFile reads like any file, though it does not say so.
+                # A GzipFile has the methods of IO, but not the type.
                 packed = self.path.suffix.lower() == ".gz"
                 lines = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=raw))) if packed else raw
                 for number, line in enumerate(lines, start=1):

@@ -3,10 +3,11 @@
 import csv
 import gzip
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -17,44 +18,58 @@ from monitor.errors import InputError
 
 _ROWS: Final = 1 << 16
 _CSV_BLOCK_BYTES: Final = 1 << 22
-_LINES_LOOKED_AT: Final = 1000
-"""Objects may leave keys out, so the columns of JSON lines are those of this many first lines."""
+_HEADER_LINES: Final = 1000
+"""The columns of JSON lines are the keys of so many first lines, as objects may leave keys out."""
 
 Pieces = Iterator[Sequence[pa.Array]]
-"""Consecutive rows, one array a column that was asked for, in the order in which it was asked for."""
+"""Consecutive rows: one array for each requested column, in that order."""
 
 
-class TableFile(Protocol):
-    """A file that holds a table."""
+class TableFile(ABC):
+    """A table in a file, or in memory.
 
+    Attributes
+    ----------
+    name
+        What messages call it.
+    """
+
+    name: str
+
+    @abstractmethod
     def names(self) -> list[str]:
-        """The columns that it has."""
-        ...
+        """The names of its columns."""
 
+    @abstractmethod
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, piece by piece."""
-        ...
 
     def place(self, row: int) -> str:
-        """Where a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
-        ...
+        """How a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
+        return f"row {row}"
 
     @property
     def unread(self) -> tuple[int, str]:
-        """How many rows could not be read and were left out, where that was asked for; why, and where the first is."""
-        ...
+        """Number of unreadable rows that were left out, if that was requested; why, and where the first is."""
+        return 0, ""
 
 
-class CsvFile:
-    """Comma-separated values, or separated by what its header shows; every value is read as text."""
+def first_repeated(names: Sequence[str]) -> str | None:
+    """The first name that occurs twice."""
+    return next((name for name in names if names.count(name) > 1), None)
+
+
+class CsvFile(TableFile):
+    """Comma-separated values, or another separator that the header shows; every value is read as text."""
 
     def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
+        self.name = str(path)
         self._path = path
         self._unread: dict[int, str] = {}
         """Row in the file, counted from 1 with the header -> why it could not be read."""
         with open_bytes(path) as file:
             header = next((line for line in file if line.strip()), b"")
-        # A name within quotes may hold a separator of the others: the most frequent one separates.
+        # A quoted name may contain another separator: the most frequent one counts.
         self._parse = pa_csv.ParseOptions(
             delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count),
             invalid_row_handler=self._skip if skip_bad_rows else None,
@@ -68,9 +83,9 @@ class CsvFile:
     def names(self) -> list[str]:
         """The columns of the header."""
         names: list[str] = self._open(pa_csv.ConvertOptions()).schema.names
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"{self._path}: column {twice!r} stands twice in the header; rename one of them")
+        repeated = first_repeated(names)
+        if repeated is not None:
+            raise InputError(f"{self._path}: column {repeated!r} stands twice in the header; rename one of them")
         return names
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
@@ -78,7 +93,7 @@ class CsvFile:
         convert = pa_csv.ConvertOptions(
             include_columns=list(columns),
             column_types={name: pa.string() for name in columns},
-            # NA may be a region: what else means "missing" is for each column to say.
+            # NA may be a region: each column decides what else means "missing".
             null_values=[""],
             strings_can_be_null=True,
         )
@@ -88,8 +103,8 @@ class CsvFile:
     def place(self, row: int) -> str:
         """The line on which a row begins: fields in quotes may run over several lines, and empty lines are no rows."""
         number = row + 1  # the header is the first
-        for skipped in sorted(self._unread):
-            number += skipped <= number
+        for unread in sorted(self._unread):
+            number += unread <= number
         line = self._line(number)
         return f"row {row}" if line is None else f"line {line}"
 
@@ -103,7 +118,7 @@ class CsvFile:
         return len(self._unread), f"{why.format(f'row {number}' if line is None else f'line {line}')}"
 
     def _line(self, number: int) -> int | None:
-        """The line on which the row of this number begins, the header being 1; None where that cannot be told."""
+        """The line on which a row begins, the header being row 1; None if unknown."""
         with open_bytes(self._path) as file:
             lines = csv.reader(
                 io.TextIOWrapper(file, "utf-8", errors="replace", newline=""), delimiter=self._parse.delimiter
@@ -115,7 +130,7 @@ class CsvFile:
                     if rows == number:
                         return line
                     line = lines.line_num + 1
-            except csv.Error:  # what Arrow reads this reader may not: a field beyond its limit
+            except csv.Error:  # a field is longer than this reader allows
                 pass
         return None
 
@@ -130,10 +145,11 @@ class CsvFile:
         return pa_csv.open_csv(str(self._path), read_options=read, parse_options=self._parse, convert_options=convert)
 
 
-class ParquetFile:
+class ParquetFile(TableFile):
     """Apache Parquet."""
 
     def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:  # noqa: ARG002 - as of the other formats
+        self.name = str(path)
         self._path = path
 
     def names(self) -> list[str]:
@@ -148,20 +164,12 @@ class ParquetFile:
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
                 yield [batch.column(name) for name in columns]
 
-    def place(self, row: int) -> str:
-        """Rows are all there is."""
-        return f"row {row}"
 
-    @property
-    def unread(self) -> tuple[int, str]:
-        """None: a file that is damaged is damaged as a whole."""
-        return 0, ""
-
-
-class JsonLinesFile:
+class JsonLinesFile(TableFile):
     """JSON, one object a line; a key that an object leaves out is null there."""
 
     def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
+        self.name = str(path)
         self._path = path
         self._skips = skip_bad_rows
         self._unread: dict[int, str] = {}
@@ -169,7 +177,7 @@ class JsonLinesFile:
 
     def names(self) -> list[str]:
         """The keys of the first objects, in the order in which they appear."""
-        return list(dict.fromkeys(key for row in islice(self._rows(), _LINES_LOOKED_AT) for key in row))
+        return list(dict.fromkeys(key for row in islice(self._rows(), _HEADER_LINES) for key in row))
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
@@ -219,24 +227,24 @@ _FORMATS: Final[Mapping[str, Callable[..., TableFile]]] = {
 
 
 def open_table(path: Path, *, skip_bad_rows: bool = False) -> TableFile:
-    """The table in a file; its name's ending tells the format.
+    """The table in a file, whose format follows from the ending of its name.
 
     Parameters
     ----------
     path
         The file.
     skip_bad_rows
-        Whether rows that cannot be read are left out, where a format has rows that may be damaged alone.
+        Whether rows that cannot be read are left out, in a format of separate rows.
 
     Raises
     ------
     InputError
-        There is no such file, or its name ends in nothing known.
+        There is no such file, or the ending of its name is unknown.
     """
-    known = format_of(path)
+    file_class = format_of(path)
     if not path.is_file():
         raise InputError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}; name a file that is there")
-    return known(path, skip_bad_rows=skip_bad_rows)
+    return file_class(path, skip_bad_rows=skip_bad_rows)
 
 
 def format_of(path: Path) -> Callable[..., TableFile]:
@@ -245,16 +253,16 @@ def format_of(path: Path) -> Callable[..., TableFile]:
     Raises
     ------
     InputError
-        Its name ends in nothing known.
+        The ending of its name is unknown.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     plain = suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes
-    known = _FORMATS.get(plain[-1]) if plain else None
-    if known is None or (known is ParquetFile and plain != suffixes):
+    file_class = _FORMATS.get(plain[-1]) if plain else None
+    if file_class is None or (file_class is ParquetFile and plain != suffixes):
         raise InputError(
             f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with .gz behind); rename or convert it"
         )
-    return known
+    return file_class
 
 
 def open_bytes(path: Path) -> IO[bytes]:
@@ -265,7 +273,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 
 def array_of(values: list[Any]) -> pa.Array:
-    """Values as one array; as text, where they are of several types."""
+    """Values as one array; as text if they have several types."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # like in a CSV file

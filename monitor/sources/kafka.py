@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.compat import KafkaNetClient
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import InstanceReplaced, OffsetPurged, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import InstanceReplaced, SettingsError, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import (
@@ -22,15 +22,14 @@ from monitor.sources.kafka_connection import (
     partition_counts,
     same_partition_count,
 )
-from monitor.sources.kafka_coordinator import generation_is_current, know_topics, remember_joins
-from monitor.sources.kafka_group import Membership
+from monitor.sources.kafka_group import Membership, generation_is_current, remember_joins, request_topics
 from monitor.sources.kafka_records import speed_up
 
-_SLICE_SECONDS: Final = 0.2
-"""A wait is cut into pieces of this length, so that a rebalance is heard of before its end."""
+_POLL_SECONDS: Final = 0.2
+"""Longest wait of one poll of the library, so that a rebalance is noticed in time."""
 
-_SILENCE_SECONDS: Final = 1.0
-"""Without any connection for this long, the cluster counts as unavailable. A reconnection takes less."""
+_DISCONNECTED_SECONDS: Final = 1.0
+"""After so long without any connection, the cluster counts as unavailable. A reconnection takes less."""
 
 _CLOSE_SECONDS: Final = 5.0
 
@@ -40,12 +39,11 @@ _log = structlog.get_logger(__name__)
 class KafkaSource:
     """Reads topics as a member of a consumer group.
 
-    Nothing is connected before the first poll, and that may fail as any other may: whoever polls again, with
-    patience, gets there as soon as the brokers, and the topics, do. Partitions are dealt by the Range assignor, so
-    that partitions of one number stay together.
+    The first poll connects. If it fails, poll again later: it succeeds once the brokers and the topics are there. The
+    Range assignor assigns partitions of the same number together.
 
-    A batch may hold no records: it then only says that the offset moved, past markers of transactions or to where a
-    partition that had no stored offset begins.
+    A batch without records only says that the offset moved, past markers of transactions or to where a partition
+    without a stored offset begins.
 
     Parameters
     ----------
@@ -56,21 +54,21 @@ class KafkaSource:
     group_id
         The consumer group that replicas of the service share.
     group_instance_id
-        Name of this replica, for static membership: if it restarts within ``session_timeout_seconds``, its partitions
-        stay where they are, so ``close`` does not hand them on either.
+        Name of this replica, for static membership: if it restarts within ``session_timeout_seconds``, it keeps its
+        partitions, so ``close`` does not release them either.
     log_start
         Where to begin, and what to do when stored offsets are gone.
     session_timeout_seconds
-        How long the group waits for a member that has fallen silent.
+        How long the group waits for a member that sends no heartbeats.
     max_poll_interval_seconds
-        How long a member may take from poll to poll.
+        Longest time between two polls.
     clock
-        Measures how long to wait.
+        Measures waiting times.
 
     Attributes
     ----------
     purged_offsets_skipped
-        Offsets passed over because the log no longer held them, under ``when_purged="earliest"``.
+        Number of offsets skipped because the log no longer held them, under ``when_purged="earliest"``.
     """
 
     def __init__(
@@ -111,31 +109,31 @@ class KafkaSource:
         self._consumer: KafkaConsumer | None = None
         self._client: KafkaNetClient | None = None
         self._membership = Membership(self._park, self._generation)
-        self._next: dict[KafkaTopicPartition, int | None] = {}  # started topic partitions, and what they bring next
-        self._held: set[KafkaTopicPartition] = set()  # paused by the owner of this source
-        self._silent_since: float | None = None
+        self._next: dict[KafkaTopicPartition, int | None] = {}  # started topic partitions, and their next offset
+        self._held: set[KafkaTopicPartition] = set()  # paused by the caller
+        self._disconnected_since: float | None = None
         self._commit_refused: Exception | None = None
 
     # ------------------------------------------------------------------ the contract
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
-        """Bring what has arrived, waiting at most that long for the first record.
+        """Read what has arrived; wait at most that long for the first record.
 
-        Connecting, where that is needed, comes on top (``connect_seconds`` at most). ``revoked`` is to be looked at
-        before ``assigned``: a partition in both went and came back, and its state may have changed meanwhile.
+        Connecting, if necessary, comes on top (``connect_seconds`` at most). Process ``revoked`` before ``assigned``: a
+        partition in both was revoked and came back, and its state may have changed meanwhile.
 
         Raises
         ------
         SourceUnavailable
             No broker answers, or a topic does not exist yet. Call again later: nothing is lost.
         SourceMisconfigured
-            The broker refuses us, or partition counts differ. Call again later: somebody may fix it.
+            The broker refuses us, or partition counts differ. Call again later.
         OffsetPurged
             A stored offset is no longer in the log and the policy is to stop.
         InstanceReplaced
             Another process has taken this replica's place in the group.
         """
-        revoked, assigned = self._take_news()
+        revoked, assigned = self._take_changes()
         if revoked or assigned:
             return Polled((), revoked, assigned)
         consumer = self._consumer or self._connect()
@@ -145,12 +143,12 @@ class KafkaSource:
         deadline = self._clock.monotonic() + timeout_seconds
         while True:
             remaining = deadline - self._clock.monotonic()
-            wait_ms = max(0, round(min(remaining, _SLICE_SECONDS) * 1000))
+            wait_ms = max(0, round(min(remaining, _POLL_SECONDS) * 1000))
             fetched: Mapping[KafkaTopicPartition, Any] = {}
             _unblock(consumer)
             with self._translated():
                 fetched = consumer.poll(timeout_ms=wait_ms, max_records=max_records)
-            revoked, assigned = self._take_news()
+            revoked, assigned = self._take_changes()
             batches = self._batches(consumer, fetched)
             if batches or revoked or assigned or self._clock.monotonic() >= deadline:
                 break
@@ -159,10 +157,10 @@ class KafkaSource:
         return Polled(batches, revoked, assigned)
 
     def start(self, partition: int, offsets: Mapping[str, int]) -> None:
-        """Let an assigned partition run, each topic from its stored offset, or from where the settings say.
+        """Start an assigned partition, each topic from its stored offset, or from where the settings say.
 
-        Whether the log still holds the offsets shows when it is asked for them, at a later poll. A partition that a
-        rebalance has taken meanwhile stays still: the next poll says so.
+        A later poll checks whether the log still holds the offsets. A partition that a rebalance has revoked meanwhile
+        is not started: the next poll reports it.
         """
         for part in self._membership.ours.get(partition, ()):
             offset = offsets.get(part.topic)
@@ -178,27 +176,27 @@ class KafkaSource:
             consumer.resume(part)
 
     def still_assigned(self) -> bool:
-        """Ask the group's coordinator whether the generation in which our partitions were assigned is the current one.
+        """Check with the group's coordinator whether the generation of our assignment is the current one.
 
         Waits for ``request_seconds`` at most.
         """
         return self._consumer is not None and generation_is_current(self._consumer)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring nothing from these until they are resumed. Those that are not ours are passed over."""
+        """Read nothing from these until they are resumed. Those that are not assigned to us are ignored."""
         for part in self._ours(partitions):
             self._held.add(part)
             self._joined().pause(part)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Bring records from these again. One that was never started still waits for that."""
+        """Read from these again. One that was never started must still be started."""
         for part in self._ours(partitions):
             self._held.discard(part)
             if part in self._next:
                 self._joined().resume(part)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """Where each running topic partition ends, as the last answer to a fetch said."""
+        """The end offset of each started topic partition, according to the last fetch."""
         ends: dict[TopicPartition, int] = {}
         for part in self._ours(TopicPartition(*part) for part in self._next):
             end = self._joined().highwater(part)
@@ -207,7 +205,7 @@ class KafkaSource:
         return ends
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Tell the group how far the saved state reaches, without waiting. A failure is logged and does no harm."""
+        """Commit to the group without waiting. A failure is only logged."""
         ours = {
             KafkaTopicPartition(*part): OffsetAndMetadata(offset, "", -1)
             for part, offset in offsets.items()
@@ -221,7 +219,7 @@ class KafkaSource:
             self._committed(ours, error)
 
     def close(self) -> None:
-        """Leave the group: it hands the partitions on at once, unless this is a static member."""
+        """Leave the group, which assigns the partitions to others at once, unless this is a static member."""
         self._leave(_CLOSE_SECONDS)
 
     # ------------------------------------------------------------------ joining and leaving
@@ -236,16 +234,16 @@ class KafkaSource:
         remember_joins(consumer)
         consumer.subscribe(topics=self._topics, listener=self._membership)
         self._consumer = consumer
-        self._silent_since = None
+        self._disconnected_since = None
         return consumer
 
     def _make_client(self, **options: Any) -> KafkaNetClient:
-        """Make the consumer's client, and keep hold of it: it knows which brokers are connected."""
+        """Make the consumer's client, and keep it: it knows which brokers are connected."""
         self._client = make_client(**options)
-        # The consumer's own option of that name never gets there (kafka-python 3.0.12): a broker that makes topics
-        # would make a missing one of ours, with partitions of its choice.
+        # kafka-python 3.0.12 does not pass the consumer's option on: a broker that creates topics on request would
+        # create a missing one, with any number of partitions.
         self._client.cluster.config["allow_auto_create_topics"] = self._options["allow_auto_create_topics"]
-        know_topics(self._client, self._topics)
+        request_topics(self._client, self._topics)
         return self._client
 
     def _joined(self) -> KafkaConsumer:
@@ -253,8 +251,8 @@ class KafkaSource:
             raise RuntimeError("partitions are ours and yet no consumer has joined the group")
         return self._consumer
 
-    def _leave(self, patience_seconds: float) -> None:
-        """Give everything up. The next poll says so first, and then starts afresh."""
+    def _leave(self, timeout_seconds: float) -> None:
+        """Give everything up. The next poll reports that, and connects anew."""
         consumer, self._consumer = self._consumer, None
         self._membership.lose_all()
         self._next.clear()
@@ -262,12 +260,12 @@ class KafkaSource:
         if consumer is None:
             return
         try:
-            consumer.close(autocommit=False, timeout_ms=round(patience_seconds * 1000))
+            consumer.close(autocommit=False, timeout_ms=round(timeout_seconds * 1000))
         except kafka_errors.KafkaError as error:
             _log.warning("could not leave the consumer group in order", error=str(error))
 
     def _park(self, part: KafkaTopicPartition) -> None:
-        """Keep a new partition still. With a position, though a made-up one, the group is not asked for its offset."""
+        """Pause a new partition. A placeholder position keeps the consumer from fetching the group's offset."""
         consumer = self._joined()
         consumer.pause(part)
         consumer.seek(part, 0)
@@ -275,13 +273,13 @@ class KafkaSource:
     def _generation(self) -> int:
         return int(self._joined().group_metadata().generation_id)
 
-    def _take_news(self) -> tuple[frozenset[int], frozenset[int]]:
+    def _take_changes(self) -> tuple[frozenset[int], frozenset[int]]:
         if any({part.topic for part in parts} != set(self._topics) for parts in self._membership.ours.values()):
-            # The topics changed under us. This says how, unless they have been mended already.
+            # The topics have changed. This raises with the details, unless they are correct again.
             self._leave(0)
             same_partition_count(partition_counts(self._connection, self._topics))
             raise SourceUnavailable("the topics' partitions changed; joining the group anew")
-        revoked, assigned = self._membership.news()
+        revoked, assigned = self._membership.take_changes()
         for part in [part for part in self._next if part.partition in revoked]:
             del self._next[part]
         self._held = {part for part in self._held if part.partition not in revoked}
@@ -291,15 +289,15 @@ class KafkaSource:
         client = self._client
         now = self._clock.monotonic()
         if client is None or any(client.connected(broker.node_id) for broker in client.cluster.brokers()):
-            self._silent_since = None
+            self._disconnected_since = None
             return
-        if self._silent_since is None:
-            self._silent_since = now
-        silent_seconds = now - self._silent_since
-        if silent_seconds * 1000 > self._options["session_timeout_ms"]:
-            # The group has gone on without us, and the brokers may have moved: look for them from the beginning.
+        if self._disconnected_since is None:
+            self._disconnected_since = now
+        disconnected_seconds = now - self._disconnected_since
+        if disconnected_seconds * 1000 > self._options["session_timeout_ms"]:
+            # The group has gone on without us, and the brokers may have moved: start from the bootstrap servers.
             self._leave(0)
-        if silent_seconds > _SILENCE_SECONDS:
+        if disconnected_seconds > _DISCONNECTED_SECONDS:
             raise SourceUnavailable(f"no broker of Kafka at {self._connection.servers} is connected; trying again")
 
     # ------------------------------------------------------------------ records
@@ -312,12 +310,12 @@ class KafkaSource:
                 following = records[-1].offset + 1 if position is None else position
                 self._next[part] = following
                 batches.append(RecordBatch(part.topic, part.partition, records, following))
-        for part, known in self._next.items():
-            # Asking for positions costs time, so markers are looked for when there is nothing else to do.
-            if part in fetched or (fetched and known is not None) or part in self._held:
+        for part, offset in self._next.items():
+            # Reading positions takes time, so it is done only when there are no records.
+            if part in fetched or (fetched and offset is not None) or part in self._held:
                 continue
             position = self._position(consumer, part)
-            if position is not None and position != known:
+            if position is not None and position != offset:
                 self._next[part] = position
                 batches.append(RecordBatch(part.topic, part.partition, (), position))
         return batches
@@ -327,7 +325,7 @@ class KafkaSource:
         try:
             position = consumer.position(part, timeout_ms=0)
         except kafka_errors.KafkaError as error:
-            # What was fetched is good. What is wrong with the partition shows again at the next poll.
+            # The fetched records are good. The error of the partition comes again at the next poll.
             _log.debug("position unknown", topic=part.topic, partition=part.partition, error=str(error))
             return None
         return None if position is None else int(position)
@@ -366,7 +364,7 @@ class KafkaSource:
         except kafka_errors.RetriableError as error:
             raise SourceUnavailable(f"Kafka at {self._connection.servers}: {error}; trying again") from error
         except kafka_errors.KafkaError as error:
-            # A corrupt batch, for one, leaves kafka-python's fetcher stuck. A new consumer reads it anew.
+            # For example, a corrupt batch blocks kafka-python's fetcher. A new consumer reads it again.
             self._leave(0)
             raise SourceUnavailable(f"Kafka at {self._connection.servers}: {error}; joining the group anew") from error
 
@@ -378,7 +376,7 @@ class KafkaSource:
         )
 
     def _purged(self, part: KafkaTopicPartition, offset: int, divergent: int | None) -> None:
-        """Follow the policy for an offset that the log does not hold (any more)."""
+        """Go on after an offset that is not, or no longer, in the log."""
         consumer = self._joined()
         timeout_ms = self._options["request_timeout_ms"]
         try:
@@ -391,27 +389,17 @@ class KafkaSource:
         else:
             why = f"was never written to this log, which ends at {end}: the topic was made anew, or cut back"
         onward = earliest if divergent is None else divergent
-        if self._log_start.when_purged == "stop":
-            raise OffsetPurged(
-                f"topic {part.topic} partition {part.partition}: the stored offset {offset} {why}. Keep the topic "
-                f"longer than the service may stand still, and set source.when_purged to earliest to go on from "
-                f"offset {onward} without the missing events"
-            )
-        skipped = max(onward - offset, 0)
-        self.purged_offsets_skipped += skipped
-        _log.warning(
-            "the stored offset is not in the log; going on from the earliest",
-            topic=part.topic, partition=part.partition, stored=offset, going_on_from=onward, skipped=skipped,
-        )  # fmt: skip
+        place = TopicPartition(*part)
+        self.purged_offsets_skipped += self._log_start.skip_purged(place, offset, onward, why, "topic")
         consumer.seek(part, onward)
         self._next[part] = None
 
 
 def _unblock(consumer: KafkaConsumer) -> None:
-    """Let what was fetched for partitions that were paused meanwhile come to its turn.
+    """Free the slot of exhausted records, so that a resumed partition goes on.
 
-    kafka-python (3.0.12) keeps it aside and takes it up again only while nothing else is in its one slot for records
-    in turn; what is used up stays in there, so a resumed partition would stand still for ever.
+    kafka-python (3.0.12) sets records of a paused partition aside, and takes them up again only if its one slot for
+    current records is empty; exhausted records stay in the slot, so a resumed partition would never be read again.
     """
     fetcher = consumer._fetcher  # noqa: SLF001 - there is no public way
     if fetcher._next_partition_records is not None and not fetcher._next_partition_records:  # noqa: SLF001

@@ -1,7 +1,8 @@
-"""How the brokers of a Kafka cluster are reached."""
+"""How the brokers of a Kafka cluster are reached, and why they cannot be."""
 
 import socket
 import ssl
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any, Final, Literal
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
+from kafka.cluster import collect_hosts
 from kafka.net.compat import KafkaNetClient
+from kafka.net.sasl import get_sasl_mechanism
 
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
-from monitor.sources.kafka_probe import Probe, probe
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -31,13 +33,20 @@ REFUSALS: Final = (
     kafka_errors.UnsupportedSaslMechanismError,
     kafka_errors.UnsupportedVersionError,
 )
-"""What a broker answers, or kafka-python finds, that another try does not change until somebody has fixed it."""
+"""Errors that a retry does not change: somebody has to fix the settings or the broker."""
 
-_OTHER_WAYS: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
+_INDIRECT: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
 """Settings under which a broker is not reached by its own address."""
 
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
+
+_SASL_HANDSHAKE: Final = (17, 1)
+_SASL_AUTHENTICATE: Final = (36, 0)
+_BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_ILLEGAL_SASL_STATE: Final = 34
+_TLS_ALERT: Final = 0x15
+_MAX_RESPONSE_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +56,18 @@ class KafkaConnection:
     Attributes
     ----------
     bootstrap_servers
-        Brokers to ask first, each ``host:port``.
+        Brokers to connect to first, each ``host:port``.
     client_id
         What the broker's logs and quotas call this client.
     security_protocol
         PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
     ssl_cafile, ssl_certfile, ssl_keyfile, ssl_password, ssl_check_hostname
-        TLS: whom to trust (the system's authorities by default), this client's own certificate, and whether the
-        broker's must name its host.
+        TLS: the trusted authorities (the system's by default), this client's own certificate, and whether the broker's
+        certificate must name its host.
     sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name
         The log-in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI or OAUTHBEARER.
     connect_seconds
-        How long to look for a broker before saying that there is none.
+        How long to look for a broker before reporting that there is none.
     request_seconds
         How long to wait for an answer.
     further
@@ -96,7 +105,7 @@ class KafkaConnection:
 
     @property
     def servers(self) -> str:
-        """The brokers to ask first, for a message."""
+        """The bootstrap servers, for a message."""
         return ",".join(self.bootstrap_servers)
 
     @property
@@ -131,34 +140,92 @@ class KafkaConnection:
         }
 
     def check(self) -> None:
-        """Find out within a moment whether a broker takes us, and if not, why.
+        """Check quickly whether a broker accepts us, and if not, why.
 
-        kafka-python reports a wrong password, an unknown certificate and a broker that is down as one and the same
-        timeout, after ``connect_seconds``. So the brokers are asked directly first.
+        kafka-python reports an unknown host, a closed port, an untrusted certificate and a wrong password as one and
+        the same timeout, after ``connect_seconds``. So the first requests of the protocol are sent on an own socket.
 
         Raises
         ------
         SourceUnavailable
             No broker can be reached.
         SourceMisconfigured
-            A broker refuses us: the message says what to mend.
+            A broker refuses us: the message says what to correct.
         """
-        if self.further.keys() & _OTHER_WAYS:
+        if self.further.keys() & _INDIRECT:
             return
-        found = probe(
-            Probe(
-                servers=tuple(self.bootstrap_servers),
-                ssl_context=self._ssl_context() if self._encrypted else None,
-                sasl_mechanism=self.sasl_mechanism if self._authenticated else None,
-                sasl_options=self.options(),
-                timeout_seconds=self.connect_seconds,
+        error: SourceError | None = None
+        for host, port, _ in collect_hosts(list(self.bootstrap_servers), randomize=False):
+            error = self._probe(host, port)
+            if error is None or isinstance(error, SourceMisconfigured):
+                break
+        if error is not None:
+            raise error
+
+    def _probe(self, host: str, port: int) -> SourceError | None:
+        """Why one broker cannot be used, or None if it can."""
+        where = f"{host}:{port}"
+        try:
+            with socket.create_connection((host, port), self.connect_seconds) as plain:
+                if not self._encrypted:
+                    return self._log_in(plain, host, where)
+                with self._ssl_context().wrap_socket(plain, server_hostname=host) as encrypted:
+                    return self._log_in(encrypted, host, where)
+        except ssl.SSLCertVerificationError as error:
+            return SourceMisconfigured(
+                f"the certificate of Kafka at {where} is not trusted: {error.verify_message}; ssl_cafile must hold "
+                "the authority that signed it, and ssl_check_hostname wants it to name the host"
             )
-        )
-        if found is not None:
-            raise found
+        except ssl.SSLError as error:
+            return SourceMisconfigured(
+                f"no TLS with Kafka at {where}: {error.reason or error}; does security_protocol fit the listener?"
+            )
+        except OSError as error:
+            return SourceUnavailable(f"cannot connect to Kafka at {where}: {error.strerror or error}; trying again")
+
+    def _log_in(self, connection: socket.socket, host: str, where: str) -> SourceError | None:
+        mechanism = self.sasl_mechanism if self._authenticated else None
+        answer = _request(connection, _SASL_HANDSHAKE, _text(mechanism or "PLAIN"))
+        if answer is None:
+            return SourceMisconfigured(
+                f"Kafka at {where} hangs up at the first request; security_protocol must be that of the listener"
+            )
+        code, offered = _handshake(answer)
+        if mechanism is None:
+            if code == _ILLEGAL_SASL_STATE:
+                return None  # as expected: this listener has no log-in
+            return SourceMisconfigured(
+                f"Kafka at {where} wants a log-in (it offers {', '.join(offered)}); set security_protocol to SASL_SSL "
+                "or SASL_PLAINTEXT, and sasl_mechanism"
+            )
+        if code == _ILLEGAL_SASL_STATE:
+            return SourceMisconfigured(f"Kafka at {where} takes no log-in; set security_protocol to PLAINTEXT or SSL")
+        if mechanism not in offered:
+            return SourceMisconfigured(
+                f"Kafka at {where} does not offer sasl_mechanism {mechanism}; it offers {', '.join(offered)}"
+            )
+        if mechanism not in _BY_PASSWORD:
+            return None  # tickets and tokens are left to kafka-python
+        dialogue = get_sasl_mechanism(mechanism)(host=host, **self.options())
+        while not dialogue.is_done():
+            token = dialogue.auth_bytes()
+            answer = _request(connection, _SASL_AUTHENTICATE, struct.pack(">i", len(token)) + token)
+            if answer is None:
+                return SourceMisconfigured(f"Kafka at {where} hangs up during the log-in by {mechanism}")
+            code = struct.unpack_from(">h", answer)[0]
+            message, at = _read_text(answer, 2)
+            if code != 0:
+                reason = message or kafka_errors.for_code(code).__name__
+                return SourceMisconfigured(
+                    f"Kafka at {where} refuses the log-in by {mechanism}: {reason}; check sasl_plain_username and "
+                    "sasl_plain_password"
+                )
+            size = struct.unpack_from(">i", answer, at)[0]
+            dialogue.receive(answer[at + 4 : at + 4 + size])
+        return None
 
     def explain(self, error: Exception) -> SourceError:
-        """What to tell the user of a client that could not be made, though a broker took us."""
+        """The error to raise when a client cannot be made although a broker accepts us."""
         if isinstance(error, REFUSALS):
             return SourceMisconfigured(f"Kafka at {self.servers} refuses: {error}")
         return SourceUnavailable(f"Kafka at {self.servers} does not answer: {error}; trying again")
@@ -180,8 +247,8 @@ class KafkaConnection:
 def make_client(**options: Any) -> KafkaNetClient:
     """Make the network client of a consumer, a producer or an administrator.
 
-    kafka-python's warning that a task of its loop "ran for 0.3s" is turned off: it is meant for the library's authors,
-    names no cause, and rebalances, whose state is saved and restored in that loop, may well take as long.
+    kafka-python's warning that a task of its loop "ran for 0.3s" is turned off: it names no cause, and a rebalance,
+    whose state is saved and restored in that loop, may take as long.
     """
     return KafkaNetClient(**options, slow_task_threshold_secs=0)
 
@@ -213,12 +280,12 @@ def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> dict
 
 
 def same_partition_count(counts: Mapping[str, int]) -> int:
-    """The one number of partitions that all topics have.
+    """The number of partitions that all topics must share.
 
     Raises
     ------
     SourceUnavailable
-        A topic does not exist. It may yet come: services are often started before their first producer.
+        A topic does not exist yet: services are often started before their first producer.
     SourceMisconfigured
         The numbers differ, so that an outcome could not be joined where its prediction is.
     """
@@ -236,3 +303,49 @@ def same_partition_count(counts: Mapping[str, int]) -> int:
             f"both by the prediction's id"
         )
     return next(iter(counts.values()))
+
+
+def _request(connection: socket.socket, api: tuple[int, int], body: bytes) -> bytes | None:
+    """Send one request; the body of the answer, or None if the broker hangs up or speaks another protocol."""
+    request = struct.pack(">hhi", *api, 1) + _text("calibration-monitor") + body
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    prefix = _receive(connection, 4)
+    if prefix is None or prefix[0] == _TLS_ALERT:
+        return None
+    size = struct.unpack(">i", prefix)[0]
+    if not 4 <= size <= _MAX_RESPONSE_BYTES:
+        return None
+    answer = _receive(connection, size)
+    return None if answer is None else answer[4:]
+
+
+def _receive(connection: socket.socket, size: int) -> bytes | None:
+    received = b""
+    while len(received) < size:
+        try:
+            piece = connection.recv(size - len(received))
+        except ConnectionError:
+            return None
+        if not piece:
+            return None
+        received += piece
+    return received
+
+
+def _handshake(answer: bytes) -> tuple[int, list[str]]:
+    code, count = struct.unpack_from(">hi", answer)
+    offered, at = [], 6
+    for _ in range(count):
+        name, at = _read_text(answer, at)
+        offered.append(name)
+    return code, offered
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _read_text(answer: bytes, at: int) -> tuple[str, int]:
+    size = max(struct.unpack_from(">h", answer, at)[0], 0)
+    return answer[at + 2 : at + 2 + size].decode(), at + 2 + size

@@ -1,4 +1,4 @@
-"""What kafka-python logs of an outage, in one line instead of one for every socket and every attempt."""
+"""Replaces kafka-python's log lines about every socket and attempt of an outage with few lines."""
 
 import logging
 import threading
@@ -11,16 +11,15 @@ from monitor.clock import Clock
 from monitor.outage_log import Outage
 
 _QUIET_SECONDS: Final = 60.0
-"""After so long without a warning, the next one begins another outage."""
+"""After so long without a warning, the next one starts a new outage."""
 
 
 class KafkaOutageFilter(logging.Filter):
-    """A filter for log handlers: keeps back the warnings and errors of kafka-python, and logs outages in their place.
+    """A filter for log handlers: drops the warnings and errors of kafka-python, and logs outages instead.
 
-    While brokers restart, each of its clients logs several errors for every connection and every attempt. What that
-    means for this service, the parts that use the clients report themselves. So of these lines the first is logged, as
-    a warning, and then ever fewer, with how many there were. An exception that is neither a network error nor one of
-    Kafka's own is a fault of a program, and is logged as it is.
+    While brokers restart, each client logs several errors for every connection and attempt; sources and writers report
+    the effect themselves. So the first of these lines is logged, as a warning, and later ever fewer, with their count.
+    An exception that is neither a network error nor a Kafka error is a bug, and is logged unchanged.
 
     Parameters
     ----------

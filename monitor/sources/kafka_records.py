@@ -1,9 +1,9 @@
 """A faster way through fetched record batches than kafka-python's own.
 
-kafka-python walks each record byte by byte in Python, which takes longer than all that follows together. Here a kernel
-finds where keys and values lie, and the records are cut out of the batch in one go. All else stays kafka-python's:
-compression, checksums, aborted transactions, positions. A batch that the kernel does not find in order goes the
-library's way, so that what is wrong is said in the library's words.
+kafka-python decodes each record byte by byte in Python, which takes longer than all later steps together. Here a
+compiled loop locates keys and values, and all records are cut out of the batch at once. Everything else stays
+kafka-python's: compression, checksums, aborted transactions, positions. A batch that the loop cannot read goes the
+library's way, which raises the library's errors.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ _NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
 
 
 def speed_up(consumer: KafkaConsumer) -> None:
-    """Let a consumer that has fetched nothing yet unpack what it fetches this way."""
+    """Make a consumer that has fetched nothing yet unpack batches this way."""
     consumer._fetcher.PartitionRecords = _PartitionRecords  # noqa: SLF001 - the library offers no other place
 
 
 class _CutRecord(NamedTuple):
-    """A record as kafka-python's fetcher asks for it."""
+    """A record with the attributes that kafka-python's fetcher reads."""
 
     size_in_bytes: int
     offset: int
@@ -45,7 +45,7 @@ class _CutRecord(NamedTuple):
 
 
 class _CutBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ships no types
-    """A batch whose records are cut out all at once."""
+    """A batch whose records are cut out at once."""
 
     __slots__ = ()
 
@@ -85,18 +85,18 @@ def _cut(data: bytes, starts: Any, lengths: Any) -> list[bytes | None]:
 
 
 def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
-    found: list[tuple[str, bytes | None]] = []
+    headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, at = decode_varint(data, at)
         name, at = data[at : at + length].decode(), at + length
         length, at = decode_varint(data, at)
-        found.append((name, data[at : at + length] if length >= 0 else None))
+        headers.append((name, data[at : at + length] if length >= 0 else None))
         at += max(length, 0)
-    return found
+    return headers
 
 
 class _Batches:
-    """Fetched batches, those of format v2 to be cut."""
+    """Fetched batches; those of format v2 become :class:`_CutBatch`."""
 
     def __init__(self, records: MemoryRecords) -> None:
         self._records = records
@@ -110,7 +110,7 @@ class _Batches:
 
 
 class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
-    """What was fetched of one partition."""
+    """The fetched records of one partition."""
 
     def _unpack_records(self, tp: Any, records: MemoryRecords, *deserializers: Any) -> Iterator[Any]:
         return iter(super()._unpack_records(tp, _Batches(records), *deserializers))

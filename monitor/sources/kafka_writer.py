@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
-from monitor.sources.partitioner import partitions_of
+from monitor.sources.partitioner_loops import partitions_of
 
 _LARGEST_REQUEST: Final = 64 << 20
 """The topic's own limit (max.message.bytes) decides; a dead letter is as long as what it holds."""
@@ -41,14 +41,14 @@ class KafkaWriter:
         self._lock = threading.Lock()
 
     def write(self, messages: Sequence[Message]) -> None:
-        """Write the messages; when this returns they are durable.
+        """Write the messages; they are durable when this returns.
 
         A message with neither key nor value gets an empty key, since kafka-python sends none without both.
 
         Raises
         ------
         SourceUnavailable
-            The brokers did not take them. Some may have been written.
+            The brokers did not accept them. Some may have been written.
         SourceMisconfigured
             A topic or the log-in is refused, or a message is longer than its topic allows.
         """
@@ -68,7 +68,7 @@ class KafkaWriter:
                 )
                 for message, partition in zip(messages, partitions, strict=True)
             ]
-            # By then each message has been acknowledged or given up, and none is sent behind our back later.
+            # Longer than the delivery timeout: every message is acknowledged or given up, and none is sent later.
             producer.flush(self._delivery_seconds + _GIVING_UP_SECONDS)
             for future in sent:
                 if future.failed():
@@ -77,7 +77,7 @@ class KafkaWriter:
             raise self._translated(error, messages) from error
 
     def close(self) -> None:
-        """Send what is under way, then leave."""
+        """Send pending messages, then disconnect."""
         with self._lock:
             producer, self._producer = self._producer, None
         if producer is None:
@@ -106,16 +106,16 @@ class KafkaWriter:
             "max_block_ms": round(self._connection.connect_seconds * 1000),
             "max_request_size": _LARGEST_REQUEST,
             "batch_size": 256 << 10,
-            # write() flushes once it has handed over a whole batch; until then, waiting fills the requests.
+            # write() flushes after a whole batch; until then, waiting fills the requests.
             "linger_ms": 20,
             "metrics_enabled": False,
         }
 
     @staticmethod
     def _partitions(producer: KafkaProducer, messages: Sequence[Message]) -> list[int | None]:
-        """Where each message goes; None leaves one without a key to the producer.
+        """The partition of each message; None leaves a message without a key to the producer.
 
-        The producer would choose the same by its keys, one at a time in Python.
+        The producer would choose the same by the keys, one at a time in Python.
         """
         partitions = [message.partition for message in messages]
         by_topic: dict[str, list[int]] = {}

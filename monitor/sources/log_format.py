@@ -45,7 +45,7 @@ class LogRecord(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Where a batch stands, and what its header says."""
+    """The position of a batch in its file, and the fields of its header."""
 
     position: int
     body_bytes: int
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
 
 
 def encode(messages: Sequence[Message], base_offset: int, now_ms: int) -> bytes:
-    """Write messages as one batch whose first record has the given offset."""
+    """Encode messages as one batch whose first record has the given offset."""
     times = np.fromiter(
         (now_ms if message.timestamp_ms is None else message.timestamp_ms for message in messages), "<i8", len(messages)
     )
@@ -94,7 +94,7 @@ def encode(messages: Sequence[Message], base_offset: int, now_ms: int) -> bytes:
 
 
 def decode(batch: Batch, body: bytes) -> list[LogRecord]:
-    """Read a batch's records. Its checksum has been compared."""
+    """Decode the records of a batch, whose checksum has been verified."""
     n = batch.records
     times = np.frombuffer(body, "<i8", n).tolist()
     lengths = np.frombuffer(body, "<i4", 3 * n, 8 * n).reshape(3, n)
@@ -114,7 +114,7 @@ def decode(batch: Batch, body: bytes) -> list[LogRecord]:
 
 
 def walk(path: Path, file: int, position: int = 0) -> Iterator[Batch]:
-    """Go through the headers of the complete batches of an open segment from a position on. Bodies are not looked at.
+    """Read the headers of the complete batches of an open segment from a position on, without the bodies.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def walk(path: Path, file: int, position: int = 0) -> Iterator[Batch]:
     while size - position >= _HEADER_BYTES:
         raw = os.pread(file, _HEADER_BYTES, position)
         if len(raw) < _HEADER_BYTES:
-            return  # Somebody drops a torn tail at this moment.
+            return  # a writer is removing a torn tail
         if _CHECKSUM.unpack_from(raw, _HEADER.size)[0] != zlib.crc32(raw[: _HEADER.size]) or raw[:4] != _MAGIC:
             if _zeros(file, position, size):
                 return
@@ -157,7 +157,7 @@ def read_body(path: Path, file: int, batch: Batch) -> bytes | None:
 
 
 def damaged(path: Path, position: int, what: str) -> SourceError:
-    """The error for a segment that is not as it was written."""
+    """The error for a damaged segment."""
     return SourceError(
         f"{path} is damaged at byte {position}: {what}; put back a copy of the file, or move it and all older ones of "
         "its folder away, and reading goes on as source.when_purged says"
@@ -179,7 +179,7 @@ def _pieces(
 
 
 def _zeros(file: int, position: int, size: int) -> bool:
-    """Whether a file holds nothing but zeros from a position on: what a power failure makes of an unfinished write."""
+    """Whether a file holds only zeros from a position on: an unfinished write after a power failure."""
     while position < size:
         piece = os.pread(file, 1 << 20, position)
         if piece.strip(b"\0"):

@@ -8,26 +8,24 @@ import pyarrow as pa
 
 from monitor.errors import InputError
 from monitor.scores.arguments import require_same_index
-from monitor.sources.formats import Pieces, array_of
+from monitor.sources.formats import Pieces, TableFile, array_of, first_repeated
 
 _ROWS: Final = 1 << 20
 
 
 def is_table(data: object) -> bool:
-    """Tell whether data has named columns: a DataFrame, an Arrow table, a structured array, or arrays by name."""
+    """Whether data has named columns: a DataFrame, an Arrow table, a structured array, or arrays by name."""
     return _column_names(data) is not None
 
 
-class MemoryTable:
-    """A table in memory, read like a file; only the columns that are asked for are converted.
-
-    Its ``name`` is what messages call it.
+class MemoryTable(TableFile):
+    """A table in memory, read like a file; only the requested columns are converted.
 
     Parameters
     ----------
     data
         pandas or polars DataFrame, pyarrow Table or RecordBatch, numpy structured array, or a mapping from name to
-        array: whatever has named columns, each of which ``data[name]`` gives.
+        array: anything with named columns, each available as ``data[name]``.
 
     Raises
     ------
@@ -42,9 +40,9 @@ class MemoryTable:
                 f"a table must be a DataFrame, an Arrow table, or arrays by name, got {type(data).__name__}"
                 f"{'; collect it first' if hasattr(data, 'collect') else ''}"
             )
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"column {twice!r} stands twice in the table; rename one of them")
+        repeated = first_repeated(names)
+        if repeated is not None:
+            raise InputError(f"column {repeated!r} stands twice in the table; rename one of them")
         require_same_index(table=data if isinstance(data, Mapping) else None)
         self._data = data
         self._by_text = {str(name): name for name in names}
@@ -55,7 +53,7 @@ class MemoryTable:
         return self.name
 
     def names(self) -> list[str]:
-        """The columns that it has, as text."""
+        """The names of its columns, as text."""
         return list(self._by_text)
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
@@ -71,11 +69,6 @@ class MemoryTable:
         """Rows are counted from 0, as Python does."""
         return f"row {row - 1}"
 
-    @property
-    def unread(self) -> tuple[int, str]:
-        """None: a column is read as a whole."""
-        return 0, ""
-
     def _array(self, name: str) -> pa.Array | pa.ChunkedArray:
         try:
             return arrow_array(self._data[self._by_text[name]])
@@ -84,12 +77,12 @@ class MemoryTable:
 
 
 def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
-    """A column as Arrow has it; where its values are of several types, as text.
+    """A column as an Arrow array; as text if its values have several types.
 
     Raises
     ------
     ArrowException, TypeError, ValueError
-        It is no column.
+        It is not a column.
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
@@ -104,15 +97,15 @@ def arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _column_names(data: Any) -> list[Any] | None:
-    """The columns of a table, and None of anything else, a single column among it."""
+    """The columns of a table; None for anything else, also for a single column."""
     if isinstance(data, Mapping):
         return list(data)
     if isinstance(data, np.ndarray):
         return None if data.dtype.names is None else list(data.dtype.names)
-    # To ask a lazy table for its columns may cost as much as its rows.
+    # Listing the columns of a lazy table may cost as much as reading its rows.
     if not hasattr(data, "__getitem__") or hasattr(data, "collect"):
         return None
-    # pyarrow's columns are arrays, and their names stand elsewhere.
+    # pyarrow's ``columns`` are arrays; the names are in ``column_names``.
     names = getattr(data, "column_names", None) or getattr(data, "columns", None)
     if isinstance(data, pa.RecordBatch):
         names = data.schema.names

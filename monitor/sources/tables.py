@@ -1,4 +1,4 @@
-"""A file of predictions and outcomes: one row a prediction, one column each."""
+"""Reads a table of predictions and outcomes, one row a prediction, from a file or from memory."""
 
 import contextlib
 import re
@@ -13,12 +13,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
-from monitor.sources.class_columns import ClassOutcomes, Columns, Vectors, class_names, hint_of_classes, holds_vectors
+from monitor.sources.class_columns import (
+    ClassColumns,
+    ClassOutcomes,
+    Vectors,
+    class_names,
+    hint_of_classes,
+    holds_vectors,
+)
 from monitor.sources.columns import (
     EMPTY,
     UNLABELLED,
-    ColumnBuilder,
-    Faults,
+    Codes,
+    Column,
     Ids,
     Numbers,
     Outcomes,
@@ -30,7 +37,7 @@ from monitor.sources.columns import (
     predictions,
     weights,
 )
-from monitor.sources.formats import TableFile, open_table
+from monitor.sources.formats import TableFile, first_repeated, open_table
 from monitor.sources.memory import MemoryTable
 
 PREDICTION_NAMES: Final = (
@@ -39,15 +46,15 @@ PREDICTION_NAMES: Final = (
 )
 OUTCOME_NAMES: Final = ("y", "outcome", "outcomes", "label", "target", "y_true", "true_label", "actual", "observed")
 TIME_NAMES: Final = ("ts", "time", "timestamp", "event_time", "prediction_time", "datetime", "date")
-"""What columns are called where nobody says, most telling name first. Upper and lower case are the same."""
+"""The usual names of columns, most specific first, in any case: used to guess columns that are not named."""
 
 FEW: Final = 50
-"""With fewer outcomes a note asks for caution."""
+"""With fewer outcomes, a report says that it is uncertain."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentColumn:
-    """One column by whose values the rows are told apart.
+    """One column whose values divide the rows into segments.
 
     Attributes
     ----------
@@ -56,7 +63,7 @@ class SegmentColumn:
     values
         The distinct values as text, ``(empty)`` for empty fields.
     titles
-        What the segment of each value is called; ``column=value`` where there are none.
+        Names of the segments by value; ``column=value`` if empty.
     """
 
     codes: NDArray[np.int32]
@@ -66,7 +73,7 @@ class SegmentColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventTable:
-    """The rows of a file.
+    """The rows of a table.
 
     Attributes
     ----------
@@ -80,17 +87,17 @@ class EventTable:
     segments
         Segment columns by name.
     notes
-        What was assumed, a line each, for people.
+        What was assumed, one line each, for people.
     cautions
-        What to mind when reading a report of these rows, a line each.
+        Reasons for caution about a report of these rows, one line each.
     weight
         float64, shape (n,), every value finite and >= 0; None where no column was named.
     ids
-        n strings, all different; None where no column was named.
+        n strings, all different; None if no column was named.
     features
         float64, shape (n, d), the columns in the order in which they were named; None where none was.
     classes
-        Names of the K classes; none where predictions are P(y = 1).
+        Names of the K classes; empty if predictions are P(y = 1).
     prediction_columns
         The columns that predictions were read from, named or guessed.
     values
@@ -172,7 +179,7 @@ def read_table(
     path
         The file, or a table in memory.
     prediction
-        Column with P(y = 1): a number from 0 to 1 in every row. Guessed from the usual names if left out. For many
+        Column with P(y = 1): a number from 0 to 1 in every row. Guessed by its name if left out. For many
         classes, several columns, one a class, or one column of lists: rows must add up to 1.
     outcome
         Column with the outcome: 0 or 1, also false/true or no/yes; empty where it is not known (yet). For many classes
@@ -181,17 +188,17 @@ def read_table(
         Column with the prediction's time: a timestamp, RFC 3339, or milliseconds or seconds since the epoch. Guessed
         likewise; a guessed column that holds anything else is left out, and a note says so.
     segments
-        Columns by whose values the rows are told apart; ``a*b`` reads a and b, unless a column is called so.
+        Columns whose values divide the rows into segments; ``a*b`` reads a and b, unless a column has that name.
     weight
         Column with the weight of each row: a finite number of at least 0.
     ids
-        Column by which rows of two files are told to be the same: a different value in every row.
+        Column that identifies the rows, so that two files can be matched: a different value in every row.
     features
         Columns with finite numbers.
     values
         Columns of any kind.
     other_values
-        Whether every column without a role is read into ``values``, too.
+        Whether every column without a role is also read into ``values``.
     positive
         The outcome that is 1; any other is 0 then.
     logits
@@ -199,7 +206,7 @@ def read_table(
     skip_bad_rows
         Whether rows with a bad value are left out, with a caution for each kind of them.
     labelled
-        Whether outcomes and times are looked for where nobody names them; otherwise such a column is not read.
+        Whether columns of outcomes and times are guessed if not named.
     progress
         Called with the number of rows read so far, after every piece.
 
@@ -221,6 +228,8 @@ def read_table(
             for name in columns_of_role:
                 header.require(role, name)
         columns = _Columns(
+            positive=positive,
+            logits=logits,
             predictions=header.choose_several("prediction", several, PREDICTION_NAMES),
             outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
             time=header.optional("time", time, TIME_NAMES if labelled else ()),
@@ -235,29 +244,26 @@ def read_table(
             roles = {*columns.predictions, columns.outcome, columns.time, columns.weight, columns.ids}
             others = (name for name in names if name not in roles)
             columns = replace(columns, values=tuple(dict.fromkeys((*values, *others))))
-        form = _Form(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows, labelled=labelled)
-        return _Reading(file, source, columns, form, header.notes).read(progress)
+        or_else = ", or add --skip-bad-rows" if labelled else ""
+        return _Reading(
+            source,
+            columns,
+            header.notes,
+            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, or_else),
+        ).read(progress)
 
 
 def crossed_columns(name: str, known: Container[str]) -> tuple[str, ...]:
-    """The columns that a segment is of: ``a*b`` names a and b, unless a column itself is called so."""
+    """The columns of a segment: ``a*b`` names a and b, unless a column has that name."""
     return (name,) if name in known else tuple(part.strip() for part in name.split("*"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """How values are spelled, and what happens to bad ones: see :func:`read_table`."""
+class _Columns:
+    """The names of the columns that are read, and how outcomes and predictions are spelled: see :func:`read_table`."""
 
     positive: str | None
     logits: bool
-    skip_bad_rows: bool
-    labelled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The name of each column that is read."""
-
     predictions: tuple[str, ...]
     outcome: str | None
     time: str | None
@@ -269,14 +275,14 @@ class _Columns:
     values: tuple[str, ...]
 
     def names(self) -> list[str]:
-        """Each of them once."""
+        """Every column once."""
         alone = (self.outcome, self.time, self.weight, self.ids)
         named = (*self.predictions, *(name for name in alone if name), *self.segments, *self.features, *self.values)
         return list(dict.fromkeys(named))
 
 
 class _Header:
-    """Finds the columns: those that were named, or those with the most telling names."""
+    """Finds the columns: the named ones, or those with the most specific usual names."""
 
     def __init__(self, path: Path | MemoryTable, names: Sequence[str], taken: set[str]) -> None:
         self._path = path
@@ -288,23 +294,25 @@ class _Header:
         """The column of a role that must have one."""
         if given is not None:
             return self.require(role, given)
-        found = self._usual(usual)
-        if not found:
+        matches = self._usual(usual)
+        if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
                 f"name it with --{role}; columns are {_listed(self._names)}{_headless(self._names)}"
                 f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
-        also = f" (not from {_listed(found[1:])}; --{role} chooses another)" if len(found) > 1 else ""
-        self.notes.append(f"{role} read from column {found[0]!r}{also}")
-        self._taken.add(found[0])
-        return found[0]
+        also = f" (not from {_listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
+        self.notes.append(f"{role} read from column {matches[0]!r}{also}")
+        self._taken.add(matches[0])
+        return matches[0]
 
     def choose_several(self, role: str, given: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
         """The column, or the columns, of a role that must have one."""
-        twice = next((name for name in given if given.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"{self._path}: --{role} names column {twice!r} twice; name the column of each class once")
+        repeated = first_repeated(given)
+        if repeated is not None:
+            raise InputError(
+                f"{self._path}: --{role} names column {repeated!r} twice; name the column of each class once"
+            )
         return tuple(self.require(role, name) for name in given) or (self.choose(role, None, usual),)
 
     def optional(self, role: str, given: str | None, usual: Sequence[str]) -> str | None:
@@ -325,37 +333,41 @@ class _Header:
 
 
 class _Reading:
-    """Reads the columns of one file."""
+    """Reads the columns of one table. One column may have several roles."""
 
     def __init__(
-        self, path: Path | MemoryTable, source: TableFile, columns: _Columns, form: _Form, notes: list[str]
+        self, source: TableFile, columns: _Columns, notes: list[str], place: Callable[[str | None], Place]
     ) -> None:
-        self._path = path
         self._source = source
         self._columns = columns
-        self._form = form
         self._notes = notes
-        self._outcomes = Outcomes(self._place(columns.outcome), form.positive)
-        self._class_outcomes = ClassOutcomes(self._place(columns.outcome))
-        self._times = Times(self._place(columns.time))
+        self._place = place
+        names = columns.names()
+        pieces = source.pieces(names)
+        first = next(pieces, None)
+        self._pieces = chain([] if first is None else [first], pieces)
+        lists = first is not None and holds_vectors(first[names.index(columns.predictions[0])])
+        self._scores = self._score_builder(lists=lists)
+        self._outcomes: Outcomes | ClassOutcomes
+        if isinstance(self._scores, Numbers):
+            self._outcomes = Outcomes(place(columns.outcome), columns.positive)
+        else:
+            self._outcomes = ClassOutcomes(place(columns.outcome))
+        self._times = Times(place(columns.time))
+        self._weights = weights(place(columns.weight))
+        self._ids = Ids(place(columns.ids))
         self._segments = {name: Segments() for name in columns.segments}
-        self._weights = weights(self._place(columns.weight))
-        self._ids = Ids(self._place(columns.ids))
-        self._features = {name: features(self._place(name)) for name in columns.features}
+        self._features = {name: features(place(name)) for name in columns.features}
         self._values = {name: Values() for name in columns.values}
 
     def read(self, progress: Callable[[int], None] | None) -> EventTable:
-        """All rows."""
+        """Read all rows."""
         columns = self._columns
         names = columns.names()
-        pieces = self._source.pieces(names)
-        first = next(pieces, None)
-        scores = self._scores(None if first is None else first[names.index(columns.predictions[0])])
-        many = not isinstance(scores, Numbers)
-        # One column may play several roles.
-        builders: list[tuple[str | None, ColumnBuilder]] = [
-            *zip(columns.predictions, scores.builders if isinstance(scores, Columns) else [scores], strict=True),
-            (columns.outcome, self._class_outcomes if many else self._outcomes),
+        scores = self._scores.builders if isinstance(self._scores, ClassColumns) else [self._scores]
+        builders: list[tuple[str | None, Column | Codes | Values]] = [
+            *zip(columns.predictions, scores, strict=True),
+            (columns.outcome, self._outcomes),
             (columns.time, self._times),
             (columns.weight, self._weights),
             (columns.ids, self._ids),
@@ -364,7 +376,7 @@ class _Reading:
             *self._values.items(),
         ]
         rows = 0
-        for arrays in chain([] if first is None else [first], pieces):
+        for arrays in self._pieces:
             piece = dict(zip(names, arrays, strict=True))
             for name, builder in builders:
                 if name is not None:
@@ -372,37 +384,39 @@ class _Reading:
             rows += len(arrays[0])
             if progress is not None:
                 progress(rows)
-        return self._finished(scores)
+        return self._table()
 
-    def _scores(self, first: pa.Array | None) -> Numbers | Vectors | Columns:
-        """What becomes of the predictions: many classes have several columns, or one of lists."""
+    def _score_builder(self, *, lists: bool) -> Numbers | Vectors | ClassColumns:
+        """The builder of the predictions: many classes have several columns, or one column of lists."""
         names = self._columns.predictions
-        logits = self._form.logits
+        logits = self._columns.logits
         if len(names) > 1:
-            together = self._place(None)._replace(column=f"{self._path}: columns {_listed(names)}")
-            return Columns(together, [self._place(name) for name in names], logits=logits)
-        lists = first is not None and holds_vectors(first)
+            place = self._place(None)._replace(column=f"{self._source.name}: columns {_listed(names)}")
+            return ClassColumns(place, [self._place(name) for name in names], logits=logits)
         return (Vectors if lists else predictions)(self._place(names[0]), logits=logits)
 
-    def _finished(self, scores: Numbers | Vectors | Columns) -> EventTable:
+    def _table(self) -> EventTable:
+        """The table of all pieces."""
         columns = self._columns
-        prediction = scores.finish()
+        prediction = self._scores.finish()
         outcome: NDArray[np.int8] | NDArray[np.int64]
         classes: tuple[str, ...] = ()
-        if isinstance(scores, Numbers):
+        if isinstance(self._outcomes, Outcomes):
             outcome = self._outcomes.finish()
             self._notes += [] if self._outcomes.note is None else [self._outcomes.note]
-        elif self._form.positive is not None:
-            raise InputError(f"{self._path}: --positive is for predictions P(y = 1), and these are of many classes")
+        elif columns.positive is not None:
+            raise InputError(
+                f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
+            )
         else:
-            many = columns.predictions if isinstance(scores, Columns) else ()
-            outcome = self._class_outcomes.finish(many, prediction.shape[1])
-            classes = class_names(many) if many else tuple(str(number) for number in range(prediction.shape[1]))
+            several = columns.predictions if isinstance(self._scores, ClassColumns) else ()
+            count = prediction.shape[1]
+            outcome = self._outcomes.classes_of(several, count)
+            classes = class_names(several) if several else tuple(str(number) for number in range(count))
         if columns.outcome is None:
             outcome = np.full(prediction.shape[0], UNLABELLED, outcome.dtype)
         time_ms = self._time_ms()
-        named = self._features.values()
-        values = {name: builder.finish() for name, builder in self._values.items()}
+        numbers = [builder.finish() for builder in self._features.values()]
         table = EventTable(
             prediction=prediction,
             outcome=outcome,
@@ -411,48 +425,33 @@ class _Reading:
             notes=tuple(self._notes),
             weight=None if columns.weight is None else self._weights.finish(),
             ids=None if columns.ids is None else self._ids.finish(),
-            features=np.column_stack([builder.finish() for builder in named]) if named else None,
+            features=np.column_stack(numbers) if numbers else None,
             classes=classes,
             prediction_columns=columns.predictions,
-            values={
-                name: SegmentColumn(*column) if isinstance(column, tuple) else column for name, column in values.items()
-            },
+            values={name: _value_column(builder) for name, builder in self._values.items()},
         )
-        table, skipped = self._without_bad_rows(table, scores)
+        table, skipped = self._without_bad_rows(table)
         return replace(table, cautions=(*skipped, *_cautions(table.prediction, table.outcome)))
 
-    def _without_bad_rows(self, table: EventTable, scores: Numbers | Vectors | Columns) -> tuple[EventTable, list[str]]:
-        """The table without rows that hold a bad value, and a line for each kind of bad row."""
+    def _without_bad_rows(self, table: EventTable) -> tuple[EventTable, list[str]]:
+        """The table without rows that have a bad value, and a line for each kind of bad row."""
         unread, why = self._source.unread
-        faults = [fault for fault in self._faults(scores) if fault]
+        # A guessed time column with bad values has been left out.
+        times = [] if self._columns.time_guessed else [self._times]
+        checked = (self._scores, self._outcomes, *times, self._weights, self._ids, *self._features.values())
+        faults = [fault for builder in checked for fault in builder.all_faults if fault]
         if not (faults or unread):
             return table, []
         bad = np.unique(np.concatenate([np.zeros(0, np.intp), *(fault.rows for fault in faults)]))
         keep = np.ones(len(table), np.bool_)
         keep[bad] = False
         if not keep.any():
-            raise InputError(f"{self._path}: no row is left without a bad value: {faults[0].summary()}")
+            raise InputError(f"{self._source.name}: no row is left without a bad value: {faults[0].summary()}")
         left_out, rows = bad.size + unread, len(table) + unread
         lines = [f"{left_out:,} of {rows:,} rows are left out, which --skip-bad-rows asks for"]
         if unread:
             lines.append(f"{unread:,} {'row' if unread == 1 else 'rows'} left out: {why}")
         return table.select(keep), [*lines, *(fault.summary() for fault in faults)]
-
-    def _faults(self, scores: Numbers | Vectors | Columns) -> list[Faults]:
-        """Those of all columns that were read."""
-        outcomes = self._outcomes if isinstance(scores, Numbers) else self._class_outcomes
-        of_scores = (
-            [*(builder.faults for builder in scores.builders), scores.sums]
-            if isinstance(scores, Columns)
-            else [scores.faults]
-            if isinstance(scores, Numbers)
-            else [scores.faults, scores.sums]
-        )
-        # A time that was guessed and is none has been left out with its column.
-        times = [] if self._columns.time_guessed else [self._times.faults]
-        of_features = (builder.faults for builder in self._features.values())
-        others = (*times, self._weights.faults, self._ids.faults, self._ids.repeated, *of_features)
-        return [*of_scores, outcomes.faults, *others]
 
     def _time_ms(self) -> NDArray[np.int64] | None:
         columns = self._columns
@@ -467,13 +466,14 @@ class _Reading:
             self._notes.append(f"time read from column {columns.time!r}{unit}")
         return time_ms
 
-    def _place(self, column: str | None) -> Place:
-        place = Place(f"{self._path}: column {column!r}", self._source.place, self._form.skip_bad_rows)
-        return place._replace(or_else=", or add --skip-bad-rows") if self._form.labelled else place
+
+def _value_column(builder: Values) -> NDArray[np.float64] | SegmentColumn:
+    column = builder.finish()
+    return SegmentColumn(*column) if isinstance(column, tuple) else column
 
 
 def _cautions(prediction: NDArray[np.float64], outcome: NDArray[np.int8] | NDArray[np.int64]) -> Iterator[str]:
-    """What to mind when reading the report of these rows."""
+    """Reasons for caution about a report of these rows."""
     if not len(prediction):
         yield "the file has columns and no rows"
         return
@@ -495,14 +495,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _headless(names: Sequence[str]) -> str:
-    """A hint where the first line looks like data: a column is hardly ever called by a number with a point in it."""
+    """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
     return "; the first line must name the columns" if first_is_data else ""
 
 
 @contextlib.contextmanager
 def _naming(path: Path | MemoryTable) -> Iterator[None]:
-    """Say which file it was that could not be read."""
+    """Name the file in errors of reading it."""
     try:
         yield
     except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:

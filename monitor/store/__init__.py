@@ -1,1 +1,1 @@
-"""Durable state."""
+"""State in SQLite or PostgreSQL: checkpoints, dead letters, refits, keys, backups."""

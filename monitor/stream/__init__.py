@@ -1,1 +1,1 @@
-"""The way of an event: join, panes, checkpoints."""
+"""From records to durable panes: decode, join, journal, checkpoint."""

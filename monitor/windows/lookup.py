@@ -1,4 +1,4 @@
-"""Which series is meant, and what there is where nothing is called that."""
+"""Find the series of a request, or say which series there are."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,7 +16,7 @@ def current_version(
 ) -> str:
     """The version with the newest predictions.
 
-    Time is told apart by panes, finest first. Of several versions in the newest pane, as during a roll-out, it is the
+    Times are compared by panes, finest first. Of several versions in the newest pane, as during a roll-out, it is the
     one with the most predictions in the shortest window; of equals, the last by name.
 
     Parameters
@@ -24,10 +24,10 @@ def current_version(
     series
         Holds the model's series, at least one.
     until_ms
-        Predictions from then on are not looked at; up to the watermark if left out.
+        Later predictions are ignored; the watermark if left out.
     """
-    # What is beyond the cap of versions is gathered under one name and is no version that anybody means.
-    versions = sorted({each.version for each in series if each.model == model and each.version != OTHER}) or [OTHER]
+    # Versions beyond the cap are counted together as OTHER, which is never current.
+    versions = sorted({key.version for key in series if key.model == model and key.version != OTHER}) or [OTHER]
     if len(versions) == 1:
         return versions[0]
     watermark_ms = panes.watermark_ms(model)
@@ -61,19 +61,19 @@ def find_series(
     Raises
     ------
     UnknownSeries
-        Nothing is called that. Names what there is.
+        There is no such series. The message names those that there are.
     """
     series = panes.series()
     if not series:
         raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
-    of_model = [each for each in series if each.model == model]
+    of_model = [key for key in series if key.model == model]
     if not of_model:
-        raise UnknownModel(f"no model {model!r}; models are {listed({each.model for each in series})}")
+        raise UnknownModel(f"no model {model!r}; models are {listed({key.model for key in series})}")
     if version is None:
         version = current_version(panes, windows, of_model, model, until_ms)
-    segments = {each.segment for each in of_model if each.version == version}
+    segments = {key.segment for key in of_model if key.version == version}
     if not segments:
-        versions = {each.version for each in of_model}
+        versions = {key.version for key in of_model}
         raise UnknownSeries(f"no version {version!r} of model {model!r}; versions are {listed(versions)}")
     if segment not in segments:
         raise UnknownSeries(

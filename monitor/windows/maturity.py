@@ -1,6 +1,6 @@
-"""How far the outcomes of predictions have come in, by the age of the predictions: before a window is mature.
+"""Label coverage by the age of the predictions, which shows missing outcomes before a window is mature.
 
-Where outcomes stop coming, the youngest cohorts lose coverage first, hours or weeks before a mature window does.
+When outcomes stop arriving, the youngest cohorts lose coverage first, hours or weeks before a mature window does.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ COHORTS: Final = ("0-25%", "25-50%", "50-75%", "75-100%", "mature")
 
 _QUARTERS: Final = 4
 _PANES_PER_HORIZON: Final = 16
-"""At least so many panes tell ages apart, where windows have panes that are narrow enough."""
+"""Ages are measured in panes; the horizon holds at least this many where windows have panes narrow enough."""
 _PANES_AT_ONCE: Final = 4096
-"""Panes looked up an evaluation and version. Where there are more, their coverage is taken less often."""
+"""Panes read per evaluation and version. Where there are more, the coverage is updated less often."""
 
 
 class AgeCohort(NamedTuple):
@@ -26,19 +26,14 @@ class AgeCohort(NamedTuple):
     """One of COHORTS."""
     predictions: int
     labelled: int
-    """Those that were answered in so many words; never those whose outcome is implied."""
+    """Those with an explicit outcome; implied negatives do not count."""
 
 
 class CoverageByAge:
-    """Takes the label coverage of versions by the age of their predictions. Of one thread.
+    """Measures the label coverage of versions by the age of their predictions. Used by one thread.
 
-    Parameters
-    ----------
-    panes
-        What has been counted.
-    windows
-        At least one. Their panes are what ages are told by: of the widest of which 16 fit into the model's horizon, or
-        the narrowest there are.
+    Ages are measured in the panes of the windows: the widest of which 16 fit into the model's horizon, or the
+    narrowest there are.
     """
 
     def __init__(self, panes: PaneReader, windows: Sequence[Window]) -> None:
@@ -47,32 +42,31 @@ class CoverageByAge:
         self._lengths = {
             window.slide_ms: window.length_ms for window in sorted(windows, key=lambda window: window.length_ms)
         }
-        self._known: dict[SeriesKey, tuple[int, tuple[AgeCohort, ...]]] = {}
+        self._due: dict[SeriesKey, tuple[int, tuple[AgeCohort, ...]]] = {}
 
-    def take(self, series: Sequence[SeriesKey], number: int) -> dict[tuple[str, str], tuple[AgeCohort, ...]]:
+    def update(self, series: Sequence[SeriesKey], number: int) -> dict[tuple[str, str], tuple[AgeCohort, ...]]:
         """(model, version) -> its cohorts, all five.
 
         Parameters
         ----------
         series
-            One a version; what was known of others is forgotten.
+            One for each version; others are dropped.
         number
-            Of the evaluation. Where a horizon holds many panes, what was taken at an earlier one stands for a while.
+            Of the evaluation. Where a horizon holds many panes, the cohorts are kept for several evaluations.
         """
-        known = {each: self._known[each] for each in series if each in self._known}
-        for each in series:
-            due, _ = known.get(each, (number, ()))
-            if due <= number:
-                panes, cohorts = self._cohorts(each)
-                known[each] = (number + max(1, panes // _PANES_AT_ONCE), cohorts)
-        self._known = known
-        return {(each.model, each.version): cohorts for each, (_, cohorts) in known.items()}
+        due = {key: self._due[key] for key in series if key in self._due}
+        for key in series:
+            if key not in due or due[key][0] <= number:
+                panes, cohorts = self._cohorts(key)
+                due[key] = (number + max(1, panes // _PANES_AT_ONCE), cohorts)
+        self._due = due
+        return {(key.model, key.version): cohorts for key, (_, cohorts) in due.items()}
 
     def _cohorts(self, series: SeriesKey) -> tuple[int, tuple[AgeCohort, ...]]:
-        """The number of panes that may be there, and the cohorts.
+        """The largest possible number of panes, and the cohorts.
 
-        A pane is as old as the youngest prediction that it can hold: so what is called mature is, and the panes of that
-        cohort are those that mature windows are made of.
+        A pane is as old as the youngest prediction that it can hold, so the mature cohort consists of the panes of
+        mature windows.
         """
         watermark_ms = self._panes.watermark_ms(series.model)
         horizon_ms = self._panes.policy(series.model).horizon_ms
@@ -89,6 +83,6 @@ class CoverageByAge:
         return (watermark_ms - from_ms) // slide_ms, cohorts
 
     def _slide_ms(self, horizon_ms: int) -> int:
-        """Width of the panes by which ages are told."""
+        """Width of the panes in which ages are measured."""
         fitting = [slide_ms for slide_ms in self._lengths if slide_ms * _PANES_PER_HORIZON <= horizon_ms]
         return max(fitting) if fitting else min(self._lengths)

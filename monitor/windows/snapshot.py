@@ -1,4 +1,4 @@
-"""What the last evaluation of all windows found: one immutable value."""
+"""The result of one evaluation of all windows: one immutable value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from monitor.windows.maturity import AgeCohort
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that one evaluation found. Never changed once it is there: readers hold it as long as they like.
+    """The result of one evaluation. It never changes, so readers may keep it.
 
     Attributes
     ----------
@@ -18,17 +18,17 @@ class Snapshot:
     evaluated_ms
         Wall-clock time of the evaluation, milliseconds since the epoch.
     duration_seconds
-        What it took.
+        Duration of the evaluation.
     watermarks_ms
-        Model -> newest event time seen.
+        Model -> newest event time.
     current_versions
-        Model -> the version with the newest predictions, of which a report is when nobody names one.
+        Model -> the version with the newest predictions, which is the default of requests.
     reports
         In the order of their keys.
     failures
-        Reports that could not be made this time: key -> what went wrong, in a line.
+        Reports that could not be made: key -> error in one line.
     coverage
-        (model, version) -> how far its outcomes have come in, by the age of its predictions.
+        (model, version) -> label coverage by the age of the predictions.
     """
 
     number: int = 0

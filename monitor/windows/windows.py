@@ -1,4 +1,4 @@
-"""Windows: which predictions a report is about."""
+"""Windows: which predictions a report covers, and the panes that hold them."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ class Window:
     Attributes
     ----------
     name
-        As in a report and in the label ``window``: ``1h``.
+        Name in reports and in the label ``window``: ``1h``.
     length_ms
-        Its length; for a last-N window, how far back it reaches at the most.
+        Its length; for a last-N window, how far back it reaches at most.
     last
         For a last-N window: it holds the newest whole panes that have at least this many predictions with an outcome.
     mature
-        Whether it ends one horizon before the watermark, so that every prediction in it had its time to be answered.
-        A window that does not is biased towards outcomes that come early; it says so in its name in the settings.
+        Whether it ends one horizon before the watermark, so that the outcome of every prediction in it had time to
+        arrive. A window that does not is biased towards early outcomes.
     """
 
     name: str
@@ -52,11 +52,11 @@ class Window:
 
 
 class CountedPane(Protocol):
-    """How much one pane holds, whoever counted it."""
+    """The counts of one pane."""
 
     @property
     def start_ms(self) -> int:
-        """Where the pane begins."""
+        """Start of the pane."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class CountedPane(Protocol):
 
 
 class PaneReader(Protocol):
-    """The panes as the evaluation sees them: summed over all partitions. May be called from any thread."""
+    """Reads the panes, summed over all partitions. May be called from any thread."""
 
     def series(self) -> Sequence[SeriesKey]:
         """The series that have panes."""
@@ -94,15 +94,15 @@ class PaneReader(Protocol):
         ...
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
-        """Equal to an earlier one only as long as the panes of width ``slide_ms`` that start in [from, to) are.
+        """A value that changes when the panes of width ``slide_ms`` that start in [from, to) do.
 
-        Far cheaper than :meth:`sum`, so that what did not change need not be summed. One that was had before a sum is
+        Far cheaper than :meth:`sum`, so that unchanged panes need not be summed again. A revision read before a sum is
         never newer than the sum.
         """
         ...
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[CountedPane]:
-        """What each pane holds that starts in [from, to), ascending by start; empty ones left out."""
+        """The counts of the panes that start in [from, to), ascending by start, without empty ones."""
         ...
 
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:

@@ -185,7 +185,7 @@ def test_a_provider_that_is_away_is_no_fault_of_the_token() -> None:
         problem = assert_problem(client.get("/v1/models", key=token), 503, "cannot be checked at present: try again")
         assert problem["type"].endswith(":provider-unavailable")
         # Whoever is not to blame is not counted among those who try.
-        assert service.refusals.counts["wrong"] == 0
+        assert service.refused.counts["wrong"] == 0
         assert provider.issuer not in problem["detail"]
 
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 import structlog
 
-from monitor.app.outside import make_log, make_pipeline, make_writer, open_store
+from monitor.app.parts import make_log, make_pipeline, make_writer, open_store
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.encode import encode_labelled

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from monitor.app.outside import dead_letter_sender, make_connection
 from monitor.app.parts import (
+    dead_letter_sender,
+    make_connection,
     make_decoder,
     make_measures,
     make_partition_settings,

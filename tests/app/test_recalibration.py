@@ -13,8 +13,14 @@ import numpy as np
 import psutil
 import pytest
 
-from monitor.app.outside import make_writer, open_store
-from monitor.app.parts import make_partition_settings, make_sample_settings, make_topics, make_windows
+from monitor.app.parts import (
+    make_partition_settings,
+    make_sample_settings,
+    make_topics,
+    make_windows,
+    make_writer,
+    open_store,
+)
 from monitor.app.recalibration import longest_window, make_finding, make_models, make_plan, make_versions
 from monitor.app.replay import route
 from monitor.app.service import Service

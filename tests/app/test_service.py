@@ -17,8 +17,7 @@ from monitor.access.keys import make_key
 from monitor.access.model import parse_grants
 from monitor.app import service as module
 from monitor.app.offline import report_log
-from monitor.app.outside import make_embedded_log, make_writer, open_store
-from monitor.app.parts import make_topics
+from monitor.app.parts import make_embedded_log, make_topics, make_writer, open_store
 from monitor.app.replay import route
 from monitor.app.service import Service
 from monitor.app.settings import Settings

@@ -30,14 +30,14 @@ from monitor.app.parts import make_decoder, make_partition_settings
 from monitor.clock import SystemClock
 from monitor.demo import Traffic
 import numpy as np
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.events.model import RecordBatch
 from monitor.store.closed_samples import merge
 from monitor.app.settings import Settings
 from monitor.sources.log_format import LogRecord
-from monitor.sources.partitioner import partitions_of
+from monitor.sources.partitioner_loops import partitions_of
 from monitor.stream.partition import Partition
 
 HOUR_MS = 3_600_000

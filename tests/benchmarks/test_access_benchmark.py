@@ -16,7 +16,7 @@ from monitor.access.base import StoredKey
 from monitor.access.keys import KeyAuthenticator, make_key
 from monitor.access.model import Grant, Role
 from monitor.clock import SystemClock
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
 from tests.http.service import Service

@@ -8,8 +8,8 @@ import pytest
 from scipy.special import expit
 
 from monitor.measures import choose_measures
+from monitor.reports.evaluation.assess import WINDOW_DRAWS, uncertainty
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
-from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS, uncertainty
 from monitor.scores import GridTable
 
 NORMS = choose_measures(["kce", "smce"])

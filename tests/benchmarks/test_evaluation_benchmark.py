@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.measures import MEASURES, Measure
-from monitor.reports.evaluation.uncertainty import uncertainty
+from monitor.reports.evaluation.assess import uncertainty
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window

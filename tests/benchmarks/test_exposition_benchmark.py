@@ -4,8 +4,8 @@ from time import perf_counter
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-from monitor.metrics.catalogue import measure_series
 from monitor.metrics.exposition import Exposition
+from monitor.metrics.measures import measure_series
 from monitor.metrics.pipeline import PipelineFamilies
 from monitor.metrics.windows import WindowFamilies
 from tests.snapshots import Evaluations, Pipeline, many_reports, measure, snapshot
@@ -35,13 +35,14 @@ def test_rendering_a_thousand_windows_beats_a_registry_of_gauges() -> None:
 
     registry = CollectorRegistry()
     declared = measure_series(MEASURES)
-    gauges = [Gauge(each.series.name, each.series.meaning, each.series.labels, registry=registry) for each in declared]
+    gauges = [Gauge(series.name, series.meaning, series.labels, registry=registry) for series in declared]
 
     def naive() -> bytes:
-        for each, gauge in zip(declared, gauges, strict=True):
+        for series, gauge in zip(declared, gauges, strict=True):
             for report in reports:
-                value = getattr(report.measures[each.measure], each.statistic)
-                gauge.labels(report.model, report.version, report.segment, report.window).set(value * each.scale)
+                value = series.read(report)
+                assert isinstance(value, float)
+                gauge.labels(report.model, report.version, report.segment, report.window).set(value)
         return generate_latest(registry)
 
     ours = best(exposition.render, 5)

@@ -22,7 +22,7 @@ from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.recalibration import live
 from monitor.recalibration.comparison import rfc3339
 from monitor.recalibration.live import LiveMonitor
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.bottom_samples import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from monitor.app.tuning import tune_interpreter
+from monitor.app.service import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline

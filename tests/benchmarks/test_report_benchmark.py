@@ -8,7 +8,7 @@ import pytest
 
 from monitor.inference import coarsen, intervals, null_level
 from monitor.measures import MEASURES, REPORT_MEASURES
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import GridTable, ScoreTable
 
 pytestmark = pytest.mark.benchmark

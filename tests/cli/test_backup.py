@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from monitor.app.log_bounds import Bounds, Continuation, continuation
-from monitor.app.outside import Log, make_log, make_pipeline, make_writer, open_store
-from monitor.app.parts import make_evaluator
+from monitor.app.parts import Log, make_evaluator, make_log, make_pipeline, make_writer, open_store
 from monitor.app.settings import load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message, TopicPartition

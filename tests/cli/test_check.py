@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
-from monitor.app.outside import make_log, open_store
+from monitor.app.parts import make_log, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message
@@ -235,7 +235,7 @@ def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:
     def on(day: datetime) -> tuple[Verdict, str]:
         return worst(look(chosen, "certificate", clock=ManualClock(int(day.timestamp() * 1000))), "certificate")
 
-    assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} holds until 2027-01-31 00:00 UTC")
+    assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} is valid until 2027-01-31 00:00 UTC")
     assert on(ends - timedelta(days=13))[0] is WARN
     assert on(ends)[0] is FAIL
     assert on(datetime(2025, 12, 31, tzinfo=UTC))[0] is FAIL
@@ -301,7 +301,7 @@ def test_a_refused_log_in_is_told_without_the_password(tmp_path: Path, kafka_bro
     assert worst(found, "kafka")[0] is FAIL
     assert "refuses the log-in by PLAIN" in worst(found, "kafka")[1]
     assert "canary" not in repr(found)
-    assert "in the clear" in worst(found, "configuration")[1]
+    assert "unencrypted" in worst(found, "configuration")[1]
     right = on_kafka(tmp_path, kafka_broker, "a", "b", **sasl, sasl_plain_password=PASSWORD)
     assert worst(look(right, "kafka"), "broker")[0] is OK
     down = on_kafka(tmp_path, kafka_broker, "a", "b", bootstrap_servers=[f"127.0.0.1:{free_ports(1)[0]}"])

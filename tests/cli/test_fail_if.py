@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from monitor.cli.fail_if import Condition
 from monitor.errors import InputError, NotEnoughData
-from monitor.reports.evaluation.classes import evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from tests.cli.command import inside, one_error_line
 
 

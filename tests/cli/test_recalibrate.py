@@ -16,7 +16,7 @@ from rich.console import Console
 from monitor.cli import recalibrate_model as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
-from monitor.http.recalibration_examples import EXAMPLES
+from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.http_client import ask
 from monitor.recalibration.refit_text import decision
@@ -29,7 +29,7 @@ from tests.http.service import Service
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.child import free_ports
 
-COMPARISON: dict[str, Any] = EXAMPLES["RefitBody"]["comparison"]
+COMPARISON: dict[str, Any] = RefitBody.example()["comparison"]
 
 
 class World:
@@ -143,7 +143,7 @@ def test_why_one_failed_is_said_once(world: World) -> None:
 
 
 def test_a_candidate_that_cannot_be_promoted_is_not_offered() -> None:
-    candidate: dict[str, Any] = {**EXAMPLES["RefitBody"], "state": "candidate", "reason": None}
+    candidate: dict[str, Any] = {**RefitBody.example(), "state": "candidate", "reason": None}
     waits = {**candidate, "reason": "not promoted: a map of churn 8 was taken back"}
     link = {**candidate["links"], "promotion": "/v1/recalibrations/rc_1/promotion"}
     no_link = {**candidate["links"], "promotion": None}

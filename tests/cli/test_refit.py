@@ -18,7 +18,7 @@ from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import mce, smce
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import ScoreTable
 from tests.cli.command import inside, monitor, one_error_line
 from tests.real.chromium import render, screenshot

@@ -16,7 +16,7 @@ from scipy.special import expit, logit
 from monitor.demo import Traffic
 from monitor.demo.models import MODELS
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from tests.cli.command import inside, monitor, one_error_line
 
 START_MS = 1_790_000_000_000

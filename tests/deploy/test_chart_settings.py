@@ -1,4 +1,4 @@
-"""Settings that the service refuses at its start, or could not use in a pod: the chart says so before an install."""
+"""The init container reports settings that the service refuses, the chart those that cannot work in a pod."""
 
 from pathlib import Path
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 import yaml
 
 from monitor.app.settings import load_settings
+from monitor.cli.main import run
 from monitor.errors import SettingsError
-from tests.deploy.chart import CHART, ROOT, container, every, merge, of_values, refusal, settings_of
+from tests.deploy.chart import CHART, ROOT, Object, container, every, merge, of_values, only, refusal, settings_of
 from tests.deploy.test_chart_docs import notes
 
 BROKERS: dict[str, Any] = {"bootstrap_servers": ["kafka:9092"]}
@@ -30,63 +31,78 @@ def declared(**keys: Any) -> dict[str, Any]:
     return {"models": {"declared": {"churn": keys}}}
 
 
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (kafka(security_protocol="SASL_SSL"), "sasl_mechanism must be set when security_protocol is SASL_SSL"),
+    (
+        kafka(sasl_mechanism="GSSAPI", security_protocol="PLAINTEXT"),
+        "security_protocol must be SASL_SSL or SASL_PLAINTEXT when sasl_mechanism is set, got PLAINTEXT",
+    ),
+    (
+        {"source": {"kafka": {"sasl_mechanism": "PLAIN", "security_protocol": "SASL_SSL"}}},
+        "sasl_plain_username and sasl_plain_password must be set when sasl_mechanism is PLAIN",
+    ),
+    (
+        {"source": {"topics": {"predictions": "both", "outcomes": "both"}}},
+        "source.topics must name a different topic for each type of event",
+    ),
+    (oidc(issuer="http://login.example.org/realms/ml", audience="a"), "access.oidc.issuer must begin with https://"),
+    (oidc(issuer="http://localhost.example.org", audience="a"), "access.oidc.issuer must begin with https"),
+    (oidc(issuer="", audience="a"), "access.oidc.issuer "),
+    (oidc(issuer=f"{ISSUER}?a=b", audience="a"), "access.oidc.issuer must have no query"),
+    (oidc(issuer="https://me@login.example.org", audience="a"), "access.oidc.issuer "),
+    (
+        oidc(issuer=ISSUER, audience="a", jwks_url="http://login.example.org/keys"),
+        "access.oidc.jwks_url must begin with https://",
+    ),
+    (oidc(issuer=ISSUER), "audience must be set where an issuer is"),
+    ({"windows": []}, "windows"),
+    ({"windows": [{"length": "1h"}, {"mature": True}]}, "windows[1] must have a length"),
+    ({"windows": [{"name": "a", "length": "1h"}, {"name": "a", "last": 9}]}, "windows must have different names"),
+    (
+        {"windows": [{"name": "early", "length": "1h", "mature": False}]},
+        "windows[0].name must have the word immature in it",
+    ),
+    (declared(sketch_features=256), "models.declared.churn"),
+    (declared(classes=3, implied_negative=True), "models.declared.churn"),
+    ({"store": {"url": "mysql://db/calibration"}}, "store.url"),
+    ({"store": {"url": "sqlite://"}}, "store.url"),
+]
+
+
+@pytest.mark.parametrize(("config", "message"), REFUSED)
+def test_settings_that_the_service_refuses_stop_the_pod_before_it_starts(
+    config: dict[str, Any], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, output = _check_in_init_container(of_values({"config": config}), tmp_path, capsys)
+    assert status == 1
+    assert message in output
+
+
+def test_settings_that_the_service_accepts_pass_the_init_container(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, output = _check_in_init_container(of_values({}), tmp_path, capsys)
+    assert (status, output.split()[0]) == (0, "ok")
+
+
+def test_the_init_container_reads_what_the_service_reads() -> None:
+    objects = of_values({"extraEnv": [{"name": "MONITOR__API__HOST", "value": "::"}]})
+    (check,) = only(objects, "StatefulSet")["spec"]["template"]["spec"]["initContainers"]
+    service = container(objects)
+    for key in ("image", "env", "volumeMounts", "securityContext"):
+        assert check[key] == service[key]
+
+
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
-        (
-            kafka(security_protocol="SASL_SSL"),
-            "config.source.kafka.sasl_mechanism must be set where security_protocol is SASL_SSL, such as SCRAM-SHA-512",
-        ),
-        (
-            kafka(sasl_mechanism="GSSAPI", security_protocol="PLAINTEXT"),
-            "config.source.kafka.security_protocol must be SASL_SSL or SASL_PLAINTEXT where sasl_mechanism is GSSAPI",
-        ),
-        (kafka(sasl_mechanism="SCRAM-SHA-512"), "where sasl_mechanism is SCRAM-SHA-512, and is PLAINTEXT"),
-        (
-            {"source": {"kafka": {"sasl_mechanism": "PLAIN", "security_protocol": "SASL_SSL"}}},
-            "config.source.kafka.sasl_mechanism is PLAIN, which asks for user and password even where",
-        ),
-        (
-            {"source": {"topics": {"predictions": "both", "outcomes": "both"}}},
-            'config.source.topics names "both" twice',
-        ),
-        (
-            oidc(issuer="http://login.example.org/realms/ml", audience="a"),
-            "config.access.oidc.issuer must begin with https://",
-        ),
-        (oidc(issuer="http://localhost.example.org", audience="a"), "config.access.oidc.issuer must begin with https"),
-        (oidc(issuer="login.example.org", audience="a"), "config.access.oidc.issuer must begin with https://"),
-        (oidc(issuer="https://", audience="a"), "config.access.oidc.issuer must begin with https://"),
-        (oidc(issuer="", audience="a"), "config.access.oidc.issuer must begin with https://"),
-        (oidc(issuer=f"{ISSUER}?a=b", audience="a"), "hold no user, fragment, query or space"),
-        (oidc(issuer="https://me@login.example.org", audience="a"), "hold no user, fragment, query or space"),
-        (
-            oidc(issuer=ISSUER, audience="a", jwks_url="http://login.example.org/keys"),
-            "config.access.oidc.jwks_url must begin with https://",
-        ),
-        (oidc(issuer=ISSUER, audience="a", jwks_url=f"{ISSUER}/keys#1"), "and hold no user, fragment or space"),
-        (oidc(issuer=ISSUER), "config.access.oidc.audience must be set where issuer is"),
-        ({"windows": []}, "config.windows must have at least one window"),
-        ({"windows": [{"length": "1h"}, {"mature": True}]}, "config.windows[1] must have a length"),
-        ({"windows": [{"name": "a", "length": "1h"}, {"name": "a", "last": 9}]}, 'config.windows names "a" twice'),
-        (
-            {"windows": [{"name": "early", "length": "1h", "mature": False}]},
-            "config.windows[0].name must have the word immature in it",
-        ),
-        (declared(sketch_features=256), "config.models.declared.churn has sketch_features, which are of classes"),
-        (
-            {"models": {"defaults": {"implied_negative": True}, "declared": {"churn": {"classes": ["a", "b"]}}}},
-            "config.models.declared.churn has classes, none of which is the negative",
-        ),
-        (declared(classes=3, implied_negative=True), "config.models.declared.churn has classes, none of which is"),
-        # What the schema says.
         ({"models": {"defaults": {"horizon": "a day"}}}, "config.models.defaults.horizon: Does not match pattern"),
         ({"evaluation": {"interval": "5 sec"}}, "config.evaluation.interval: Does not match pattern"),
         ({"pipeline": {"max_ahead": -1}}, "config.pipeline.max_ahead: Must be greater than or equal to 0"),
     ],
 )
-def test_what_the_service_refuses_the_chart_refuses(config: dict[str, Any], said: str, tmp_path: Path) -> None:
-    assert said in refusal({"config": config})
+def test_what_the_schema_refuses_the_service_refuses(config: dict[str, Any], message: str, tmp_path: Path) -> None:
+    assert message in refusal({"config": config})
     with pytest.raises(SettingsError):
         _as_the_service_reads(config, tmp_path)
 
@@ -142,9 +158,6 @@ def test_what_the_environment_sets_is_not_missed(tmp_path: Path) -> None:
         refusal({**asked, "extraEnv": [{"name": name.removeprefix("MONITOR__"), "value": "set"}]})
         of_values({**asked, "extraEnv": [{"name": name, "value": "set"}]})
 
-    by_environment("MONITOR__SOURCE__KAFKA__SASL_MECHANISM", kafka(security_protocol="SASL_SSL"))
-    by_environment("MONITOR__SOURCE__KAFKA__SECURITY_PROTOCOL", kafka(sasl_mechanism="GSSAPI"))
-    by_environment("MONITOR__ACCESS__OIDC__AUDIENCE_FILE", oidc(issuer=ISSUER))
     by_environment("MONITOR__API__HOST", {"api": {"host": "localhost"}})
     by_environment("MONITOR__STORE__URL_FILE", {"store": {"url": "sqlite:////data/state.db"}})
     by_environment("MONITOR__SOURCE__EMBEDDED__DIRECTORY", {"source": {"embedded": {"directory": "/data/log"}}})
@@ -222,9 +235,6 @@ def test_a_host_that_probes_reach_is_accepted() -> None:
             {"store": {"url": "sqlite:////var/lib/calibration-monitor/../state.db"}},
             "config.store.url is at /var/lib/state.db, where nothing is mounted",
         ),
-        ({"store": {"url": "sqlite://"}}, "config.store.url must name a file"),
-        ({"store": {"url": "sqlite:///:memory:"}}, "config.store.url must name a file"),
-        ({"store": {"url": "mysql://db/calibration"}}, "config.store.url must look like sqlite:////var/lib/"),
         (
             {"source": {"embedded": {"directory": "/data/log"}}},
             "config.source.embedded.directory is at /data/log, where nothing is mounted that can be written",
@@ -278,6 +288,19 @@ def test_the_images_working_directory_is_the_volume() -> None:
     mounts = {mount["name"]: mount["mountPath"] for mount in container(of_values({}))["volumeMounts"]}
     assert final == f"WORKDIR {mounts['data']}"
     assert "workingDir" not in container(of_values({}))
+
+
+def _check_in_init_container(
+    objects: tuple[Object, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
+    """Run the command of the init container on the rendered settings; return its status and its output."""
+    (check,) = only(objects, "StatefulSet")["spec"]["template"]["spec"]["initContainers"]
+    file = folder / "monitor.yaml"
+    file.write_text(settings_of(objects), encoding="utf-8")
+    program, *arguments = check["command"]
+    assert program == "monitor"
+    status = run([*arguments, "--config", str(file)])
+    return status, capsys.readouterr().out
 
 
 def _as_the_service_reads(config: dict[str, Any], folder: Path) -> None:

@@ -165,7 +165,7 @@ def test_every_route_and_problem_is_documented() -> None:
             )
             for parameter in methods[method].get("parameters", []):
                 assert f"`{parameter['name']}`" in page or f"{{{parameter['name']}}}" in page, parameter["name"]
-    source = "".join(text_of(file) for file in (ROOT / "monitor" / "api").glob("*.py"))
+    source = "".join(text_of(file) for file in (ROOT / "monitor" / "http").rglob("*.py"))
     problems = re.findall(r'(?:Problem\(\s*\d{3},\s*|errors\.\w+, \d{3}, )"([a-z-]+)"', source)
     assert len(problems) > 10
     for problem in problems:

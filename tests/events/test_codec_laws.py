@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoded
-from monitor.events.examine import Examiner
+from monitor.events.examine import examine
+from monitor.events.features import read_features
+from monitor.events.formats.base import Rules
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason
 from monitor.events.rejection import Rejected
-from monitor.events.times import DAY_MS, EARLIEST_MS
-from monitor.events.wire import Event
+from monitor.events.wire import ABSENT, Event
 from tests.events.messages import CLASSES, NOW_MS, Message, decode, new_strata
 
 json_values: st.SearchStrategy[Any] = st.recursive(
@@ -178,12 +179,10 @@ def test_every_message_has_one_fate_the_same_alone_as_in_company(batch: list[Mes
 @given(message=messages, kind=kinds)
 @settings(max_examples=500)
 def test_the_fast_path_takes_nothing_that_the_examiner_refuses(message: Message, kind: Kind | None) -> None:
-    clock = ManualClock(NOW_MS)
     why: Rejected | None
     try:
-        event, features = Examiner(
-            max_bytes=1_048_576, max_ahead_ms=DAY_MS, earliest_ms=EARLIEST_MS, clock=clock, classes=CLASSES
-        ).examine(message, kind)
+        event = examine(message, Rules(clock=ManualClock(NOW_MS), classes=CLASSES), kind)
+        features = None if event.features is ABSENT else read_features(event.features)
     except Rejected as rejected:
         why = rejected
     else:

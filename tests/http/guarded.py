@@ -1,6 +1,6 @@
 """One service with access control on, for tests that only ask: two models, and a key of every role for each."""
 
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
 from tests.http.service import Client, Service

@@ -12,16 +12,17 @@ from monitor.access.base import Authenticator
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
-from monitor.http.create import create_api
-from monitor.http.parts import Limits, Parts
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.app import create_api
+from monitor.http.limits import Limits
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
+from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import PipelineFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.service import Recalibrations
-from monitor.reports.evaluation.either import evaluate
+from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
@@ -103,17 +104,17 @@ class Service:
     authenticator: Authenticator | None = None
     """Access control is off unless a test brings one."""
     traffic: Traffic = field(default_factory=Traffic)
-    refusals: Refusals = field(init=False)
+    refused: RefusedRequests = field(init=False)
 
     def __post_init__(self) -> None:
-        self.refusals = Refusals(self.clock)
+        self.refused = RefusedRequests(self.clock)
 
     def app(self, **parts: Any) -> FastAPI:
         exposition = Exposition(
             [
                 WindowFamilies(self.evaluator, MEASURES),
                 PipelineFamilies(self.pipeline),
-                HttpFamilies(self.traffic, self.refusals),
+                HttpFamilies(self.traffic, self.refused),
             ]
         )
         given: dict[str, Any] = {
@@ -130,9 +131,9 @@ class Service:
             "recalibrations": self.refits or nobodys(),
             "authenticator": self.authenticator,
             "traffic": self.traffic,
-            "refusals": self.refusals,
+            "refused": self.refused,
         }
-        return create_api(Parts(**(given | parts)))
+        return create_api(Services(**(given | parts)))
 
     def client(self, **parts: Any) -> "Client":
         return Client(self.app(**parts))

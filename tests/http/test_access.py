@@ -247,9 +247,9 @@ def test_events_are_written_for_the_models_that_one_may_write() -> None:
     assert [message.value for message in SERVICE.log.messages[before:]] == [
         httpx.Request("POST", "http://x", json=[event(MODEL)]).content[1:-1]
     ]
-    counted = SERVICE.refusals.counts["forbidden"]
+    counted = SERVICE.refused.counts["forbidden"]
     assert_problem(CLIENT.post("/v1/events", key=key, json=event(OTHER)), 403, OTHER, "write")
-    assert SERVICE.refusals.counts["forbidden"] == counted + 1
+    assert SERVICE.refused.counts["forbidden"] == counted + 1
     assert_problem(CLIENT.post("/v1/events", key=KEYS(f"promote:{MODEL}"), json=event(MODEL)), 403, "write")
     assert len(SERVICE.log.messages) == before + 1
 

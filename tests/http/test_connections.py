@@ -18,7 +18,7 @@ from monitor.app.service import Service as WholeService
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock
 from monitor.http.connections import Connections
-from monitor.http.refusals import Refusals
+from monitor.http.refused_requests import RefusedRequests
 from monitor.http.server import ApiServer
 from monitor.http.tls import Certificate
 from tests.http.service import Service
@@ -66,61 +66,61 @@ def serving(
 
 
 def test_an_address_may_hold_as_many_as_it_leaves_free() -> None:
-    refusals = Refusals(ManualClock(0))
-    connections = Connections(8, refusals)
-    held = {host: sum(connections.take(host) is not None for _ in range(20)) for host in ("a", "b", "c", "d", "e")}
+    refused = RefusedRequests(ManualClock(0))
+    connections = Connections(8, refused)
+    held = {host: sum(connections.acquire(host) is not None for _ in range(20)) for host in ("a", "b", "c", "d", "e")}
     assert held == {"a": 4, "b": 2, "c": 1, "d": 1, "e": 0}
     assert connections.total == 8
-    assert refusals.counts["connections"] == 100 - 8
+    assert refused.counts["connections"] == 100 - 8
     for _ in range(4):
         connections.release("a")
     # What was let in stays, and what is free is shared anew.
-    assert sum(connections.take("b") is not None for _ in range(20)) == 1
-    assert sum(connections.take("e") is not None for _ in range(20)) == 2
+    assert sum(connections.acquire("b") is not None for _ in range(20)) == 1
+    assert sum(connections.acquire("e") is not None for _ in range(20)) == 2
 
 
 def test_what_has_ended_leaves_nothing_behind() -> None:
     connections = Connections(8)
     for number in range(1000):
-        origin = connections.take(f"2001:db8:1{number:03x}::1")
+        origin = connections.acquire(f"2001:db8:1{number:03x}::1")
         assert origin == f"2001:db8:1{number:03x}::/64"
         connections.release(origin)
         for _ in range(9):
-            connections.take("192.0.2.1")
+            connections.acquire("192.0.2.1")
         for _ in range(4):
             connections.release("192.0.2.1")
     assert connections.total == 0
-    assert not connections._held
+    assert not connections._open
 
 
 @pytest.mark.parametrize("most", range(1, 9))
 def test_there_are_never_more_than_the_most_and_one_alone_gets_in(most: int) -> None:
     connections = Connections(most)
-    assert connections.take("a") is not None
+    assert connections.acquire("a") is not None
     for number in range(100):
-        connections.take(f"192.0.2.{number}")
-        connections.take("a")
+        connections.acquire(f"192.0.2.{number}")
+        connections.acquire("a")
     assert connections.total == most
 
 
 def test_who_holds_many_keeps_nobody_else_out(caplog: pytest.LogCaptureFixture) -> None:
-    refusals = Refusals(ManualClock(0))
-    connections = Connections(16, refusals)
+    refused = RefusedRequests(ManualClock(0))
+    connections = Connections(16, refused)
     with ExitStack() as stack, structlog.testing.capture_logs() as told:
         server = stack.enter_context(serving(connections))
         kept = stack.enter_context(connect(server))
         assert is_answered(kept)
         # With the one before, they are half of all.
         held = [stack.enter_context(connect(server)) for _ in range(40)]
-        eventually(lambda: refusals.counts["connections"] == 33)
+        eventually(lambda: refused.counts["connections"] == 33)
         assert connections.total == 8
         for _ in range(50):
             with connect(server, ANOTHER) as caller:
                 assert is_answered(caller)
         # Nothing is taken from those that are in, and one more is refused.
         assert is_answered(kept)
-        with connect(server) as refused:
-            assert not is_answered(refused)
+        with connect(server) as further:
+            assert not is_answered(further)
         assert sum(is_answered(each) for each in held) == 7
         for each in (kept, *held):
             each.close()
@@ -150,8 +150,8 @@ def test_a_probe_gets_in_beside_several_who_hold_all_they_can() -> None:
 
 
 def test_clients_that_come_again_and_again_are_not_hurt() -> None:
-    refusals = Refusals(ManualClock(0))
-    connections = Connections(4, refusals)
+    refused = RefusedRequests(ManualClock(0))
+    connections = Connections(4, refused)
     with serving(connections) as server, httpx.Client(base_url=server.url, timeout=PATIENCE_SECONDS) as client:
         for _ in range(200):
             assert client.get("/healthz").status_code == 200
@@ -161,7 +161,7 @@ def test_clients_that_come_again_and_again_are_not_hurt() -> None:
             with connect(server) as caller:
                 assert is_answered(caller)
             eventually(lambda: connections.total == 1, pause_seconds=0.001)
-    assert refusals.counts["connections"] == 0
+    assert refused.counts["connections"] == 0
 
 
 def test_over_https_they_are_counted_too(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.http.parts import Limits
-from monitor.reports.evaluation.classes import evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.http.limits import Limits
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from tests.http.service import Service, assert_problem
 
 P = [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19]

@@ -7,7 +7,7 @@ import pytest
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import Strata
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.sources.base import Topics
 from tests.http.service import Client, Service, assert_problem
 from tests.snapshots import NOW_MS

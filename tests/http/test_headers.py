@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from monitor.http.docs import _policy
-from monitor.http.html import hashes
+from monitor.http.html import content_hashes
+from monitor.http.routes.pages import docs_policy
 from monitor.http.server import ApiServer
 from tests.http.keys import Keys
 from tests.http.service import Client, Service
@@ -66,9 +66,9 @@ def test_each_script_of_a_page_is_named_by_its_policy(path: str) -> None:
     answer = HTTP.get(path)
     policy = answer.headers["content-security-policy"]
     assert len(re.findall(r"<script>", answer.text)) == 1
-    assert hashes(answer.text, "script") in policy
-    assert hashes(answer.text.replace("</script>", " </script>"), "script") not in policy
-    assert _policy("<script>1</script>") != _policy("<script>2</script>")
+    assert content_hashes(answer.text, "script") in policy
+    assert content_hashes(answer.text.replace("</script>", " </script>"), "script") not in policy
+    assert docs_policy("<script>1</script>") != docs_policy("<script>2</script>")
 
 
 def test_docs_are_drawn_by_a_browser_under_their_policy(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message
 from monitor.access.keys import make_key
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
-from monitor.http.parts import Limits
-from monitor.http.refusals import Reason, Refusals
-from monitor.http.throttle import MOST_KEYS, Throttle
+from monitor.http.limits import Limits
+from monitor.http.rate_limit import MAX_KEYS, RateLimit
+from monitor.http.refused_requests import Reason, RefusedRequests
 from monitor.reports.evaluation.report import Report
 from tests.http.keys import Keys
 from tests.http.service import Client, Service, assert_problem
@@ -90,8 +90,8 @@ def test_ten_thousand_wrong_keys_leave_little_behind() -> None:
     assert keys.reads <= 3
     # A line for each reason, and not for each request. The clock stands still: a minute has one each.
     assert [line["reason"] for line in told] == ["wrong", "failures"]
-    assert service.refusals.counts["wrong"] == 30
-    assert service.refusals.counts["failures"] == 10_000 - 30
+    assert service.refused.counts["wrong"] == 30
+    assert service.refused.counts["failures"] == 10_000 - 30
     # From elsewhere a good key is answered, and so is the neighbour's, who was right before.
     assert Client(app, address=ELSEWHERE).get("/v1/models", key=good).status_code == 200
     assert Client(app, address=NEIGHBOUR).get("/v1/models", key=scraper).status_code == 200
@@ -142,7 +142,7 @@ def test_a_store_that_does_not_answer_blames_nobody() -> None:
     service = guarded(keys, failures_per_minute=1)
     for _ in range(3):
         assert_problem(service.client().get("/v1/models", key=keys("read")), 503, "API keys")
-    assert service.refusals.counts["wrong"] == 0
+    assert service.refused.counts["wrong"] == 0
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
 
 
 def test_a_window_counts_each_key_and_forgets_the_oldest() -> None:
-    throttle = Throttle(2, 60, most_keys=3)
+    throttle = RateLimit(2, 60, max_keys=3)
     for name in "abc":
         assert throttle.hit(name)
         assert throttle.hit(name)
@@ -200,33 +200,33 @@ def test_a_window_counts_each_key_and_forgets_the_oldest() -> None:
 
 
 def test_an_attackers_addresses_fill_no_memory() -> None:
-    throttle = Throttle(30, 60)
-    for at in range(3 * MOST_KEYS):
+    throttle = RateLimit(30, 60)
+    for at in range(3 * MAX_KEYS):
         throttle.hit(f"10.0.{at // 256}.{at % 256}")
-    assert len(throttle) == MOST_KEYS
-    assert len(throttle._storage.events) == MOST_KEYS
+    assert len(throttle) == MAX_KEYS
+    assert len(throttle._storage.events) == MAX_KEYS
 
 
 def test_refusals_are_told_of_once_a_minute() -> None:
     clock = ManualClock(0)
-    refusals = Refusals(clock)
+    refused = RefusedRequests(clock)
     with structlog.testing.capture_logs() as told:
         for _ in range(5):
-            refusals.note(Reason.WRONG, ATTACKER)
-        refusals.note(Reason.MISSING, ELSEWHERE)
+            refused.count(Reason.WRONG, ATTACKER)
+        refused.count(Reason.MISSING, ELSEWHERE)
         clock.advance(59)
-        refusals.tell()
+        refused.log_due()
         assert len(told) == 2
         clock.advance(1)
-        refusals.tell()
-        refusals.tell()
+        refused.log_due()
+        refused.log_due()
     assert [(line["reason"], line["count"], line["log_level"]) for line in told] == [
         ("wrong", 1, "warning"),
         ("missing", 1, "info"),
         ("wrong", 4, "warning"),
     ]
     assert told[2]["last_address"] == ATTACKER
-    assert refusals.counts["wrong"] == 5
+    assert refused.counts["wrong"] == 5
 
 
 def test_what_takes_too_long_is_for_later_and_keeps_its_turn() -> None:

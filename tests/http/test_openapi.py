@@ -1,3 +1,4 @@
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ import jsonschema
 import pytest
 
 from monitor.stream.status import PipelineStatus
+from tests.http import openapi
 from tests.http.refits import Refits
 from tests.http.service import Service
 from tests.snapshots import NOW_MS, report, snapshot
@@ -66,6 +68,15 @@ def examples(document: dict[str, Any], content: dict[str, Any]) -> list[Any]:
 
 def check(document: dict[str, Any], schema: dict[str, Any], value: Any) -> None:
     jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(value)
+
+
+def test_the_document_is_the_reviewed_one() -> None:
+    """After a change on purpose: ``python -m tests.http.openapi``, and a line in CHANGELOG.md."""
+    reviewed = openapi.FILE.read_text(encoding="utf-8")
+    difference = difflib.unified_diff(
+        reviewed.splitlines(), openapi.current().splitlines(), "openapi.json", "the routes", n=2, lineterm=""
+    )
+    assert not (lines := list(difference)), "\n".join(lines)
 
 
 def test_every_route_is_described(document: dict[str, Any]) -> None:

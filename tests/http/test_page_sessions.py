@@ -9,9 +9,9 @@ import pytest
 
 from monitor.access.model import Principal
 from monitor.http.html import read_page
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.http.problems import SESSION_COOKIE
-from monitor.http.recalibration_examples import EXAMPLES
+from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from tests.http.keys import Keys
 from tests.http.refits import Refits
@@ -54,7 +54,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ids = []
     for _ in range(2):
         order = refits.request(refits.order("churn"), actor="key:nightly")[0]
-        ids.append(refits.end(order.id, comparison=EXAMPLES["RefitBody"]["comparison"]).id)
+        ids.append(refits.end(order.id, comparison=RefitBody.example()["comparison"]).id)
         if len(ids) == 1:
             refits.promote(order.id, actor="key:nightly", note="")
     with ApiServer(service.app(), port=0) as server:
@@ -226,9 +226,9 @@ def test_a_session_that_is_revoked_ends_while_one_looks(browser: Browser, site: 
     browser.sees("Your session is over. The API key was revoked: use another one.")
     assert "fraud" not in browser.evaluate("document.body.textContent")
     # Nobody logs in twice by accident, and nothing asks for what would be refused.
-    missing = site.service.refusals.counts["missing"]
+    missing = site.service.refused.counts["missing"]
     browser.evaluate("refresh()")
-    assert site.service.refusals.counts["missing"] == missing
+    assert site.service.refused.counts["missing"] == missing
 
 
 @pytest.mark.parametrize("path", ["/", "/recalibrations", "/recalibrations/rc_none"])

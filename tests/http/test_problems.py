@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from monitor.errors import MonitorError, StoreUnavailable
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.reports.evaluation.report import Report
 from tests.http.service import Service, assert_problem
 from tests.snapshots import NOW_MS

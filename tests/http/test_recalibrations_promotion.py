@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from monitor.http.recalibration_examples import EXAMPLES
+from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.store.schema import RECALIBRATION_MAPS
 from tests.http.refits import Refits
@@ -29,7 +29,7 @@ def client(refits: Refits) -> Client:
 
 def candidate(refits: Refits, version: str = "8") -> str:
     queued, _ = refits.request(refits.order("churn", version), actor="ada")
-    return refits.end(queued.id, comparison=EXAMPLES["RefitBody"]["comparison"]).id
+    return refits.end(queued.id, comparison=RefitBody.example()["comparison"]).id
 
 
 def links(client: Client, job: str) -> set[str | None]:

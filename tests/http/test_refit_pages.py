@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.http.recalibration_examples import EXAMPLES
+from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.store.recalibrations import JobState
 from tests.http.refits import Refits
@@ -94,7 +94,7 @@ def test_the_list_says_how_far_each_refit_is(refits: Refits, tmp_path: Path) -> 
 
 
 def test_a_refit_is_shown_with_its_comparison_and_its_pictures(refits: Refits, tmp_path: Path) -> None:
-    told = EXAMPLES["RefitBody"]["comparison"]
+    told = RefitBody.example()["comparison"]
     evidence = {**told["evidence"]["against_none"], "e_value": 1e25, "log10_e": 25.9}
     few = {"fewer than 50 events": 3, "beyond the 100 largest": 1}
     told = {**told, "segments_left_out": few, "evidence": {**told["evidence"], "against_champion": evidence}}

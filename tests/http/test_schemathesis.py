@@ -11,7 +11,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
 from tests.http.service import Client, Service

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Report
 from tests.http.service import Service, assert_problem
 from tests.patience import PATIENCE_SECONDS, eventually, joined

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from monitor.http.parts import Limits
+from monitor.http.limits import Limits
 from monitor.http.problems import SESSION_COOKIE
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
@@ -142,10 +142,10 @@ def test_the_services_own_pages_change_things(headers: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("headers", FOREIGN)
 def test_no_other_page_changes_things(headers: dict[str, str]) -> None:
-    before = SERVICE.refusals.counts["cross_site"]
+    before = SERVICE.refused.counts["cross_site"]
     for path in (REFIT, "/v1/events", "/v1/models/churn/rollback", "/v1/reports"):
         assert_problem(with_cookie("POST", path, json={}, headers=headers), 403, "Authorization: Bearer")
-    assert SERVICE.refusals.counts["cross_site"] == before + 4
+    assert SERVICE.refused.counts["cross_site"] == before + 4
     assert REFITS.jobs("churn", before=None, limit=1)[0].finished_ms is not None
     # With a key in the header it is no session's doing.
     answer = HTTP.post(REFIT, key=KEY, json={"promote": False}, headers=headers)

@@ -12,10 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import CollectorRegistry
 
 from monitor.events.model import Reason
-from monitor.metrics.exposition import Exposition
-from monitor.metrics.family import Family, to_metric, write_families
+from monitor.metrics.exposition import Exposition, to_metric, write_families
 from monitor.metrics.pipeline import PipelineFamilies
-from monitor.metrics.series import Series
+from monitor.metrics.series import Family, Series
 from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import Verdict
 from monitor.sources.base import TopicPartition
@@ -340,7 +339,8 @@ class _WithoutProcess:
 def test_any_label_and_number_is_written_as_the_library_writes_it(
     labels: tuple[str, str], value: float, openmetrics: bool
 ) -> None:
-    family = Family(Series("calibration_x_ratio", "gauge", ("b", "a"), "ratio", 'A "b" \\ c.'), [(labels, value)])
+    series = Series[None]("calibration_x_ratio", 'A "b" \\ c.', lambda _: None, ("b", "a"))
+    family = Family(series, [(labels, value)])
 
     class One:
         def collect(self) -> Iterator[Metric]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from monitor.measures import MEASURES, WINDOW_MEASURES, choose_measures
-from monitor.metrics.catalogue import map_series
 from monitor.metrics.exposition import Exposition
+from monitor.metrics.measures import map_series
 from monitor.metrics.refits import RESULTS, RefitFamilies
 from monitor.recalibration.live import LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
@@ -175,7 +175,7 @@ def test_no_label_is_an_id() -> None:
 
 
 def test_one_declaration_adds_the_series_of_a_map() -> None:
-    names = {each.series.name for each in map_series(MEASURES.values())}
+    names = {series.name for series in map_series(MEASURES.values())}
     assert {f"calibration_map_brier{end}" for end in ("", "_lower", "_upper", "_null_q95")} <= names
     assert not [name for name in names if name.endswith(("_p_value", "_error_bound", "_null_mean"))]
 

@@ -8,16 +8,17 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import to_markdown
-from monitor.http.refusals import Refusals
-from monitor.http.traffic import Traffic
+from monitor.http.middleware import Traffic
+from monitor.http.refused_requests import RefusedRequests
 from monitor.measures import MEASURES
-from monitor.metrics.catalogue import STATISTICS, catalogue, measure_series
-from monitor.metrics.exposition import Exposition, Families
+from monitor.metrics.catalogue import catalogue
+from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
+from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import DIAGNOSIS
-from monitor.metrics.windows import WindowFamilies
+from monitor.metrics.series import Families
+from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
 from monitor.stream.status import Phase, PipelineStatus, Unread
@@ -36,13 +37,13 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     """All that is exported besides the build and the process."""
     maps = Maps(state(MEASURES.values()))
     traffic = Traffic()
-    traffic.note("GET", "/metrics", 200, 0.25)
+    traffic.count("GET", "/metrics", 200, 0.25)
     return [
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
         PipelineFamilies(Pipeline(status)),
         BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        HttpFamilies(traffic, Refusals()),
+        HttpFamilies(traffic, RefusedRequests()),
     ]
 
 
@@ -69,10 +70,11 @@ def test_the_names_that_charts_rely_on_are_there(name: str) -> None:
 
 
 def test_one_declaration_adds_a_measure_and_percent_becomes_a_ratio() -> None:
-    found = {each.series.name: each for each in measure_series([measure("xce", "percent", 5)])}
-    assert found["calibration_xce_ratio"].scale == 0.01
-    assert found["calibration_xce_ratio_lower"].scale == 0.01
-    assert found["calibration_xce_ratio_p_value"].scale == 1.0
+    in_percent = replace(report(), measures={"xce": result("percent", 20.0)})
+    values = {series.name: series.read(in_percent) for series in measure_series([measure("xce", "percent", 5)])}
+    assert values["calibration_xce_ratio"] == 0.2
+    assert values["calibration_xce_ratio_lower"] == 0.1
+    assert values["calibration_xce_ratio_p_value"] == 0.005
 
 
 def test_only_shares_have_the_unit_ratio() -> None:
@@ -121,7 +123,7 @@ def test_labels_are_those_listed() -> None:
 
 def test_the_documented_command_makes_the_page_as_it_stands() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "monitor.metrics"], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, "-m", "docs.generators.series"], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert made.stdout == (ROOT / "docs" / "series.md").read_text()
     for series in catalogue(MEASURES.values()):

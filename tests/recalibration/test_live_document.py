@@ -18,7 +18,7 @@ from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.guard import weigh
 from monitor.recalibration.live import MAPS, Shown, live_document
-from monitor.reports.evaluation.either import evaluate as report_of
+from monitor.reports.evaluation.evaluate import evaluate as report_of
 from monitor.store.recalibrations import Sample
 from tests.recalibration.samples import START_MS, sample
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Severity, Verdict
 from monitor.reports.tables import reports_table, telling
 from monitor.reports.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report

@@ -13,9 +13,7 @@ from monitor.errors import InputError
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.in_use import apply_in_use
 from monitor.maps.labelled import LabelledEvents
-from monitor.reports.evaluation import either
-from monitor.reports.evaluation.classes import evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate, evaluate_binary, evaluate_classes
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import number_text, sum_text
 
@@ -45,9 +43,9 @@ MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
         r"table\['p'\] and table\['y'\]",
         lambda a, b: monitor.evaluate({"p": a(P), "y": b(Y)}, prediction="p", outcome="y", draws=0),
     ),
-    "evaluate of events": ("p and y", lambda a, b: evaluate(a(P), b(Y), draws=0)),
+    "evaluate of events": ("p and y", lambda a, b: evaluate_binary(a(P), b(Y), draws=0)),
     "evaluate of classes": ("p and y", lambda a, b: evaluate_classes(a(BOTH), b(Y), draws=0)),
-    "vectors": ("p and y", lambda a, b: either.evaluate(a(BOTH), b(Y), draws=0)),
+    "vectors": ("p and y", lambda a, b: evaluate(a(BOTH), b(Y), draws=0)),
     "features": ("p and features", lambda a, b: monitor.evaluate_local(a(P), Y, b(X), draws=0)),
     "features of outcomes": ("y and features", lambda a, b: monitor.evaluate_local(P, a(Y), b(X), draws=0)),
     "a feature": (

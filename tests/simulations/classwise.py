@@ -14,7 +14,7 @@ from monitor.classes import CLASS_MEASURES
 from monitor.classes.canonical_ece import DEFAULT_MIN_SIZE, median_variance_bins
 from monitor.classes.gce import DEFAULT_N_BINS
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from monitor.reports.evaluation.classes import evaluate_classes
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ClassTable, ScoreTable, grid
 from tests.simulations.scenarios import Floats

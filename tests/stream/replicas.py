@@ -241,7 +241,7 @@ class Replica(Steps):
             self._generation = generation
             numbers = self._group.assignment[self.name]
             self._membership.on_partitions_assigned([KafkaTopicPartition(TOPIC, number) for number in numbers])
-        revoked, assigned = self._membership.news()
+        revoked, assigned = self._membership.take_changes()
         for number in revoked:
             self._at.pop(number, None)
             self._held.discard(number)

@@ -50,7 +50,7 @@ def test_where_no_outcome_was_written_predictions_leave_all_the_same() -> None:
 
 
 def test_a_file_may_hold_one_topic_behind_the_other() -> None:
-    stream = OfflineStream(Decoder(told_by_keys=True), SETTINGS)
+    stream = OfflineStream(Decoder(kind_by_keys=True), SETTINGS)
     stream.read(batch("file", PREDICTIONS))
     stream.settle(finished=False)
     stream.read(batch("file", OUTCOMES))

@@ -5,7 +5,7 @@ import pytest
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.scores import ClassTable
-from monitor.windows.canonical import canonical_measures
+from monitor.windows.contents import canonical_measures
 
 PLAN = SketchPlan(3, 64)
 

@@ -12,8 +12,7 @@ from monitor.events.model import ModelPolicy
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
-from monitor.reports.evaluation.performance import performance
-from monitor.reports.evaluation.report import Report, ReportKey, Verdict
+from monitor.reports.evaluation.report import Report, ReportKey, Verdict, performance
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window

@@ -23,7 +23,7 @@ def panes(horizon_ms: int, ages_ms: list[int], answered: list[bool], *, implied_
 
 
 def taken(memory: MemoryPanes, windows: list[Window]) -> dict[str, tuple[int, int]]:
-    cohorts = CoverageByAge(memory, windows).take([CHURN], 1)[VERSION]
+    cohorts = CoverageByAge(memory, windows).update([CHURN], 1)[VERSION]
     assert tuple(each.cohort for each in cohorts) == COHORTS
     return {each.cohort: (each.predictions, each.labelled) for each in cohorts}
 
@@ -72,19 +72,19 @@ def test_a_version_that_is_gone_is_forgotten_and_segments_have_none() -> None:
     snapshot = Evaluator(memory, [DAY], draws=0, clock=ManualClock()).evaluate()
     assert set(snapshot.coverage) == {("churn", "7"), ("churn", "8")}
     found = CoverageByAge(memory, [DAY])
-    assert set(found.take([CHURN, SeriesKey("churn", "8", ALL)], 1)) == {("churn", "7"), ("churn", "8")}
-    assert set(found.take([CHURN], 2)) == {("churn", "7")}
+    assert set(found.update([CHURN, SeriesKey("churn", "8", ALL)], 1)) == {("churn", "7"), ("churn", "8")}
+    assert set(found.update([CHURN], 2)) == {("churn", "7")}
 
 
 def test_a_horizon_of_many_panes_is_looked_at_less_often() -> None:
     """30 days in panes of a minute are 43,260 of them: they are looked up every tenth evaluation."""
     memory = panes(30 * DAY_MS, [HOUR_MS], [False])
     coverage = CoverageByAge(memory, [HOUR])
-    assert coverage.take([CHURN], 1)[VERSION][0].labelled == 0
+    assert coverage.update([CHURN], 1)[VERSION][0].labelled == 0
     memory.answer(CHURN, [0], 1)
-    assert [coverage.take([CHURN], number)[VERSION][0].labelled for number in range(2, 13)] == [0] * 9 + [1, 1]
+    assert [coverage.update([CHURN], number)[VERSION][0].labelled for number in range(2, 13)] == [0] * 9 + [1, 1]
 
     quick = CoverageByAge(memory, [HOUR, WEEK])
-    assert quick.take([CHURN], 1)[VERSION][0].labelled == 1
+    assert quick.update([CHURN], 1)[VERSION][0].labelled == 1
     memory.add(CHURN, [NOW_MS], [0.5], [1])
-    assert quick.take([CHURN], 2)[VERSION][0].labelled == 2
+    assert quick.update([CHURN], 2)[VERSION][0].labelled == 2

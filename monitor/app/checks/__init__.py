@@ -1,4 +1,4 @@
-"""What `monitor check` looks at. One more check is one more function, named here."""
+"""The checks of `monitor check`: name and function of each. A new one is added here."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -32,7 +32,7 @@ CHECKS: Final[dict[str, Check]] = {
 
 
 def run_checks(around: Surroundings, names: Sequence[str] = tuple(CHECKS)) -> Iterator[Finding]:
-    """Make these checks, one after the other. One that fails keeps no other from being made."""
+    """Make these checks, one after the other. A failed one does not stop the others."""
     for name in names:
         try:
             yield from CHECKS[name](around)

@@ -1,4 +1,4 @@
-"""Access control: whether anybody could ask."""
+"""Check that at least one API key or token provider is in force."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _MAKE_ONE: Final = "`monitor keys create NAME --role read --role write --role pr
 
 
 def check_access(around: Surroundings) -> Iterator[Finding]:
-    """Count the keys in force, read the file of keys, and ask the provider of tokens."""
+    """Count the keys in force, read the file of keys, and read the token provider's keys."""
     access = around.settings.access
     if access.mode == "off":
         yield ok("access", "access.mode is off: everybody on this machine may do everything")
@@ -32,20 +32,20 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
     file = open_keys_file(around.settings)
     in_file = None if file is None else _states(file, now_ms)
     in_store = _in_store(around, now_ms)
-    told = [] if in_store is None else [f"{_keys(in_store['in force'])} in force in the store{_others(in_store)}"]
+    parts = [] if in_store is None else [f"{_keys(in_store['in force'])} in force in the store{_others(in_store)}"]
     if in_file is not None:
-        told.append(f"{in_file['in force']} in {access.keys_file}{_others(in_file)}")
+        parts.append(f"{in_file['in force']} in {access.keys_file}{_others(in_file)}")
     if in_store is None:
-        told.append("those in the store are not known, as it does not answer, or is older")
-    known = (in_store or Counter()) + (in_file or Counter())
-    if not known["in force"] and access.oidc.issuer is None and in_store is not None:
-        yield warn("access", f"no API key is in force{_others(known)}, so every request is refused: {_MAKE_ONE}")
+        parts.append("those in the store are unknown, as it does not answer, or is older")
+    total = (in_store or Counter()) + (in_file or Counter())
+    if not total["in force"] and access.oidc.issuer is None and in_store is not None:
+        yield warn("access", f"no API key is in force{_others(total)}, so every request is refused: {_MAKE_ONE}")
     else:
-        yield ok("access", "; ".join(told))
+        yield ok("access", "; ".join(parts))
 
 
 def _in_store(around: Surroundings, now_ms: int) -> Counter[str] | None:
-    """Keys by their state; None where they cannot be counted, which is told elsewhere."""
+    """Keys by their state; None if they cannot be counted, which another check reports."""
     try:
         with closing(connect_existing(around.settings.store.url, _PATIENCE_SECONDS, around.clock)) as database:
             with database.reading() as connection:
@@ -62,8 +62,7 @@ def _in_store(around: Surroundings, now_ms: int) -> Counter[str] | None:
 
 
 def _states(source: KeySource, now_ms: int) -> Counter[str]:
-    known = source.keys()
-    return Counter(state_of(key, now_ms) for key in known)
+    return Counter(state_of(key, now_ms) for key in source.keys())  # noqa: SIM118 - a method
 
 
 def _keys(count: int) -> str:
@@ -71,19 +70,19 @@ def _keys(count: int) -> str:
 
 
 def _others(states: Counter[str]) -> str:
-    """Those that are not in force, in parentheses: whoever looks for one finds out why it is refused."""
-    told = [f"{states[state]} {state}" for state in ("expired", "revoked") if states[state]]
-    return f" ({', '.join(told)})" if told else ""
+    """Numbers of expired and revoked keys, in parentheses."""
+    parts = [f"{states[state]} {state}" for state in ("expired", "revoked") if states[state]]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _provider(provider: Provider) -> Finding:
-    """As the service asks: what it would refuse is refused here."""
+    """Read the provider's keys as the service does."""
     try:
-        found = provider.read()
+        keys = provider.read()
     except ProviderUnavailable as error:
         return fail("access", f"the keys of the provider of tokens cannot be read: {error}")
-    told = f"tokens of {provider.issuer}: {len(found.keys)} {'key' if len(found.keys) == 1 else 'keys'} for signatures"
-    secret = [each for each in found.unusable if "secret" in each]
+    message = f"tokens of {provider.issuer}: {len(keys.keys)} {'key' if len(keys.keys) == 1 else 'keys'} for signatures"
+    secret = [key for key in keys.unusable if "secret" in key]
     if secret:
-        return warn("access", f"{told}; {'; '.join(secret)}")
-    return ok("access", told)
+        return warn("access", f"{message}; {'; '.join(secret)}")
+    return ok("access", message)

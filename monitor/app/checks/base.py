@@ -1,4 +1,4 @@
-"""What every check is: it looks, says what it found in one line each, and changes nothing."""
+"""Checks: each reports findings, one line each, and changes nothing."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from monitor.clock import Clock, SystemClock
 
 
 class Verdict(StrEnum):
-    """How something stands."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
-    """The service runs, and somebody should look at this."""
+    """The service runs, but this may cause trouble."""
     FAIL = "fail"
     """The service does not start, or stops, or loses something."""
 
@@ -25,22 +25,22 @@ class Finding(NamedTuple):
     """One line."""
 
     check: str
-    """What was looked at, in a word or two."""
+    """Name of the check."""
     verdict: Verdict
     detail: str
-    """What was found, and where it is not well, what to do. Never a secret."""
+    """The finding, and what to do if it is not ok. Never a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When something that is a matter of degree is not well.
+    """Limits of the checks that compare amounts.
 
     Attributes
     ----------
     warn_free_bytes, fail_free_bytes
         Free space of a disk.
     skew_seconds
-        Difference between this machine's clock and another's, above which there is a warning.
+        Largest difference between two clocks without a warning.
     """
 
     warn_free_bytes: int = 2 << 30
@@ -50,20 +50,20 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What checks look at.
+    """Input of the checks.
 
     Attributes
     ----------
     settings
-        All settings, which are sound.
+        All settings, valid.
     file
-        Where they were read from; None: there is none.
+        The file they were read from, or None.
     environ
         The environment variables.
     clock
         This machine's.
     thresholds
-        When something is not well.
+        Limits.
     """
 
     settings: Settings
@@ -74,25 +74,25 @@ class Surroundings:
 
 
 class Check(Protocol):
-    """A check. What it raises of the service's own errors counts as a failure, in the error's words."""
+    """A check. A MonitorError that it raises counts as a failed finding with the error's message."""
 
     def __call__(self, around: Surroundings) -> Iterator[Finding]:
-        """Look."""
+        """Make the check."""
         ...
 
 
 def ok(check: str, detail: str) -> Finding:
-    """All is well."""
+    """A finding without a problem."""
     return Finding(check, Verdict.OK, detail)
 
 
 def warn(check: str, detail: str) -> Finding:
-    """Somebody should look at this."""
+    """A finding that may cause trouble."""
     return Finding(check, Verdict.WARN, detail)
 
 
 def fail(check: str, detail: str) -> Finding:
-    """It has to be mended."""
+    """A finding that stops the service, or loses data."""
     return Finding(check, Verdict.FAIL, detail)
 
 

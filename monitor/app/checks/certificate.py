@@ -1,4 +1,4 @@
-"""The certificate that the HTTP server shows: whether it is one, and for how long."""
+"""Check that the HTTP server's certificate is valid, and for how long."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,14 +22,14 @@ def check_certificate(around: Surroundings) -> Iterator[Finding]:
     Certificate(api.tls_certfile, api.tls_keyfile)
     shown = x509.load_pem_x509_certificates(Path(api.tls_certfile).read_bytes())[0]
     now, ends = datetime.fromtimestamp(around.clock.now_ms() / 1000, UTC), shown.not_valid_after_utc
-    told = f"{api.tls_certfile} holds until {ends:%Y-%m-%d %H:%M} UTC"
+    message = f"{api.tls_certfile} is valid until {ends:%Y-%m-%d %H:%M} UTC"
     if now >= ends:
-        yield fail("certificate", f"{told}, which is over: renew it; it is read again within a minute")
+        yield fail("certificate", f"{message} and has expired: renew it; it is read again within a minute")
     elif now < shown.not_valid_before_utc:
         yield fail(
-            "certificate", f"{api.tls_certfile} does not hold before {shown.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+            "certificate", f"{api.tls_certfile} is not valid before {shown.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
         )
     elif ends - now < _SOON:
-        yield warn("certificate", f"{told}: renew it")
+        yield warn("certificate", f"{message}: renew it")
     else:
-        yield ok("certificate", told)
+        yield ok("certificate", message)

@@ -1,4 +1,4 @@
-"""The settings: that they are sound is known by now; whether they are wise, and their secrets kept."""
+"""Check valid settings further: addresses that need parsing, risky choices, secrets that others can read."""
 
 import stat
 from collections.abc import Iterator
@@ -6,19 +6,27 @@ from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, ok, warn
 from monitor.app.settings import Settings
-from monitor.app.settings.environment import PREFIX
-from monitor.app.settings.values import hide_password, to_ms
+from monitor.app.settings.load import PREFIX
+from monitor.app.settings.values import hide_password
+from monitor.durations import to_ms
+from monitor.store.address import sqlite_path
 
 
 def check_configuration(around: Surroundings) -> Iterator[Finding]:
-    """Say where the settings come from, and warn of what is allowed and unwise."""
-    settings = around.settings
+    """Report where the settings come from, and warn of risky ones.
+
+    Raises
+    ------
+    SettingsError
+        The store's URL is none.
+    """
+    sqlite_path(around.settings.store.url)
     variables = sum(name.startswith(PREFIX) for name in around.environ)
-    told = f", and {variables} environment variables" if variables else ""
-    yield ok("configuration", f"{around.file or 'defaults'}{told}: all settings are sound")
-    for path, what in _secret_files(around):
-        yield from _readable_by_all(path, what)
-    yield from _unwise(settings)
+    overrides = f", and {variables} environment variables" if variables else ""
+    yield ok("configuration", f"{around.file or 'defaults'}{overrides}: all settings are valid")
+    for path, content in _secret_files(around):
+        yield from _warn_if_readable_by_all(path, content)
+    yield from _warn_of_risks(around.settings)
 
 
 def holds_secrets(settings: Settings) -> bool:
@@ -30,7 +38,7 @@ def holds_secrets(settings: Settings) -> bool:
 
 def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
     if around.file is not None and holds_secrets(around.settings):
-        # The secret may as well come from the environment. Then the file holds none, and may be read by all.
+        # A secret may come from the environment. Then the file holds none, and everybody may read it.
         text = around.file.read_text(encoding="utf-8", errors="replace")
         if "password" in text or ("://" in text and "@" in text):
             yield around.file, "which holds a password"
@@ -41,22 +49,22 @@ def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
             yield Path(value), f"the secret of {name}"
 
 
-def _readable_by_all(path: Path, what: str) -> Iterator[Finding]:
+def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[Finding]:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # Whoever needs it says so.
+        return  # The part that reads it reports it.
     if mode & stat.S_IROTH:
-        yield warn("secrets", f"every user of this machine can read {path}, {what}: run `chmod o-rwx {path}`")
+        yield warn("secrets", f"every user of this machine can read {path}, {content}: run `chmod o-rwx {path}`")
 
 
-def _unwise(settings: Settings) -> Iterator[Finding]:
+def _warn_of_risks(settings: Settings) -> Iterator[Finding]:
     kafka = settings.source.kafka
     if settings.source.kind == "kafka" and kafka.security_protocol == "SASL_PLAINTEXT":
         yield warn(
             "configuration",
-            "source.kafka.security_protocol SASL_PLAINTEXT sends what is read, and with PLAIN the password too, in the"
-            " clear: set SASL_SSL",
+            "source.kafka.security_protocol SASL_PLAINTEXT sends events, and with PLAIN the password too, unencrypted:"
+            " set SASL_SSL",
         )
     if settings.source.kind == "kafka" and not kafka.ssl_check_hostname and kafka.security_protocol.endswith("SSL"):
         yield warn("configuration", "source.kafka.ssl_check_hostname is false: any host may pose as a broker")

@@ -1,4 +1,4 @@
-"""The embedded log, where it is the source."""
+"""Check the embedded log, if it is the source."""
 
 import fcntl
 import os
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text
 from monitor.app.log_bounds import log_bounds
-from monitor.app.outside import log_directory
-from monitor.app.settings.values import format_duration
+from monitor.app.parts import log_directory
+from monitor.durations import format_duration
 
 
 def check_embedded_log(around: Surroundings) -> Iterator[Finding]:
-    """Say whether it is there, can be written, and who reads it."""
+    """Check that it exists, can be written, and whether a service reads it."""
     source = around.settings.source
     if source.kind != "embedded":
         return
     directory = log_directory(around.settings)
     if not directory.exists():
-        parent = next(each for each in directory.absolute().parents if each.exists())
+        parent = next(folder for folder in directory.absolute().parents if folder.exists())
         if not os.access(parent, os.W_OK):
             yield fail("log", f"{directory} is not there and cannot be made in {parent}: no permission to write")
             return
@@ -31,7 +31,7 @@ def check_embedded_log(around: Surroundings) -> Iterator[Finding]:
         yield ok("log", f"{directory} holds no log yet; the first start makes it")
         return
     bounds = log_bounds(around.settings, around.clock)
-    records = sum(each.end - each.begin for each in bounds.values())
+    records = sum(bound.end - bound.begin for bound in bounds.values())
     size = sum(path.stat().st_size for path in directory.rglob("*.log"))
     reader = "a service reads it" if _is_read(directory) else "no service reads it now"
     yield ok("log", f"{directory}: {records:,} records, {size_text(size)}; {reader}; it keeps {_kept(around)}")

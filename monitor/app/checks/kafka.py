@@ -10,11 +10,9 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
-from monitor.app.outside import make_connection
-from monitor.app.parts import make_topics
+from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
-from monitor.app.settings.values import to_ms
-from monitor.durations import format_duration
+from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
 
@@ -36,9 +34,9 @@ def check_kafka(around: Surroundings) -> Iterator[Finding]:
     try:
         yield from _ask(around)
     except SourceUnavailable as error:
-        told = str(error).removesuffix("; trying again")
+        reason = str(error).removesuffix("; trying again")
         raise SourceUnavailable(
-            f"{told}; see that source.kafka.bootstrap_servers names your brokers, and that they are up"
+            f"{reason}; see that source.kafka.bootstrap_servers names your brokers, and that they are up"
         ) from error
 
 
@@ -153,10 +151,10 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
     """A broker tells no time; the newest message does, of its producer or of the broker."""
     parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
     try:
-        found = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.MAX_TIMESTAMP))
+        newest = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.MAX_TIMESTAMP))
     except kafka_errors.UnsupportedVersionError:
         return  # Brokers before 3.0 do not say.
-    newest_ms = max((int(each.timestamp) for each in found.values()), default=-1)
+    newest_ms = max((int(offset.timestamp) for offset in newest.values()), default=-1)
     if newest_ms < 0:
         return
     ahead = (newest_ms - around.clock.now_ms()) / 1000

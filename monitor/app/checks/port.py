@@ -1,4 +1,4 @@
-"""The port on which the service is to answer."""
+"""Check the port that the service will listen on."""
 
 import errno
 import socket
@@ -13,7 +13,7 @@ _SECONDS: Final = 5.0
 
 
 def check_port(around: Surroundings) -> Iterator[Finding]:
-    """Say whether the port is free, or whether a service answers there already."""
+    """Check that the port is free, or that a service answers there already."""
     host, port = around.settings.api.host, around.settings.api.port
     if port == 0:
         yield ok("port", "api.port is 0: a free one is taken")
@@ -35,14 +35,14 @@ def check_port(around: Surroundings) -> Iterator[Finding]:
 
 
 def _taken(host: str, port: int, *, tls: bool) -> Finding:
-    where = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - asked, not listened on
+    where = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - connects, does not listen
     try:
-        # Its certificate need not be for this address, and nothing is told to whoever answers.
+        # Its certificate need not be for this address, and nothing secret is sent.
         address = f"{'https' if tls else 'http'}://{where}:{port}/healthz"
         answer = httpx.get(address, timeout=_SECONDS, trust_env=False, verify=not tls)
-        told = answer.json()
+        body = answer.json()
     except (httpx.HTTPError, ValueError):
-        told = None
-    if isinstance(told, dict) and told.get("status") == "ok" and "version" in told:
-        return ok("port", f"{host}:{port}: a service of version {told['version']} answers there already")
+        body = None
+    if isinstance(body, dict) and body.get("status") == "ok" and "version" in body:
+        return ok("port", f"{host}:{port}: a service of version {body['version']} answers there already")
     return fail("port", f"{host}:{port} is taken by another program: end it, or set another api.port")

@@ -1,4 +1,4 @@
-"""The store: whether it answers, is of this version, can be written, and goes on where the log still is."""
+"""Check that the store answers, has this version, can be written, and continues at offsets that the log still has."""
 
 import os
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ _PATIENCE_SECONDS: Final = 5.0
 
 
 def check_store(around: Surroundings) -> Iterator[Finding]:
-    """Look at the store, without making or migrating anything."""
+    """Check the store, without creating or migrating anything."""
     url = around.settings.store.url
     path = sqlite_path(url)
     if path is not None:
-        found = _file(path)
-        if found is not None:
-            yield found
+        finding = _file(path)
+        if finding is not None:
+            yield finding
             return
     try:
         database = connect_existing(url, _PATIENCE_SECONDS, around.clock)
@@ -40,7 +40,7 @@ def check_store(around: Surroundings) -> Iterator[Finding]:
 
 def _file(path: Path) -> Finding | None:
     """What is wrong with the place of a SQLite file; None: it can be opened, or made."""
-    folder = next(each for each in path.absolute().parents if each.exists())
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
     if path.is_dir():
         return fail("store", f"{path} is a folder: name a file in it")
     for needed in (folder, path):
@@ -62,12 +62,12 @@ def _look(around: Surroundings, database: Database, path: Path | None) -> Iterat
             check_known(database.shown, revision)
             check_grid(database.shown, grid_version_of(connection))
             newest = newest_revision()
-            told = f"schema {revision}" + ("" if revision == newest else f", which the next start brings to {newest}")
+            schema = f"schema {revision}" + ("" if revision == newest else f", which the next start brings to {newest}")
             partitions = connection.execute(sa.select(sa.func.count()).select_from(PARTITIONS)).scalar_one()
             size = _size(path) if path is not None else server["size"]
             yield ok(
                 "store",
-                f"{database.shown} ({server['name']}): {told}, {partitions} partitions, {size_text(size)}"
+                f"{database.shown} ({server['name']}): {schema}, {partitions} partitions, {size_text(size)}"
                 + ("; back it up first: `monitor backup`" if revision != newest else ""),
             )
             yield from _offsets(around, connection)
@@ -117,17 +117,17 @@ def _offsets(around: Surroundings, connection: sa.Connection) -> Iterator[Findin
         bounds = log_bounds(around.settings, around.clock)
     except (SourceError, SettingsError):
         return  # Said where the log is checked.
-    found = continuation([(row.topic, row.partition, row.next_offset) for row in rows], bounds)
-    if not found.missing and not found.ahead:
-        yield ok("offsets", f"the log holds all that the store has not read: {found.to_read:,} records")
+    progress = continuation([(row.topic, row.partition, row.next_offset) for row in rows], bounds)
+    if not progress.missing and not progress.ahead:
+        yield ok("offsets", f"the log holds all that the store has not read: {progress.to_read:,} records")
     stops = around.settings.source.when_purged == "stop"
     say = fail if stops else warn
     what = "the service stops there; source.when_purged: earliest goes on" if stops else "the service goes on"
-    for part, count in found.missing.items():
+    for part, count in progress.missing.items():
         yield say(
             "offsets", f"{part.topic}/{part.partition}: {count:,} records were purged unread; {what} without them"
         )
-    for part, count in found.ahead.items():
+    for part, count in progress.ahead.items():
         yield say(
             "offsets",
             f"{part.topic}/{part.partition}: the log ends {count:,} records before the store's offset, so it is another"

@@ -8,8 +8,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor.access.model import parse_grants
 from monitor.access.oidc import ALGORITHMS, check_url
-from monitor.app.settings.section import Positive, Section, Text
-from monitor.app.settings.values import Address, Duration, FilePath, Names
+from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Text
 from monitor.errors import InputError
 
 _SECOND = timedelta(seconds=1)

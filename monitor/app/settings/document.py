@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.section import Section
-from monitor.app.settings.values import format_duration
+from monitor.app.settings.values import Section
+from monitor.durations import format_duration
 
 _WIDTH: Final = 110
 

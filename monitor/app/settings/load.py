@@ -4,20 +4,22 @@ Relative paths in the file begin in the file's folder; those of the environment 
 directory. The settings hold absolute ones.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from monitor.app.settings import fields, suggestions
-from monitor.app.settings.environment import read_environment
+from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import format_duration, hide_password
+from monitor.app.settings.values import Duration, hide_password
+from monitor.durations import format_duration
 from monitor.errors import SettingsError
 
 _BOUNDS: Final = {
@@ -160,7 +162,7 @@ def _line(detail: ErrorDetails, places: Mapping[fields.Path, str]) -> str:
 def _problem(detail: ErrorDetails, path: fields.Path) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return suggestions.unknown(path)
+        return unknown_setting(path)
     if kind == "missing":
         return f"{fields.dotted(path)} must be given"
     if kind == "value_error" and fields.section_at(path) is not None:
@@ -195,3 +197,94 @@ def _shown(path: fields.Path, value: object) -> str:
     if not fields.hides(path):
         return repr(value)
     return repr(hide_password(value)) if isinstance(value, str) and "://" in value else "a value that is not shown"
+
+
+def unknown_setting(path: fields.Path) -> str:
+    """One line that names an unknown setting and the known one that is nearest."""
+    # The first part that leads nowhere is the wrong one; what stands below it says nothing.
+    while len(path) > 1 and fields.section_at(path[:-1]) is None:
+        path = path[:-1]
+    section, key = fields.section_at(path[:-1]), str(path[-1])
+    siblings = list(section.model_fields) if section else []
+    line = f"unknown setting {fields.dotted(path)}"
+    near = difflib.get_close_matches(key, siblings, n=1)
+    if near:
+        return f"{line}; did you mean {fields.dotted((*path[:-1], near[0]))}?"
+    elsewhere = {leaf.path[-1]: leaf.path for leaf in fields.leaves()}
+    near = difflib.get_close_matches(key, list(elsewhere), n=1, cutoff=0.8)
+    if near:
+        return f"{line}; did you mean {fields.dotted(elsewhere[near[0]])}?"
+    where = fields.dotted(path[:-1])
+    return f"{line}; {f'{where} has' if where else 'there are'} {', '.join(siblings)}"
+
+
+PREFIX: Final = "MONITOR__"
+_FILE: Final = "_file"
+
+
+class FromVariable(NamedTuple):
+    """A setting that a variable gives."""
+
+    variable: str
+    path: fields.Path
+    value: Any
+
+
+def read_environment(environ: Mapping[str, str]) -> list[FromVariable]:
+    """The settings that the environment gives, in the order of the variables' names.
+
+    Raises
+    ------
+    SettingsError
+        A variable begins with MONITOR__ and names no setting, or its file cannot be read. The value of such a variable
+        is never shown.
+    """
+    return [_read(name, environ[name]) for name in sorted(environ) if name.startswith(PREFIX)]
+
+
+def _read(variable: str, text: str) -> FromVariable:
+    path = _path_of(variable)
+    field = fields.field_at(path)
+    if field is None and str(path[-1]).endswith(_FILE):
+        path = (*path[:-1], str(path[-1]).removesuffix(_FILE))
+        field = fields.field_at(path)
+        if field is not None:
+            text = _contents(variable, text)
+    if field is None:
+        # The user's own keys (the names of models) have sections under them, and may be given whole.
+        if fields.section_at(path) is None:
+            raise SettingsError(f"{variable}: {unknown_setting(path)}")
+        return FromVariable(variable, path, _parse(variable, text))
+    as_text = any(fields.mentions(field.annotation, kind) for kind in (str, SecretStr)) and not _is_container(field)
+    as_text = as_text or fields.mentions(field.annotation, Duration) or bool(fields.choices(field.annotation))
+    if as_text and text.strip().lower() not in {"", "null"}:
+        return FromVariable(variable, path, text)
+    return FromVariable(variable, path, _parse(variable, text))
+
+
+def _path_of(variable: str) -> fields.Path:
+    path: fields.Path = ()
+    for part in variable.removeprefix(PREFIX).split("__"):
+        field = fields.field_at(path) if path else None
+        own_key = field is not None and fields.is_keyed(field.annotation)
+        path = (*path, part if own_key else part.lower())
+    return path
+
+
+def _is_container(field: FieldInfo) -> bool:
+    return fields.section_in(field.annotation) is not None or fields.is_keyed(field.annotation)
+
+
+def _contents(variable: str, name: str) -> str:
+    try:
+        return FilePath(name).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{variable}: cannot read the file {name!r}: {reason}") from error
+
+
+def _parse(variable: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{variable}: the value is not valid YAML or JSON") from error

@@ -5,21 +5,72 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, StringConstraints, model_validator
 
+from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
-from monitor.app.settings.api import ApiSettings
-from monitor.app.settings.exposition import ExpositionSettings
 from monitor.app.settings.models import ModelsSettings
 from monitor.app.settings.refits import RecalibrationSettings
-from monitor.app.settings.section import Positive, Section, Text
-from monitor.app.settings.values import (
-    Duration,
-    FilePath,
-    MeasureNames,
-    Names,
-    StoreAddress,
-    format_duration,
-    is_loopback,
-)
+from monitor.app.settings.values import Duration, FilePath, MeasureNames, Names, Positive, Section, StoreAddress, Text
+from monitor.durations import format_duration
+
+
+class ExpositionSettings(Section):
+    """What GET /metrics tells of windows."""
+
+    level: Literal["auto", "values", "intervals", "all"] = "auto"
+    """How much is told of each window. `values`: counts, the values of the measures, the verdict and the diagnosis, and
+    whatever alerts read; `intervals`: also the intervals, levels under calibration, p-values and error bounds of all
+    measures; `all`: also reliability diagrams. docs/series.md says of each series from which level on it is there.
+    `auto` is `all` for up to 50 models and `values` for more, and `all` again once they are 40 or fewer."""
+    bins: bool = True
+    """Whether each window's reliability diagram is told at the level `all`, as counts of ten bins: up to 30 time series
+    a window, half as much again as its measures take. Without them dashboards have no reliability diagrams."""
+    max_series: Positive = 150_000
+    """Time series about windows in one answer. Beyond them windows are left out whole and counted, those of segments
+    first."""
+
+
+_SECOND = timedelta(seconds=1)
+
+
+class ApiSettings(Section):
+    """The HTTP server: REST, pages and /metrics."""
+
+    host: Text = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 listens on all."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000
+    """Port to listen on; 0 takes a free one, which is logged."""
+    tls_certfile: FilePath | None = None
+    """File with the certificate to show, and those between it and one that is trusted, PEM: the server then speaks
+    https alone. Read again when it changes. Null speaks http, for a proxy in front that ends TLS."""
+    tls_keyfile: FilePath | None = None
+    """File with the certificate's key, PEM, without a password."""
+    max_report_bytes: Positive = 32 * 1024 * 1024
+    """Size of the largest body of POST /v1/reports."""
+    max_event_bytes: Positive = 4 * 1024 * 1024
+    """Size of the largest body of POST /v1/events."""
+    max_header_bytes: Annotated[int, Field(ge=4096)] = 32 * 1024
+    """Size of a request line with its headers; a token of an identity provider is a header too."""
+    max_connections: Positive = 768
+    """Connections at one time; further ones are closed. One address may hold as many as it leaves free: half of them,
+    where it is alone, as a proxy in front is. Each is an open file (ulimit -n), and the process needs others too."""
+    body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    """How long a request may take to send its headers, and how long its body; and how long its sender may take nothing
+    of the answer."""
+    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=2)
+    """How long a request may take in all; then it is answered 503."""
+    computations: Positive = 2
+    """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
+    writes: Positive = 8
+    """Requests of POST /v1/events that are written at one time."""
+    turn_timeout: Duration = timedelta(seconds=10)
+    """How long a request waits for its turn to be computed or written."""
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> "ApiSettings":
+        if (self.tls_certfile is None) != (self.tls_keyfile is None):
+            raise ValueError("tls_certfile and tls_keyfile must be set together: a certificate and its key")
+        return self
+
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]

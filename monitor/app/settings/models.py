@@ -6,8 +6,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from monitor.app.settings.refits import DeclaredRefitSettings, RefitSettings
-from monitor.app.settings.section import Section, Text
-from monitor.app.settings.values import Classes, Duration, Names
+from monitor.app.settings.values import Classes, Duration, Names, Section, Text
 from monitor.errors import InputError
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE

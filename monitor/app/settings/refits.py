@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from monitor.app.settings.section import Positive, Section
-from monitor.app.settings.values import Duration
+from monitor.app.settings.values import Duration, Positive, Section
 from monitor.errors import InputError, SettingsError
 from monitor.maps import check_options, choose_method
 from monitor.recalibration.plan import check_schedule

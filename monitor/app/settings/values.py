@@ -1,4 +1,4 @@
-"""Kinds of value that YAML has no word for: durations, lists in one line of text, paths, addresses with a password."""
+"""Types of settings that YAML lacks: durations, comma-separated lists, paths, addresses with a password."""
 
 import re
 from collections.abc import Callable
@@ -8,30 +8,24 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote_plus
 
-from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
-from monitor.access.oidc import is_loopback
-from monitor.app.settings.section import Text
-from monitor.durations import format_duration, parse_duration, to_ms
+from monitor.durations import format_duration, parse_duration
 from monitor.errors import InputError
 from monitor.events.fields import MAX_CLASSES, wrong_name
 from monitor.measures import choose_measures
 
-__all__ = [
-    "Address",
-    "Anchor",
-    "Classes",
-    "Duration",
-    "FilePath",
-    "MeasureNames",
-    "Names",
-    "StoreAddress",
-    "format_duration",
-    "hide_password",
-    "is_loopback",
-    "parse_duration",
-    "to_ms",
-]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A group of settings. Keys that it does not have are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
 
 _PASSWORD: Final = re.compile(r"(?<=://)([^:/@]*):(.*)@")
 _SQLITE_FILE: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!:memory:|file:)([^?]+)")

@@ -1,17 +1,119 @@
-"""A score table becomes measures with their uncertainty, or the reason why it does not."""
+"""Measure a score table, with intervals and levels under calibration, or say why that is not possible."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
-from typing import Final
+from math import inf, isfinite
+from typing import Final, NamedTuple
 
 from monitor.errors import NotEnoughData, SettingsError
-from monitor.inference import Progress
+from monitor.inference import NullLevel, Progress, intervals, null_level
+from monitor.inference.named import largest_value
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.report import MeasureResult, ScoreResult
-from monitor.reports.evaluation.uncertainty import DRAWS, Uncertainty, uncertainty
+from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
+
+WINDOW_DRAWS: Final = 199
+"""Resamples for windows, which are renewed all the time: enough for p-values down to .005."""
+
+DRAWS: Final = 999
+"""Resamples for files and data that are handed over: p-values down to .001."""
+
+_LEVELS_SHARE: Final = 0.6
+"""Of the time that levels and intervals take together."""
+
+
+class Uncertainty(NamedTuple):
+    """How far one measure of one table can be relied on.
+
+    The interval is kept as its distances from the value: where new events have moved the value, the interval of up to
+    now moves along, and the p-value follows from the draws of up to now. What is of resampling is None where nothing
+    was drawn.
+    """
+
+    error_bound: float
+    """How far the value can lie from that of the raw predictions; of some measures an estimate."""
+    below: float | None = None
+    """From the 95% interval's lower end to the value."""
+    above: float | None = None
+    """From the value to the upper end."""
+    level: NullLevel | None = None
+    largest: float = inf
+    """The largest value that the measure can have of such predictions."""
+
+    def about(self, result: MeasureResult) -> MeasureResult:
+        """A measure's result with this uncertainty."""
+        level = self.level
+        return replace(
+            result,
+            lower=None if self.below is None else max(0.0, result.value - self.below),
+            upper=None if self.above is None else min(self.largest, result.value + self.above),
+            null_mean=None if level is None else level.mean,
+            null_q95=None if level is None else level.q95,
+            p_value=None if level is None else level.p_value_of(result.value),
+            error_bound=self.error_bound,
+        )
+
+
+def uncertainty(
+    table: ScoreTable,
+    measures: Mapping[str, Measure],
+    values: Mapping[str, float],
+    *,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Mapping[str, Uncertainty]:
+    """Error bounds, intervals and levels under calibration.
+
+    Parameters
+    ----------
+    table
+        m rows. Intervals and levels are drawn on its cells where it has more rows than the grid.
+    measures
+        Those wanted, by name.
+    values
+        Each measure of the table, by the same names.
+    draws
+        Number of resamples: 0, or at least 19.
+    seed
+        Seed of the draws; the table's content if left out.
+    progress
+        Told the share of the work done, now and then.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    InputError
+        ``draws`` is too small.
+    """
+    bounds = {name: measure.error_bound(table, values[name]) for name, measure in measures.items()}
+    if draws == 0:
+        return {name: Uncertainty(bound) for name, bound in bounds.items()}
+
+    def levels_progress(share: float) -> None:
+        if progress is not None:
+            progress(_LEVELS_SHARE * share)
+
+    def intervals_progress(share: float) -> None:
+        if progress is not None:
+            progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share)
+
+    by_name = {measure.name: values[name] for name, measure in measures.items()}
+    levels = null_level(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=levels_progress)
+    found = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
+    return {
+        name: Uncertainty(
+            bounds[name],
+            values[name] - found[measure.name].lower,
+            found[measure.name].upper - values[name],
+            levels[measure.name],
+            largest_value(measure, table),
+        )
+        for name, measure in measures.items()
+    }
+
 
 _ROUNDING: Final = 1e-9
 """Equal weights are worth their number, but for the last bits."""
@@ -48,16 +150,22 @@ class Minimum:
         """What is missing, in words, or None."""
         if table.weighted:
             return self._weighted_shortfall(table)
-        n, positives, negatives = table.total, table.positives.sum(), table.negatives.sum()
-        if n < self.events:
-            if n == 0:
-                return f"no prediction has an outcome: at least {self.events} are needed"
-            return f"only {n:g} of at least {self.events} predictions have an outcome"
+        positives, negatives = table.positives.sum(), table.negatives.sum()
+        if table.total < self.events:
+            return self.shortfall_of_events(table.total)
         for name, value, least in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
             if value < least:
                 counted = f"only {value:g} {name}" if value else f"no {name}"
                 return f"{counted.removesuffix('s') if value == 1 else counted}: at least {least} are needed"
         return None
+
+    def shortfall_of_events(self, n: float) -> str | None:
+        """Which predictions with an outcome are missing, in words, or None."""
+        if n >= self.events:
+            return None
+        if n == 0:
+            return f"no prediction has an outcome: at least {self.events} are needed"
+        return f"only {n:g} of at least {self.events} predictions have an outcome"
 
     def _weighted_shortfall(self, table: ScoreTable) -> str | None:
         """Of weights counts how many equal ones vary alike (Kish): only their ratios matter, as to every measure."""
@@ -162,4 +270,45 @@ def with_uncertainty(assessment: Assessment, found: Mapping[str, Uncertainty]) -
         measures={
             name: found[name].about(result) if name in found else result for name, result in assessment.measures.items()
         },
+    )
+
+
+def build_report(
+    key: ReportKey,
+    table: ScoreTable,
+    assessment: Assessment,
+    *,
+    from_ms: int | None,
+    to_ms: int | None,
+    n: int,
+    positives: int,
+    predictions: int,
+    emptiness: str | None = None,
+    has_performance: bool = True,
+) -> Report:
+    """Put a report together, without a diagnosis.
+
+    Parameters
+    ----------
+    table, assessment
+        The labelled predictions and their measures.
+    emptiness
+        Why there are no predictions, in words; None where there are any.
+    has_performance
+        Whether accuracy and the like describe the model, which they do not for the top label of many classes.
+    """
+    return Report(
+        *key.series,
+        window=key.window,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        n=n,
+        positives=positives,
+        predictions=predictions,
+        prevalence=table.prevalence if table.rows else None,
+        mean_prediction=table.mean_prediction if table.rows else None,
+        measures=assessment.measures,
+        insufficient=emptiness or assessment.insufficient,
+        omitted=assessment.omitted,
+        performance=performance(table) if assessment.measures and has_performance else None,
     )

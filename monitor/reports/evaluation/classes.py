@@ -1,50 +1,39 @@
-"""Reports of models of many classes: as whole vectors, by top label, and each class against the rest."""
+"""Reports of models of many classes, and the measures of whole probability vectors with their laws by resampling."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from monitor.classes import CLASS_MEASURES, ClassMeasure
-from monitor.classes.base import Prepared
-from monitor.classes.hypothesis_tests import table_seed
-from monitor.errors import InputError, NotEnoughData
-from monitor.events.model import ALL, UNVERSIONED
-from monitor.inference import NullLevel, Progress
-from monitor.inference.prevalence import TOLERANCE
-from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
+from monitor.classes.base import Outcomes, Prepared
+from monitor.classes.bin_loops import categorical_draws, hits_of_draws
+from monitor.errors import NotEnoughData
+from monitor.inference import NullLevel, coarsen
+from monitor.inference.interval import interval_of_norm
+from monitor.inference.null_level import of_outcomes
 from monitor.measures.base import LARGEST, Measure
-from monitor.reports.evaluation.assess import GIVEN, Minimum
-from monitor.reports.evaluation.class_laws import ends, null_laws
-from monitor.reports.evaluation.data import UNNAMED, evaluate
-from monitor.reports.evaluation.inputs import (
-    Measures,
-    Times,
-    column,
-    measures_by_name,
-    numbers,
-    require_resampling,
-    require_unmasked,
-    times_ms,
-)
 from monitor.reports.evaluation.report import MeasureResult, Report, numbers_text
-from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
-from monitor.scores import ClassTable, ScoreTable
-from monitor.scores.arguments import require_same_index
+from monitor.scores import ClassTable, ScoreTable, grid
 
 Floats = NDArray[np.float64]
-
-MOST_CLASS_REPORTS: Final = 50
-"""Classes up to which each has a report of its own unless asked otherwise: more take minutes, and nobody reads them."""
 
 _MAIN: Final = ("skce", "canonical_ece", "mmce")
 """The measures of whole vectors that a report is printed with."""
 
-_CHANCE: Final = 0.05
-"""p-value above which a measure, or its mean over the classes, is what chance gives a calibrated model."""
+_SIGNIFICANT: Final = 0.05
+"""A larger p-value of a measure, or of its mean over the classes, is not significant."""
+
+_MAX_DRAWN: Final = 4_000_000
+"""Drawn numbers held at a time: 32 MB."""
+
+_NULL, _BOOTSTRAP = 20, 21
+"""Streams of random numbers: what one caller draws must not depend on what others draw."""
+
+_PAIRS: Final = 2
+"""Draws of which the raw predictions are measured beside their cells, to estimate the effect of cells on a measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +112,8 @@ class ClassReport:
             "accuracy": self.accuracy,
             "prevalence": list(self.prevalence),
             "mean_prediction": list(self.mean_prediction),
-            "measures": {name: _shown(result) for name, result in self.measures.items()},
-            "classwise": {name: _shown(result) for name, result in self.classwise.items()},
+            "measures": {name: result.to_dict() for name, result in self.measures.items()},
+            "classwise": {name: result.to_dict() for name, result in self.classwise.items()},
             "insufficient": self.insufficient,
             "omitted": dict(self.omitted),
             "top_label": top_label,
@@ -132,285 +121,241 @@ class ClassReport:
         }
 
 
-def evaluate_classes(
-    p: ArrayLike,
-    y: ArrayLike,
-    *,
-    time_ms: Times | None = None,
-    class_measures: Mapping[str, ClassMeasure] = CLASS_MEASURES,
-    measures: Measures = REPORT_MEASURES,
-    each_class: Measures | None = None,
-    minimum: Minimum = GIVEN,
-    draws: int = WINDOW_DRAWS,
-    seed: int | None = None,
-    progress: Progress | None = None,
-    tolerance: float = TOLERANCE,
-    model: str = UNNAMED,
-    version: str = UNVERSIONED,
-    segment: str = ALL,
-    class_names: Sequence[str] = (),
-) -> ClassReport:
-    """The whole report of predictions of many classes and their outcomes.
+class VectorMeasures(NamedTuple):
+    """Measures of whole vectors, and the law of each mean over the classes under calibration."""
 
-    Parameters
-    ----------
-    p
-        Probability vectors, shape (n, K), K >= 2, every row >= 0 and of sum 1 within 0.01. Rows of sum 1 within 1e-6
-        stay as they are, others are divided by it.
-    y
-        The class that came true, shape (n,): whole numbers in [0, K), nan (or masked) where it is not known.
-    time_ms
-        Times of the predictions, shape (n,), milliseconds since the epoch or datetimes.
-    class_measures
-        Those wanted of whole vectors, by name.
-    measures
-        Binary measures wanted of the top label: names, one name, or a mapping of them.
-    each_class
-        Binary measures wanted of each class against the rest, and of which the mean over the classes is taken. With
-        none, there are no reports of single classes. If left out, those of windows up to 50 classes, and none beyond.
-    minimum
-        How much must be known before anything is said; of positives and negatives, in the binary reports.
-    draws
-        Resamples for intervals and levels under calibration, at least 19; 0 leaves both out, but for SKCE, whose level
-        and interval follow from theory.
-    seed
-        For the resamples; the data themselves if left out, so that the same data give the same report.
-    progress
-        Told the share of the work done, now and then.
-    tolerance
-        See :func:`~monitor.reports.evaluation.data.evaluate`.
-    model, version, segment
-        What the report says it is about.
-    class_names
-        Names of the K classes, for the reports of each; their numbers if left out.
-
-    Raises
-    ------
-    InputError
-        A value is out of its range, or shapes do not fit. The message names the first such row.
-
-    Examples
-    --------
-    >>> report = evaluate_classes([[0.7, 0.2, 0.1]] * 100, [0] * 50 + [1] * 30 + [2] * 20)
-    >>> round(report.measures["top_label_ece"].value, 3), round(report.classwise["ece"].value, 3)
-    (0.2, 0.133)
-    """
-    require_resampling(draws, seed)
-    require_same_index(p=p, y=y, time_ms=time_ms)
-    every, known = check_vectors(p, y)
-    names = _names(class_names, every.classes)
-    wanted_of_each = WINDOW_MEASURES if every.classes <= MOST_CLASS_REPORTS else {}
-    if each_class is not None:
-        wanted_of_each = measures_by_name(each_class) if each_class else {}
-    times = None if time_ms is None else times_ms(time_ms)
-    table = _in_order(ClassTable(every.prediction[known], every.outcome[known]))
-
-    def report(prediction: Floats, hit: NDArray[np.bool_], wanted: Measures, step: int, about: str) -> Report:
-        return evaluate(
-            prediction,
-            np.where(known, hit, np.nan),
-            time_ms=times,
-            measures=wanted,
-            minimum=minimum,
-            draws=draws,
-            seed=seed,
-            progress=_part(progress, step, steps),
-            tolerance=tolerance,
-            model=model,
-            version=version,
-            segment=about,
-        )
-
-    labels = range(every.classes if wanted_of_each else 0)
-    steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
-    top = np.argmax(every.prediction, axis=1)
-    top_label = report(every.prediction[np.arange(every.rows), top], top == every.outcome, measures, 0, segment)
-    reports = tuple(
-        report(
-            every.prediction[:, label],
-            every.outcome == label,
-            wanted_of_each,
-            1 + label,
-            f"class={names[label]}" if segment == ALL else f"{segment}, class={names[label]}",
-        )
-        for label in labels
-    )
-    found, counted = _Found({}, {}, {}), list[int]()
-    shortfall = _shortfall(table, minimum) if every.rows else "there are no predictions"
-    if shortfall is None:
-        counted = [label for label, each in enumerate(reports) if each.insufficient is None]
-        own_seed = table_seed(table) if seed is None else seed
-        found = _measure(table, class_measures, wanted_of_each, counted, draws=draws, seed=own_seed)
-    if progress is not None:
-        progress(1.0)
-    return ClassReport(
-        classes=every.classes,
-        prevalence=tuple(
-            (np.bincount(table.outcome, minlength=table.classes) / table.rows).tolist() if table.rows else ()
-        ),
-        mean_prediction=tuple(table.prediction.mean(axis=0).tolist() if table.rows else ()),
-        top_label=replace(top_label, performance=None),
-        each_class=reports,
-        measures=found.measures,
-        classwise=_classwise(
-            [each for each in reports if each.insufficient is None], found.laws, _least(table, wanted_of_each, counted)
-        ),
-        insufficient=shortfall,
-        omitted=found.omitted,
-    )
+    results: Mapping[str, ClassMeasureResult] = {}
+    omitted: Mapping[str, str] = {}
+    laws: Mapping[str, Floats] = {}
 
 
-def _shown(result: MeasureResult) -> dict[str, Any]:
-    """A result as JSON shows it, which has no infinite bounds."""
-    bound = result.error_bound
-    return {**asdict(result), "error_bound": bound if bound is not None and isfinite(bound) else None}
-
-
-class _Found(NamedTuple):
-    """What whole vectors say, and the law of each class-wise mean under calibration."""
-
-    measures: Mapping[str, ClassMeasureResult]
-    omitted: Mapping[str, str]
-    laws: Mapping[str, Floats]
-
-
-def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
-    """Check probability vectors and classes, as :func:`evaluate_classes` takes them.
-
-    Returns
-    -------
-    ClassTable, array
-        Every prediction, with class 0 where the outcome is not known; and where it is known, bool, shape (n,).
-
-    Raises
-    ------
-    InputError
-        A value is out of its range, or shapes do not fit. The message names the first such row.
-    """
-    require_unmasked("p", p)
-    outcome = column("y", y)
-    known = ~np.isnan(outcome)
-    return ClassTable.from_events(numbers("p", p), np.where(known, outcome, 0.0), names=("p", "y")), known
-
-
-def _names(names: Sequence[str], classes: int) -> Sequence[str]:
-    if names and len(names) != classes:
-        raise InputError(f"class_names must name each of the {classes} classes, got {len(names)}")
-    return names or [str(label) for label in range(classes)]
-
-
-def _in_order(table: ClassTable) -> ClassTable:
-    """The events in the order of their content, so that what is drawn does not depend on how they came."""
-    order = np.lexsort((table.outcome, *table.prediction.T))
-    return ClassTable(table.prediction[order], table.outcome[order])
-
-
-def _shortfall(table: ClassTable, minimum: Minimum) -> str | None:
-    """What is missing, in words, or None."""
-    if table.rows >= minimum.events:
-        return None
-    if table.rows == 0:
-        return f"no prediction has an outcome: at least {minimum.events} are needed"
-    return f"only {table.rows} of at least {minimum.events} predictions have an outcome"
-
-
-def _measure(
+def measure_vectors(
     table: ClassTable,
     class_measures: Mapping[str, ClassMeasure],
-    each_class: Mapping[str, Measure],
-    counted: Sequence[int],
+    binary_measures: Mapping[str, Measure],
+    labels: Sequence[int],
     *,
     draws: int,
     seed: int,
-) -> _Found:
+) -> VectorMeasures:
+    """Measure whole vectors, and draw the laws of the means of binary measures over these classes."""
     results: dict[str, ClassMeasureResult] = {}
     omitted: dict[str, str] = {}
-    drawn: dict[str, Prepared] = {}
+    prepared: dict[str, Prepared] = {}
     for name, measure in class_measures.items():
         try:
             if measure.findings is not None:
-                found = measure.findings(table)
-                results[name] = ClassMeasureResult(unit=measure.unit, **asdict(found))
+                results[name] = ClassMeasureResult(unit=measure.unit, **asdict(measure.findings(table)))
             else:
                 results[name] = ClassMeasureResult(measure.value(table), measure.unit, error_bound=0.0)
                 if draws and measure.prepare is not None:
-                    drawn[name] = measure.prepare(table)
+                    prepared[name] = measure.prepare(table)
         except NotEnoughData as error:
             omitted[name] = str(error)
     if draws == 0:
-        return _Found(results, omitted, {})
-    laws, classwise_laws = null_laws(table, drawn, each_class, counted, draws=draws, seed=seed)
-    values = {name: results[name].value for name in drawn}
-    for name, (lower, upper) in ends(table, drawn, values, draws, seed).items():
-        point = results[name]
-        level = NullLevel.of(laws[name], point.value)
+        return VectorMeasures(results, omitted)
+    laws, laws_of_means = _null_laws(table, prepared, binary_measures, labels, draws=draws, seed=seed)
+    values = {name: results[name].value for name in prepared}
+    for name, (lower, upper) in _intervals(table, prepared, values, draws, seed).items():
+        result = results[name]
+        level = NullLevel.of(laws[name], result.value)
         results[name] = replace(
-            point,
+            result,
             # Of many bins that hold a handful the bootstrap varies a little too little, which at calibration decides.
-            lower=0.0 if level.p_value > _CHANCE else lower,
-            upper=min(LARGEST[point.unit], upper),
+            lower=0.0 if level.p_value > _SIGNIFICANT else lower,
+            upper=min(LARGEST[result.unit], upper),
             null_mean=level.mean,
             null_q95=level.q95,
             p_value=level.p_value,
         )
-    return _Found(results, omitted, classwise_laws)
+    return VectorMeasures(results, omitted, laws_of_means)
 
 
-def _classwise(
-    reports: Sequence[Report], laws: Mapping[str, Floats], least: Mapping[str, float]
+def means_over_classes(
+    reports: Sequence[Report], laws: Mapping[str, Floats], calibrated: Mapping[str, float]
 ) -> dict[str, MeasureResult]:
-    """Means over the classes of what their reports say, with the law of the mean under calibration.
+    """Means over the classes of the measures in their reports, with the law of the mean under calibration.
 
     The mean of the intervals' ends is an interval of the mean, and no narrower than need be: a mean varies less than
     what it is of, unless that moves together. But a lower end of 0 is as far down as one of a single class goes, so of
-    a calibrated model the mean of K of them lies above 0 about K times as often as one alone. Where the mean is within
-    chance, the lower end is therefore no higher than what the mean of a calibrated model's law is, ``least``.
+    a calibrated model the mean of K of them lies above 0 about K times as often as one alone. Where the mean is not
+    significant, the lower end is therefore at most ``calibrated``, the value of a calibrated model without chance.
     """
     result: dict[str, MeasureResult] = {}
     for name in reports[0].measures if reports else ():
-        each = [report.measures[name] for report in reports if name in report.measures]
-        if len(each) < len(reports):
+        results = [report.measures[name] for report in reports if name in report.measures]
+        if len(results) < len(reports):
             continue
-        value = float(np.mean([one.value for one in each]))
+        value = float(np.mean([one.value for one in results]))
         level = NullLevel.of(laws[name], value) if name in laws else None
-        lower = _mean([one.lower for one in each])
-        if lower is not None and level is not None and level.p_value > _CHANCE:
-            lower = min(lower, least.get(name, lower))
-        result[name] = type(each[0])(
+        lower = _mean([one.lower for one in results])
+        if lower is not None and level is not None and level.p_value > _SIGNIFICANT:
+            lower = min(lower, calibrated.get(name, lower))
+        result[name] = type(results[0])(
             value,
-            each[0].unit,
+            results[0].unit,
             lower=lower,
-            upper=_mean([one.upper for one in each]),
+            upper=_mean([one.upper for one in results]),
             null_mean=None if level is None else level.mean,
             null_q95=None if level is None else level.q95,
             p_value=None if level is None else level.p_value,
-            error_bound=_mean([one.error_bound for one in each]),
+            error_bound=_mean([one.error_bound for one in results]),
         )
     return result
 
 
-def _least(table: ClassTable, measures: Mapping[str, Measure], counted: Sequence[int]) -> dict[str, float]:
-    """The mean over the classes that count of the law of a calibrated model: 0, but for what predictions alone add."""
+def calibrated_means(table: ClassTable, measures: Mapping[str, Measure], labels: Sequence[int]) -> dict[str, float]:
+    """The mean over the classes of a calibrated model without chance: 0, but for what predictions alone add."""
     result: dict[str, float] = {}
-    for name, measure in measures.items() if counted else ():
+    for name, measure in measures.items() if labels else ():
         if measure.norms is not None or measure.witness is not None:
             of_class = [
-                0.0
-                if measure.offset is None
-                else measure.offset(ScoreTable.from_events(table.prediction[:, label], table.outcome == label))
-                for label in counted
+                0.0 if measure.offset is None else measure.offset(_one_class(table, label, table.outcome))
+                for label in labels
             ]
             result[name] = float(np.mean(of_class))
     return result
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return float(np.mean(there)) if len(there) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) else None
 
 
-def _part(progress: Progress | None, step: int, steps: int) -> Progress | None:
-    """Progress of one step of several."""
-    if progress is None:
-        return None
-    return lambda share: progress((step + share) / steps)
+def _one_class(table: ClassTable, label: int, outcome: NDArray[np.integer[Any]]) -> ScoreTable:
+    return ScoreTable.from_events(table.prediction[:, label], outcome == label)
+
+
+def _null_laws(
+    table: ClassTable,
+    measures: Mapping[str, Prepared],
+    binary_measures: Mapping[str, Measure],
+    labels: Sequence[int],
+    *,
+    draws: int,
+    seed: int,
+) -> tuple[dict[str, Floats], dict[str, Floats]]:
+    """Each measure of outcomes drawn from the predictions, and the mean over the classes of each binary one.
+
+    One set of outcomes serves all: what the classes have in common stays in the law of their mean.
+    """
+    rng = np.random.default_rng([seed, _NULL])
+    cumulative = np.cumsum(table.prediction, axis=1)
+    parts: dict[str, list[Floats]] = {name: [] for name in measures}
+    classes = _OneAgainstRest.of(table, labels)
+    means: dict[str, list[Floats]] = {name: [] for name in binary_measures} if labels else {}
+    effects: dict[str, float] = {}
+    done = 0
+    for size in _chunks(draws, max(table.rows, classes.size)):
+        outcomes = categorical_draws(rng, cumulative, size)
+        for name, measure in measures.items():
+            parts[name].append(measure.draws(outcomes))
+        positives = hits_of_draws(classes.rows, outcomes, classes.size)
+        for name, mean in means.items():
+            left = binary_measures[name].max_draws - done
+            if left > 0:
+                mean.append(classes.mean(binary_measures[name], positives[:left]))
+        if done == 0:
+            effects = classes.effects(table, {name: binary_measures[name] for name in means}, outcomes, means)
+        done += size
+    return (
+        {name: np.concatenate(chunks) for name, chunks in parts.items()},
+        {name: np.concatenate(chunks) + effects.get(name, 0.0) for name, chunks in means.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _OneAgainstRest:
+    """The score tables of single classes as they are drawn on: on cells where they have more rows than the grid.
+
+    Attributes
+    ----------
+    labels
+        Which classes.
+    tables
+        Their tables.
+    rows
+        int32, shape (n, K): the row of each probability, labels through all tables; -1 for classes that are left out.
+    """
+
+    labels: tuple[int, ...]
+    tables: tuple[ScoreTable, ...]
+    rows: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, table: ClassTable, labels: Sequence[int]) -> "_OneAgainstRest":
+        rows: NDArray[np.int32] = np.full(table.prediction.shape, -1, np.int32)
+        tables = []
+        first = 0
+        for label in labels:
+            scores, prediction = table.one_against_rest(label), table.prediction[:, label]
+            if scores.rows > grid.cell_count():
+                place = np.unique(grid.locate(prediction), return_inverse=True)[1]
+                scores = coarsen(scores)
+            else:
+                place = np.searchsorted(scores.score, prediction)
+            rows[:, label] = first + place
+            first += scores.rows
+            tables.append(scores)
+        return cls(tuple(labels), tuple(tables), rows)
+
+    @property
+    def size(self) -> int:
+        """Rows of all tables together."""
+        return sum(table.rows for table in self.tables)
+
+    def mean(self, measure: Measure, positives: Floats) -> Floats:
+        """Mean over the classes of a measure of drawn positives, (draws, size) -> (draws,)."""
+        total = np.zeros(len(positives))
+        first = 0
+        for table in self.tables:
+            total += of_outcomes(table, measure, np.ascontiguousarray(positives[:, first : first + table.rows]))
+            first += table.rows
+        return total / len(self.tables)
+
+    def effects(
+        self, table: ClassTable, measures: Mapping[str, Measure], outcomes: Outcomes, means: Mapping[str, list[Floats]]
+    ) -> dict[str, float]:
+        """By how much the mean of raw predictions lies above that of their cells, from a few of the draws.
+
+        A semi-norm or a mean of losses moves by far less than it varies.
+        """
+        if all(scores.exact for scores in self.tables):
+            return {}
+        effects = {}
+        for name, measure in measures.items():
+            if measure.norms is None and measure.losses is None:
+                differences = [
+                    np.mean([measure.value(_one_class(table, label, drawn)) for label in self.labels]) - mean
+                    for drawn, mean in zip(outcomes[:_PAIRS], means[name][0], strict=False)
+                ]
+                effects[name] = float(np.mean(differences))
+        return effects
+
+
+def _intervals(
+    table: ClassTable, measures: Mapping[str, Prepared], values: Mapping[str, float], draws: int, seed: int
+) -> dict[str, tuple[float, float]]:
+    """The interval of each measure of this value: of a semi-norm N, from N(v* - v), v* a Poisson bootstrap of events.
+
+    As of the measures of P(y = 1), see :func:`monitor.inference.interval`.
+    """
+    rng = np.random.default_rng([seed, _BOOTSTRAP])
+    parts: dict[str, list[Floats]] = {name: [] for name in measures}
+    for size in _chunks(draws, table.rows):
+        weight = rng.poisson(1.0, (size, table.rows)).astype(np.float64) - 1.0
+        for name, measure in measures.items():
+            parts[name].append(measure.norms(weight))
+    result = {}
+    for name, measure in measures.items():
+        # Weights of Poisson(1) - 1 have the variance 1.
+        spread = float(np.linalg.norm(measure.shares()))
+        result[name] = interval_of_norm(values[name], np.concatenate(parts[name]), spread)[:2]
+    return result
+
+
+def _chunks(draws: int, numbers: int) -> Iterator[int]:
+    """Sizes of the parts in which draws of so many numbers each are made."""
+    at_once = max(1, min(draws, _MAX_DRAWN // max(1, numbers)))
+    for start in range(0, draws, at_once):
+        yield min(at_once, draws - start)

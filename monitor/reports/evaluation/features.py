@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
 from monitor.local.features import LARGEST_FEATURE, PrincipalComponents, Standardised
-from monitor.reports.evaluation.ranges import Range, are_whole, quantile_ranges
+from monitor.reports.evaluation.segments import Range, are_whole, quantile_ranges
 from monitor.scores.table import check
 from monitor.sources.columns import EMPTY, is_missing, text_of
 from monitor.sources.tables import SegmentColumn

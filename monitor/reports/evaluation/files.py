@@ -14,10 +14,9 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.assess import GIVEN, Minimum
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.assess import DRAWS, GIVEN, Minimum
+from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
-from monitor.reports.evaluation.segment_columns import segment_columns
 from monitor.reports.evaluation.segment_search import find_segments
 from monitor.reports.evaluation.segments import (
     FALSE_DISCOVERY_RATE,
@@ -25,9 +24,9 @@ from monitor.reports.evaluation.segments import (
     by_harm,
     p_value,
     rank_segments,
+    segment_columns,
     segments_of,
 )
-from monitor.reports.evaluation.uncertainty import DRAWS
 from monitor.sources.formats import open_bytes
 from monitor.sources.tables import EventTable, SegmentColumn
 
@@ -123,7 +122,7 @@ def report_table(
     ----------
     segments
         Columns, or several that are crossed as ``a*b``; all segment columns of the table if left out. Numbers are put
-        into ranges, see :func:`~monitor.reports.evaluation.segment_columns.segment_columns`.
+        into ranges, see :func:`~monitor.reports.evaluation.segments.segment_columns`.
     searched
         Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
     measures
@@ -132,7 +131,7 @@ def report_table(
         How much must be known before anything is said of the whole, and of a segment. The size of a file is its
         giver's to judge; of the many groups in it nobody judges each, so they need as much as a window does.
     version, draws, seed, tolerance
-        See :func:`~monitor.reports.evaluation.data.evaluate`.
+        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
     progress
         Told what is being done.
     """
@@ -140,7 +139,7 @@ def report_table(
 
     def report(rows: NDArray[np.intp] | slice, segment: str, least: Minimum, wanted: Mapping[str, Measure]) -> Report:
         what = "measuring" if segment == ALL else f"measuring {segment}"
-        return evaluate(
+        return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
             weight=None if table.weight is None else table.weight[rows],

@@ -4,7 +4,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from monitor.errors import InputError
 from monitor.inference.resampling import require_draws, require_seed
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
+from monitor.scores import ClassTable
+from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
@@ -161,3 +163,87 @@ def require_resampling(draws: int, seed: int | None) -> None:
     if draws != 0:
         require_draws(draws)
     require_seed(seed)
+
+
+class CheckedEvents(NamedTuple):
+    """Predictions and outcomes whose values are all valid; float64, shape (n,)."""
+
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.float64]
+    """nan where it is not known."""
+    weight: NDArray[np.float64] | None
+    time_ms: NDArray[np.float64] | None
+
+
+def check_events(
+    p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, time_ms: Times | None = None
+) -> CheckedEvents:
+    """Check predictions, outcomes, weights and times, as :func:`evaluate` takes them.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or lengths differ. The message names the first such value.
+    """
+    require_same_index(p=p, y=y, weight=weight, time_ms=time_ms)
+    require_unmasked("p", p)
+    prediction, outcome = column("p", p), column("y", y)
+    if prediction.shape != outcome.shape:
+        raise InputError(f"p and y must be equally long, got {prediction.size} and {outcome.size}")
+    check(prediction, (prediction >= 0.0) & (prediction <= 1.0), "p must be in [0, 1]")
+    times = None if time_ms is None else times_ms(time_ms)
+    weights = None
+    if weight is not None:
+        require_unmasked("weight", weight)
+        weights = column("weight", weight)
+    for name, values in (("time_ms", times), ("weight", weights)):
+        if values is not None and values.shape != prediction.shape:
+            raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
+    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    check(outcome, np.isnan(outcome) | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
+    if weights is not None:
+        check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
+    return CheckedEvents(prediction, outcome, weights, times)
+
+
+def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
+    """Check probability vectors and classes, as :func:`evaluate_classes` takes them.
+
+    Returns
+    -------
+    ClassTable, array
+        Every prediction, with class 0 where the outcome is not known; and where it is known, bool, shape (n,).
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or shapes do not fit. The message names the first such row.
+    """
+    require_unmasked("p", p)
+    outcome = column("y", y)
+    known = ~np.isnan(outcome)
+    return ClassTable.from_events(numbers("p", p), np.where(known, outcome, 0.0), names=("p", "y")), known
+
+
+def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
+    """Read predictions of either kind as float64; their values are not checked.
+
+    Raises
+    ------
+    InputError
+        They are no numbers, or masked, or vectors of several lengths.
+    """
+    require_unmasked("p", p)
+    try:
+        return numbers("p", p)
+    except InputError as error:
+        ragged = "; of class probabilities, as many for each event" if isinstance(error.__cause__, ValueError) else ""
+        raise InputError(f"{error}{ragged}") from error
+
+
+def holds_vectors(prediction: NDArray[np.float64]) -> bool:
+    """Tell whether predictions are probability vectors.
+
+    A single column is a mistake, and is said to be one where columns are checked.
+    """
+    return prediction.ndim == 2 and prediction.shape[1] != 1

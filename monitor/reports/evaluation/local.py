@@ -1,4 +1,4 @@
-"""Local calibration of data that is handed over: how right a model is among events that are alike."""
+"""Local calibration: how right a model is among events whose features are alike."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
-from monitor.local import local_calibration_error
+from monitor.local import LocalMap, Standardised, local_calibration_error, local_error_map
 from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
@@ -305,3 +305,39 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
+
+
+MAX_MAPPED_EVENTS: Final = 40_000
+"""Of more, so many are taken by lot: the map shows no difference, and the whole of a million would take a minute."""
+
+
+def plane_of(
+    prediction: NDArray[np.float64], outcome: NDArray[np.float64], plane: NDArray[np.float64], *, seed: int
+) -> LocalMap:
+    """Local errors over the plane of two features, in the features' own units.
+
+    Parameters
+    ----------
+    prediction
+        P(y = 1), shape (n,); or the probabilities of K classes, shape (n, K).
+    outcome
+        Shape (n,): 0 or 1, or the class that came true; nan where it is not known.
+    plane
+        The two features, shape (n, 2).
+    seed
+        Of the lot.
+
+    Raises
+    ------
+    NotEnoughData
+        No outcome is known, or a feature hardly varies.
+    """
+    rows = np.flatnonzero(~np.isnan(outcome))
+    if rows.size > MAX_MAPPED_EVENTS:
+        rows = np.sort(np.random.default_rng(seed).choice(rows, MAX_MAPPED_EVENTS, replace=False))
+    fitted = Standardised.fit(plane[rows])
+    found = local_error_map(prediction[rows], outcome[rows], fitted.apply(plane[rows]))
+    if found.x[0] == found.x[-1] or found.y[0] == found.y[-1]:
+        raise NotEnoughData("a map needs two features that vary")
+    x, y = (axis * fitted.scale[k] + fitted.mean[k] for k, axis in enumerate((found.x, found.y)))
+    return replace(found, x=x, y=y)

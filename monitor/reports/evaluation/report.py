@@ -1,17 +1,112 @@
-"""The report: one form for a file, a window and a REST answer."""
+"""The report: one immutable value for a file, a window and a REST answer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import pairwise
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from monitor.events.model import ALL, SeriesKey
-from monitor.measures import MEASURES, Decomposition
+from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
-from monitor.reports.evaluation.performance import Performance
-from monitor.reports.evaluation.reliability import ReliabilityBin
+from monitor.measures.bins import first_rows
+from monitor.scores import ScoreTable
+
+THRESHOLD: Final = 0.5
+"""Predictions from here on count as positive where accuracy is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """Scores of a model. What is None is not defined on these outcomes, or not finite.
+
+    Attributes
+    ----------
+    accuracy
+        Share of the events that a threshold of 1/2 puts right; a prediction of 1/2 counts as positive.
+    auc
+        Area under the ROC curve: probability that a positive has the higher prediction than a negative, where ties
+        count one half. No recalibration that keeps the order of the predictions changes it.
+    average_precision
+        Mean of the precision at each threshold, weighted by the recall that it adds; equal predictions are one
+        threshold. To be compared with the prevalence, which is what a useless model has.
+    log_loss
+        Mean of -log of the probability that was given to what happened.
+    """
+
+    accuracy: float
+    auc: float | None
+    average_precision: float | None
+    log_loss: float | None
+
+
+def performance(table: ScoreTable) -> Performance:
+    """Accuracy, AUC, average precision and log loss of a table of at least one row.
+
+    A table of cells takes the predictions of a cell for equal: AUC and average precision then are those of predictions
+    that are rounded to their cell.
+
+    Notes
+    -----
+    Source: as ``accuracy_score``, ``roc_auc_score``, ``average_precision_score`` and ``log_loss`` of scikit-learn, with
+    whose values the tests compare, weights and ties included.
+    """
+    positives, negatives = table.positives, table.negatives
+    all_positives, all_negatives = float(positives.sum()), float(negatives.sum())
+    right = np.where(table.score >= THRESHOLD, positives, negatives)
+    auc, precision = None, None
+    if all_positives > 0.0 and all_negatives > 0.0:
+        lower = np.cumsum(negatives) - negatives / 2.0
+        auc = float(positives @ lower) / (all_positives * all_negatives)
+    if all_positives > 0.0:
+        hits = np.cumsum(positives[::-1])
+        precision = float(positives[::-1] @ (hits / np.cumsum(table.counts[::-1]))) / all_positives
+    loss = log_loss(table)
+    return Performance(float(right.sum()) / table.total, auc, precision, loss if np.isfinite(loss) else None)
+
+
+BINS: Final = 10
+"""As many as ECE has by default."""
+
+
+class ReliabilityBin(NamedTuple):
+    """The labelled predictions in [lower, lower + 1/10); in the last bin, up to and with 1.
+
+    ``prediction_sum / labelled`` over ``positives / labelled`` is a point of the reliability diagram.
+    """
+
+    lower: str
+    """Lower edge, as text: ``0.3``."""
+    labelled: int
+    positives: int
+    prediction_sum: float
+
+
+def reliability_bins(table: ScoreTable) -> tuple[ReliabilityBin, ...]:
+    """The bins that hold anything, ascending.
+
+    Parameters
+    ----------
+    table
+        m rows, without weights. Of a table from the grid the bins are exact.
+    """
+    first = first_rows(table, "equal_width", BINS).tolist()
+    predictions = table.positive_sum + table.negative_sum
+    return tuple(
+        ReliabilityBin(
+            f"{at / BINS:.1f}",
+            int(table.counts[start:end].sum()),
+            int(table.positives[start:end].sum()),
+            float(predictions[start:end].sum()),
+        )
+        for at, (start, end) in enumerate(pairwise(first))
+        if start < end
+    )
+
 
 _MAIN: Final = ("tce", "kce", "smce", "intce", "ece")
 """The measures that a report is printed with, where it has them."""
@@ -50,6 +145,13 @@ class MeasureResult:
     null_q95: float | None = None
     p_value: float | None = None
     error_bound: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON shows it: without an infinite bound, which JSON cannot hold."""
+        shown = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.error_bound is not None and not isfinite(self.error_bound):
+            shown["error_bound"] = None
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +382,8 @@ class Report:
             "mean_prediction": self.mean_prediction,
             "predictions": self.predictions,
             "label_coverage": self.label_coverage,
-            "measures": _results(self.measures),
-            "canonical": _results(self.canonical),
+            "measures": {name: result.to_dict() for name, result in self.measures.items()},
+            "canonical": {name: result.to_dict() for name, result in self.canonical.items()},
             "insufficient": self.insufficient,
             "omitted": dict(self.omitted),
             "decomposition": {
@@ -320,32 +422,11 @@ def _with_capital(diagnosis: Diagnosis) -> str:
     return f"{words[:1].upper()}{words[1:]}. {diagnosis.sentence}"
 
 
-def _results(measures: Mapping[str, MeasureResult]) -> dict[str, Any]:
-    return {
-        name: {
-            "value": result.value,
-            "unit": result.unit,
-            "lower": result.lower,
-            "upper": result.upper,
-            "null_mean": result.null_mean,
-            "null_q95": result.null_q95,
-            "p_value": result.p_value,
-            "error_bound": _finite(result.error_bound),
-        }
-        for name, result in measures.items()
-    }
-
-
 class ReportKey(NamedTuple):
     """Names one report of a snapshot."""
 
     series: SeriesKey
     window: str
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: a bound that bounds nothing is none."""
-    return value if value is not None and isfinite(value) else None
 
 
 def _rfc3339(milliseconds: int | None) -> str | None:

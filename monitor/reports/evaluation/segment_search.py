@@ -19,8 +19,7 @@ from scipy.special import expit, logit
 from monitor.errors import InputError
 from monitor.events.model import OTHER
 from monitor.inference.cox import LOGIT_BOUND
-from monitor.reports.evaluation.segment_columns import crossed, titles_of
-from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES
+from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
 from monitor.sources.tables import SegmentColumn
 
 Floats = NDArray[np.float64]

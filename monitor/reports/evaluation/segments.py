@@ -1,9 +1,10 @@
-"""The segments of a file: which groups a model is miscalibrated for, and which of them only seem so."""
+"""Segments of a file: columns cut into groups, and the groups' reports in order of harm."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,199 @@ from scipy import stats
 
 from monitor.events.model import OTHER
 from monitor.reports.evaluation.report import Report
-from monitor.reports.evaluation.segment_columns import titles_of
-from monitor.sources.tables import SegmentColumn
+from monitor.sources.columns import EMPTY, MISSING_WORDS
+from monitor.sources.tables import SegmentColumn, crossed_columns
+
+Floats = NDArray[np.float64]
+
+QUANTILE_RANGES: Final = 5
+"""Ranges that a column of numbers is cut into, of equally many rows as far as ties allow."""
+
+_SLACK: Final = 0.01
+"""Share of the values by which an end may miss its quantile."""
+
+_WHOLE: Final = 1e15
+"""Beyond, float64 does not tell all whole numbers apart."""
+_SEPARATED: Final = 10_000
+"""Numbers from here on have thousands separators: a year has none."""
+
+
+class Range(NamedTuple):
+    """Numbers from ``low`` to below ``high``."""
+
+    low: float = -math.inf
+    high: float = math.inf
+
+    def holds(self, values: Floats) -> NDArray[np.bool_]:
+        """Whether each value lies in the range, shape (n,); nan does not."""
+        return (values >= self.low) & (values < self.high)
+
+    def text(self, *, whole: bool) -> str:
+        """As people read it: ``18 to 34`` of whole numbers, ``0.5 to 0.75``, ``below 18``, ``62 or more``."""
+        if math.isinf(self.low):
+            return f"below {number_text(self.high)}"
+        if math.isinf(self.high):
+            return f"{number_text(self.low)} or more"
+        last = self.high - 1.0 if whole else self.high
+        return number_text(self.low) if last == self.low else f"{number_text(self.low)} to {number_text(last)}"
+
+
+def number_text(value: float) -> str:
+    """A number in up to ten digits: 0.25, 62, 20,000."""
+    return f"{value:,.10g}" if abs(value) >= _SEPARATED else f"{value:.10g}"
+
+
+def are_whole(values: Floats) -> bool:
+    """Whether all values are whole numbers; nan counts as one."""
+    known = values[~np.isnan(values)]
+    return bool(((known == np.round(known)) & (np.abs(known) < _WHOLE)).all())
+
+
+def shortest_between(below: float, up_to: float) -> float:
+    """The number with the fewest digits that is above ``below`` and at most ``up_to``, which must be larger."""
+    largest = max(abs(below), abs(up_to))
+    first, last = (math.floor(math.log10(size)) for size in (largest, up_to - below))
+    for power in range(first + 1, last - 2, -1):
+        candidate = round(math.floor(up_to / 10.0**power) * 10.0**power, max(-power, 0))
+        if below < candidate <= up_to:
+            return candidate
+    return up_to
+
+
+def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range]:
+    """Ranges that together hold all values, with about equally many in each.
+
+    Equal values stay together, so that there may be fewer ranges, and larger ones. An end is the shortest number that
+    parts the values at the quantile, or within 1% of them from it.
+
+    Parameters
+    ----------
+    values
+        Shape (n,), finite.
+    ranges
+        How many there are at most.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if distinct.size < 2:
+        return [Range()]
+    below = np.cumsum(counts)[:-1] / values.size
+    ends = set()
+    for target in np.arange(1, ranges) / ranges:
+        at = int(np.argmin(np.abs(below - target)))
+        first, last = at, at + 1
+        # An end may lie a little off, where that makes it a shorter number, but not beside a value that many share.
+        if counts[at : at + 2].max() <= _SLACK * values.size:
+            first = int(np.searchsorted(below, below[at] - _SLACK))
+            last = int(np.searchsorted(below, below[at] + _SLACK, side="right"))
+        ends.add(shortest_between(distinct[first], distinct[last]))
+    inner = sorted(ends)
+    return [Range(low, high) for low, high in zip([-math.inf, *inner], [*inner, math.inf], strict=True)]
+
+
+MAX_NUMBERS: Final = 20
+"""A column of at most so many different numbers is taken as it stands: months and grades are no quantities."""
+
+_LARGEST: Final = float(np.finfo(np.float64).max)
+
+
+def segment_columns(
+    columns: Mapping[str, SegmentColumn], wanted: Sequence[str] | None = None
+) -> dict[str, SegmentColumn]:
+    """The columns that segments are named by, with numbers in ranges.
+
+    Parameters
+    ----------
+    columns
+        As they were read.
+    wanted
+        A column's name, or several joined by ``*``, which are crossed. All columns, none crossed, if left out.
+    """
+    ranged = {name: in_ranges(name, column) for name, column in columns.items()}
+    result = {}
+    for name in columns if wanted is None else wanted:
+        parts = crossed_columns(name, columns)
+        result[name] = ranged[name] if len(parts) == 1 else crossed({part: ranged[part] for part in parts})
+    return result
+
+
+def in_ranges(name: str, column: SegmentColumn) -> SegmentColumn:
+    """A column of more than 20 different numbers cut at quantiles, each range a segment; any other as it is."""
+    numbers = _numbers(column.values)
+    if numbers is None:
+        return column
+    return ranges_of(name, numbers[column.codes])
+
+
+def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
+    """Numbers as segments: themselves if they are few, or in ranges; nan is ``(empty)``.
+
+    Parameters
+    ----------
+    name
+        The column's.
+    values
+        Shape (n,).
+    """
+    missing = np.isnan(values)
+    known = np.clip(values[~missing], -_LARGEST, _LARGEST)
+    codes = np.zeros(values.size, np.int32)
+    distinct, place = np.unique(known, return_inverse=True)
+    if distinct.size <= MAX_NUMBERS:
+        codes[~missing] = place
+        texts = [number_text(value) for value in distinct]
+        titles = [f"{name}={text}" for text in texts]
+    else:
+        ranges = quantile_ranges(known)
+        codes[~missing] = np.searchsorted([each.low for each in ranges[1:]], known, side="right")
+        whole = are_whole(known)
+        texts = []
+        for each in ranges:
+            inside = distinct[each.holds(distinct)]
+            # A value of which there are very many is alone in its range.
+            texts.append(number_text(inside[0]) if inside.size == 1 else each.text(whole=whole))
+        titles = [f"{name} {text}" for text in texts]
+    if missing.any():
+        codes[missing] = len(texts)
+        texts.append(EMPTY)
+        titles.append(f"{name}={EMPTY}")
+    return SegmentColumn(codes, tuple(texts), tuple(titles))
+
+
+def crossed(columns: Mapping[str, SegmentColumn]) -> SegmentColumn:
+    """Each combination of the columns' values that some row has, as a segment: ``region=eu, age 18 to 34``."""
+    codes = np.zeros(0, np.int64)
+    titles: list[str] = []
+    for name, column in columns.items():
+        named = titles_of(name, column)
+        if not titles:
+            codes, titles = column.codes.astype(np.int64), named
+            continue
+        present, codes = np.unique(codes * len(named) + column.codes, return_inverse=True)
+        titles = [f"{titles[code // len(named)]}, {named[code % len(named)]}" for code in present]
+    return SegmentColumn(codes.astype(np.int32), tuple(titles), tuple(titles))
+
+
+def titles_of(name: str, column: SegmentColumn) -> list[str]:
+    """What the segment of each value is called."""
+    return list(column.titles) or [f"{name}={value}" for value in column.values]
+
+
+def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
+    """The numbers that texts spell, nan for those that spell none at all; None where they are no quantities."""
+    numbers = np.full(len(values), np.nan)
+    for at, value in enumerate(values):
+        text = value.strip()
+        if value == EMPTY or text.lower() in MISSING_WORDS:
+            continue
+        # A postcode is no quantity.
+        if text[:1] == "0" and text[1:2].isdigit():
+            return None
+        try:
+            numbers[at] = float(text)
+        except ValueError:
+            return None
+    return numbers if np.unique(numbers[~np.isnan(numbers)]).size > MAX_NUMBERS else None
+
 
 MAX_SEGMENT_VALUES: Final = 50
 """Values of a segment column that get a report of their own, the most frequent ones; the rest is ``other``."""

@@ -12,10 +12,9 @@ from monitor.errors import NotEnoughData
 from monitor.inference import Progress
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.assess import WINDOW_DRAWS, Minimum
+from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
-from monitor.reports.evaluation.uncertainty import WINDOW_DRAWS
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -106,11 +105,11 @@ def spans_of(
     Parameters
     ----------
     prediction, outcome, weight
-        See :func:`~monitor.reports.evaluation.data.evaluate`; shape (n,).
+        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`; shape (n,).
     time_ms
         Times of the predictions, shape (n,), milliseconds since the epoch.
     measures, draws, seed, progress
-        See :func:`~monitor.reports.evaluation.data.evaluate`.
+        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
 
     Raises
     ------
@@ -128,7 +127,7 @@ def spans_of(
     reports = []
     for span in range(number):
         rows = order[ends[span] : ends[span + 1]]
-        report = evaluate(
+        report = evaluate_binary(
             prediction[rows],
             outcome[rows],
             weight=None if weight is None else weight[rows],

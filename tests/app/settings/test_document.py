@@ -9,7 +9,7 @@ from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.document import default_file, effective, reference
 from monitor.app.settings.fields import leaves
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_monitor_yaml_loads_and_says_what_the_defaults_say(tmp_path: Path) -> None:

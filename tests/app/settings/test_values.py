@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from monitor.app.settings.values import Classes, format_duration, hide_password, parse_duration
+from monitor.app.settings.values import Classes, hide_password
+from monitor.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

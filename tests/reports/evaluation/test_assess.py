@@ -6,9 +6,8 @@ import pytest
 from monitor.errors import InputError, NotEnoughData, SettingsError
 from monitor.inference import coarsen, interval, null_level
 from monitor.measures import MEASURES, REPORT_MEASURES
-from monitor.reports.evaluation.assess import GIVEN, Minimum, assess
+from monitor.reports.evaluation.assess import GIVEN, Minimum, assess, uncertainty
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.evaluation.uncertainty import uncertainty
 from monitor.scores import ScoreTable
 from tests.windows.memory import calibrated
 

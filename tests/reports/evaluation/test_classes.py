@@ -1,6 +1,5 @@
 """Reports of many classes: what is in them, and that their uncertainty is honest."""
 
-import doctest
 import json
 from dataclasses import replace
 from itertools import permutations
@@ -9,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import monitor.reports.evaluation.classes
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError
 from monitor.measures import MEASURES, REPORT_MEASURES, WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.classes import evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ClassTable, ScoreTable
 from tests.reference.naive_classes import simulated
@@ -251,12 +249,6 @@ def test_progress_rises_to_the_whole() -> None:
     evaluate_classes(*simulated(1, 100, 3), each_class=SHORT, measures=SHORT, draws=19, progress=told.append)
     assert told == sorted(told)
     assert told[-1] == 1.0
-
-
-def test_the_examples() -> None:
-    result = doctest.testmod(monitor.reports.evaluation.classes)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize("name", ["top_label_ece", "sce", "ace", "tace", "rmsce"])

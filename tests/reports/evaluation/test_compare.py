@@ -13,10 +13,9 @@ from scipy.stats import norm
 from monitor.errors import InputError
 from monitor.inference.named import largest_value
 from monitor.measures import MEASURES, smce
-from monitor.reports.evaluation.compare import compare_tables
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.compare import align, compare_tables
 from monitor.reports.evaluation.difference import Difference, Events, from_intervals, of_norm, paired_errors
-from monitor.reports.evaluation.pairing import align
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable
 from monitor.sources.tables import EventTable, SegmentColumn

@@ -10,8 +10,8 @@ from monitor.inference.interval import interval_of_norm
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import MEASURES
-from monitor.reports.evaluation.classes import evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.local import evaluate_local
 from monitor.reports.figures import reliability_diagram, witness_figure
 from monitor.scores import ScoreTable

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.measures import WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.files import looks_like_event_log, model_of, report_table
 from monitor.reports.evaluation.segments import MAX_SEGMENT_VALUES
 from monitor.sources.tables import EventTable, SegmentColumn, read_table

@@ -10,8 +10,9 @@ import monitor
 from monitor.errors import InputError
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import Minimum, assess
-from monitor.reports.evaluation.classes import ClassReport, evaluate_classes
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.inputs import measures_by_name, relative_weights, times_ms
 from monitor.scores import ScoreTable
 from tests.reference.naive_classes import simulated

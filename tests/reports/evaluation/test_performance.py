@@ -10,8 +10,7 @@ from scipy.special import expit
 from sklearn import metrics
 
 from monitor import evaluate
-from monitor.reports.evaluation.performance import Performance, performance
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import Performance, Report, performance
 from monitor.scores import GridTable, ScoreTable
 
 

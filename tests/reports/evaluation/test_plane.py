@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import NotEnoughData
-from monitor.reports.evaluation import plane as module
-from monitor.reports.evaluation.plane import plane_of
+from monitor.reports.evaluation.local import MAX_MAPPED_EVENTS, plane_of
 
 
 def data(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -15,7 +14,7 @@ def data(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.full(n, 0.5), (rng.random(n) < np.where(plane[:, 0] > 60.0, 0.9, 0.5)).astype(np.float64), plane
 
 
-@pytest.mark.parametrize("n", [4000, module.MOST_EVENTS + 5000])
+@pytest.mark.parametrize("n", [4000, MAX_MAPPED_EVENTS + 5000])
 def test_the_worst_place_is_found_in_the_features_own_units(n: int) -> None:
     p, y, plane = data(n)
     found = plane_of(p, y, plane, seed=0)

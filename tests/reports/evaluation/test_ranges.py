@@ -6,8 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from monitor.reports.evaluation.ranges import Range, are_whole, quantile_ranges, shortest_between
-from monitor.reports.evaluation.segment_columns import segment_columns
+from monitor.reports.evaluation.segments import Range, are_whole, quantile_ranges, segment_columns, shortest_between
 from monitor.sources.tables import SegmentColumn
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from monitor.measures.ece import ece
-from monitor.reports.evaluation.reliability import ReliabilityBin, reliability_bins
+from monitor.reports.evaluation.report import ReliabilityBin, reliability_bins
 from monitor.scores import GridTable, ScoreTable
 
 

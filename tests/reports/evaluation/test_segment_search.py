@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 from monitor.errors import InputError
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.files import report_table
-from monitor.reports.evaluation.segment_columns import ranges_of
 from monitor.reports.evaluation.segment_search import find_segments
+from monitor.reports.evaluation.segments import ranges_of
 from monitor.sources.tables import EventTable, SegmentColumn
 
 Floats = NDArray[np.float64]

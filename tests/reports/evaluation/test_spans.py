@@ -9,7 +9,7 @@ from scipy.special import expit
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.reports.evaluation import spans as module
-from monitor.reports.evaluation.data import evaluate
+from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.spans import MOST, SPAN_MEASURES, duration, spans_of
 
 DAY = 86_400_000

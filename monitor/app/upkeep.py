@@ -1,0 +1,116 @@
+"""What the service does every so often: measure the backlog, and clean up the store."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from monitor.app.log_bounds import LogBounds
+from monitor.app.settings import Settings
+from monitor.clock import Clock
+from monitor.durations import to_ms
+from monitor.errors import SourceError, StoreError
+from monitor.outage_log import Outage
+from monitor.sources.base import TopicPartition
+from monitor.store.database import Database
+from monitor.store.housekeeping import Housekeeping
+from monitor.store.sql import SqlStore
+from monitor.stream.status import Unread
+
+BACKLOG_SECONDS: Final = 15.0
+CLEANUP_SECONDS: Final = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Periodic:
+    """Run a task every so many seconds in a thread of its own, until it is stopped.
+
+    Parameters
+    ----------
+    name
+        Of the thread, and in the log.
+    seconds
+        Time between two runs, and before the first.
+    task
+        Handles the errors it expects. An unexpected one is logged, and the task is run again.
+    """
+
+    def __init__(self, name: str, seconds: float, task: Callable[[], None]) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._task = task
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Stop the thread, and wait for at most that long."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._seconds):
+            try:
+                self._task()
+            except Exception:  # noqa: BLE001 - the next run may succeed; the log has the error
+                _log.exception("a periodic task failed", task=self._name)
+
+
+class Backlog:
+    """Count the unread records of each topic partition, whichever replica owns it, or none.
+
+    Attributes
+    ----------
+    unread
+        The last count; empty before the first, and while the log or the store does not answer.
+    """
+
+    def __init__(self, settings: Settings, store: SqlStore, clock: Clock) -> None:
+        self._store = store
+        self._bounds = LogBounds(settings, clock)
+        self.unread: Mapping[TopicPartition, Unread] = {}
+
+    def measure(self) -> None:
+        """Compare the end of the log with the offsets that all replicas have saved."""
+        unread: Mapping[TopicPartition, Unread] = {}
+        try:
+            # Offsets first: otherwise a record that is read in between would count below zero.
+            saved = self._store.saved_offsets()
+            bounds = self._bounds()
+        except (SourceError, StoreError) as error:
+            # The pipeline has the same failure, and reports it.
+            _log.debug("the backlog is unknown", detail=str(error))
+        else:
+            offsets = {part: saved.get(part, 0) for part in bounds}
+            # Purged records cannot be read any more.
+            unread = {
+                part: Unread(max(bound.end - max(offsets[part], bound.begin), 0), offsets[part])
+                for part, bound in bounds.items()
+            }
+        finally:
+            self.unread = unread
+
+
+def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callable[[], None]:
+    """A task that removes from the store what is past its retention."""
+    retention = settings.dead_letters.retention
+    housekeeping = Housekeeping(database, None if retention is None else to_ms(retention), clock)
+    outage = Outage(_log, "the store could not be swept", "the store is swept again", clock)
+
+    def clean_up() -> None:
+        try:
+            swept = housekeeping.sweep()
+        except StoreError as error:
+            outage.failed(error)
+            return
+        outage.over()
+        if any(swept):
+            _log.info("the store was swept", **swept._asdict())
+
+    return clean_up

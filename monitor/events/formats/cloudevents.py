@@ -1,0 +1,60 @@
+"""CloudEvents 1.0 around JSON events: see :mod:`monitor.events.cloudevents`."""
+
+from typing import Any, Final
+
+from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
+from monitor.events.examine import examine
+from monitor.events.formats.base import Format, Messages
+from monitor.events.formats.plain_json import UNREADABLE, decode_each, utf8_values
+from monitor.events.model import Kind, Record
+from monitor.events.schemas import event_schema
+from monitor.events.wire import Event, decode_cloudevent, decode_event
+
+_MARK: Final = b'"specversion"'
+"""In every structured CloudEvent, whatever its headers."""
+
+
+def matches(messages: Messages) -> set[int]:
+    """The rows of messages that are CloudEvents by their headers, or may be by their text."""
+    rows = {row for row, record in enumerate(messages.records) if record.headers and mode_of(record.headers)}
+    if _MARK in messages.joined:
+        rows.update(row for row, value in enumerate(messages.values) if _MARK in value)
+    return rows
+
+
+def decode(messages: Messages) -> list[Event | None]:
+    """The event of each message, completed by its envelope."""
+    values = utf8_values(messages)
+    if not any(record.headers for record in messages.records):
+        return [None if event is None else unwrap(event) for event in decode_each(decode_cloudevent, values)]
+    return [_decode(record, value) for record, value in zip(messages.records, values, strict=True)]
+
+
+def _decode(record: Record, value: bytes) -> Event | None:
+    try:
+        if mode_of(record.headers) is not Mode.BINARY:
+            return unwrap(decode_cloudevent(value))
+        event = decode_event(value)
+    except UNREADABLE:
+        return None
+    return event if complete_from_headers(event, record.headers) else None
+
+
+def schema(kind: Kind) -> dict[str, Any]:
+    """The JSON Schema of a structured CloudEvent; the envelope may hold ``ts`` and ``type`` for the event."""
+    text = {"type": "string", "minLength": 1}
+    event = {key: value for key, value in event_schema(kind).items() if not key.startswith("$")}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "required": ["specversion", "id", "source", "type", "data"],
+        "properties": {
+            "specversion": {"type": "string", "pattern": r"^1\.[0-9]+$"},
+            **dict.fromkeys(("id", "source", "type"), text),
+            "time": {"type": "string"},
+            "data": {**event, "required": [key for key in event["required"] if key not in {"ts", "type"}]},
+        },
+    }
+
+
+FORMAT = Format("cloudevents", decode, examine, schema, matches)

@@ -1,0 +1,153 @@
+"""Reads requests: bodies within their limits, their media types, queries, and the cursors of lists."""
+
+import asyncio
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from fastapi import Depends, Request
+
+from monitor.http.problems import Problem
+
+T = TypeVar("T")
+Key = tuple[str, ...]
+
+
+async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
+    """The body; never more of it is in memory than ``max_bytes``.
+
+    FastAPI's own parameters for bodies would read them before the caller is authorized.
+
+    Raises
+    ------
+    Problem
+        413 if it is longer than ``max_bytes``, 408 if it takes longer than ``seconds``, 415 if it is compressed.
+    """
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.strip().lower() not in ("identity", ""):
+        raise Problem(
+            415,
+            "unsupported-encoding",
+            f"Content-Encoding must be identity, got {encoding}; send the body uncompressed",
+            headers={"accept-encoding": "identity"},
+        )
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > max_bytes:
+        raise _too_large(max_bytes, f"{declared} bytes")
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > max_bytes:
+                    raise _too_large(max_bytes, "more")
+                chunks.append(chunk)
+    except TimeoutError:
+        raise Problem(
+            408, "slow-body", f"the body was not complete after {seconds:g} seconds; {size} bytes came"
+        ) from None
+    return b"".join(chunks)
+
+
+def _too_large(max_bytes: int, got: str) -> Problem:
+    return Problem(
+        413,
+        "body-too-large",
+        f"the body must have at most {max_bytes} bytes, got {got}; send it in several requests",
+        headers={"connection": "close"},
+        limit_bytes=max_bytes,
+    )
+
+
+def check_media_type(request: Request, *allowed: str) -> str:
+    """The media type of the body, one of those allowed.
+
+    The types of forms are refused because any web page may send them to any service without asking first (CORS).
+
+    Raises
+    ------
+    Problem
+        415.
+    """
+    declared = request.headers.get("content-type", "")
+    media = declared.partition(";")[0].strip().lower()
+    if media not in allowed:
+        raise Problem(
+            415,
+            "unsupported-media-type",
+            f"Content-Type must be {' or '.join(allowed)}, got {declared or 'none'}",
+            headers={"accept": ", ".join(allowed)},
+        )
+    return media
+
+
+def parse_body(body: bytes, read: Callable[[bytes], T], example: str) -> T:
+    """A JSON body, read by the :func:`monitor.http.schemas.reader` of its model.
+
+    Raises
+    ------
+    Problem
+        422: it is not JSON, or not of this form.
+    """
+    try:
+        return read(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(422, "invalid-input", f"the body must be JSON like {example}: {error}") from None
+
+
+async def _no_parameters(request: Request) -> None:
+    for name, value in request.query_params.items():
+        raise Problem(
+            422,
+            "invalid-parameter",
+            f"{name}: there is no such parameter here; /docs lists those there are, got {value[:80]!r}",
+        )
+
+
+NO_PARAMETERS = Depends(_no_parameters)
+"""A dependency of routes without query parameters: 422 if there is one."""
+
+
+class Page(NamedTuple):
+    """Keys of one page, and the cursor of the next page or None."""
+
+    keys: Sequence[Key]
+    next_cursor: str | None
+
+
+def paginate(keys: Sequence[Key], cursor: str, limit: int) -> Page:
+    """At most ``limit`` of the ascending keys after the cursor; from the first if the cursor is empty.
+
+    A cursor names the last item of a page, so items that are added or removed shift nothing.
+
+    Raises
+    ------
+    Problem
+        422: the cursor was not issued by this service.
+    """
+    start = bisect_right(keys, read_cursor(cursor)) if cursor else 0
+    shown = keys[start : start + limit]
+    return Page(shown, write_cursor(*shown[-1]) if shown and start + limit < len(keys) else None)
+
+
+def write_cursor(*key: str) -> str:
+    """The cursor of the page that begins after this item."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str) -> Key:
+    """The item that a cursor names. Raises Problem (422) if the cursor was not issued by this service."""
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        return msgspec.json.decode(base64.b64decode(padded, altchars=b"-_", validate=True), type=Key)
+    except (binascii.Error, UnicodeError, msgspec.MsgspecError):
+        raise wrong_cursor(cursor) from None
+
+
+def wrong_cursor(cursor: str) -> Problem:
+    """The problem of a cursor that was not issued by this service."""
+    return Problem(422, "invalid-parameter", f"cursor must be the next_cursor of the page before, got {cursor[:80]!r}")

@@ -1,0 +1,60 @@
+"""GET /v1/audit: the audit trail."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.http.access import Of, needs, require
+from monitor.http.recalibration_schemas import AuditBody, AuditEntryBody
+from monitor.http.request_parsing import read_cursor, write_cursor, wrong_cursor
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
+from monitor.http.services import ServicesOf
+
+router: Final = APIRouter(tags=["recalibration"])
+
+
+class AuditQuery(BaseModel):
+    """The entries of a page. An empty parameter counts as left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
+    limit: Annotated[int, Field(ge=1, le=1000, description="entries on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+
+
+@router.get(
+    "/v1/audit",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="Who did what",
+    description="Requests, ends of refits, promotions, rollbacks and refusals; API keys made and revoked, dead "
+    "letters sent back, restored backups; the oldest first. Entries never change. Without `model` it takes a grant "
+    "for all models.",
+    response_model=AuditBody,
+    response_description="A page of entries",
+    responses=NOT_MODIFIED | problems(404, 422, 503),
+)
+async def audit(request: Request, services: ServicesOf, query: Annotated[AuditQuery, Query()]) -> Response:
+    require(request, Role.READ, query.model or None)
+    after = _number(query.cursor) if query.cursor else 0
+
+    def page() -> AuditBody:
+        # One more than is shown tells whether there is a next page.
+        entries = services.recalibrations.audit(after=after, limit=query.limit + 1, model=query.model or None)
+        shown = entries[: query.limit]
+        return AuditBody(
+            entries=[AuditEntryBody.of(entry) for entry in shown],
+            next_cursor=write_cursor(str(shown[-1].number)) if len(entries) > len(shown) else None,
+        )
+
+    return tagged_response(request, await services.lookups.run(page))
+
+
+def _number(cursor: str) -> int:
+    match read_cursor(cursor):
+        case (number,) if number.isascii() and number.isdecimal() and len(number) < 19:
+            return int(number)
+    raise wrong_cursor(cursor)

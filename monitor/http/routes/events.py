@@ -1,0 +1,249 @@
+"""POST /v1/events: writes events to the log, for producers without a Kafka client."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from sys import maxsize
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.datastructures import Headers
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.errors import Forbidden, SourceUnavailable
+from monitor.events.cloudevents import structured_event
+from monitor.events.encode import partition_key
+from monitor.events.fields import text_of
+from monitor.events.model import Kind, Record, RecordBatch
+from monitor.events.strata import REFUSED, Caps, Strata
+from monitor.events.wire import decode_fields
+from monitor.http.access import Of, may, needs
+from monitor.http.problems import Problem
+from monitor.http.request_parsing import check_media_type, read_body
+from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
+from monitor.http.schemas import TakenBody
+from monitor.http.services import Services, ServicesOf
+from monitor.sources.base import Message, Topics
+
+router: Final = APIRouter(tags=["events"])
+
+_LINES: Final = ("application/x-ndjson", "application/ndjson", "application/jsonl")
+_CLOUDEVENT: Final = "application/cloudevents+json"
+_CLOUDEVENTS: Final = "application/cloudevents-batch+json"
+_ALLOWED: Final = (JSON, *_LINES, _CLOUDEVENT, _CLOUDEVENTS)
+
+_SHOWN_ERRORS: Final = 100
+
+_UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
+"""Caps are applied where the events are read."""
+
+_FORBIDDEN: Final = "forbidden_model"
+"""The reason of an event of a model that the caller may not write."""
+
+_WHITESPACE: Final = b" \t\r\n"
+
+_DESCRIPTION: Final = """\
+One event, a JSON array of events, or one event a line. CloudEvents 1.0 are taken too, in both modes and in batches.
+Each event names its `type`.
+
+Every event is checked by the rules of the stream and stands alone: the valid ones are written, under their id as key,
+and are durable when the answer comes; each of the others is named with its index, key and value. If none is valid,
+nothing is written and the answer is 422; if all are of models that the key may not write, 403.
+
+After a 503, some may have been written. Send all of them again: an event that is known already changes nothing.
+"""
+
+_PREDICTION: Final = {
+    "type": "prediction",
+    "model": "churn",
+    "version": "7",
+    "id": "7f3a",
+    "ts": "2026-11-20T10:00:00Z",
+    "p": 0.83,
+    "segments": {"region": "eu"},
+}
+_OUTCOME: Final = {"type": "outcome", "model": "churn", "id": "7f3a", "ts": "2026-11-20T18:00:00Z", "y": 1}
+_EXAMPLES: Final = {
+    "one": {"summary": "One event", "value": _PREDICTION},
+    "several": {"summary": "Several", "value": [_PREDICTION, _OUTCOME]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Posted:
+    """An event as the log would hold it. Its offset is its place in the request."""
+
+    offset: int
+    timestamp: int
+    value: bytes
+    headers: Sequence[tuple[str, bytes]] = ()
+    key: bytes | None = None
+
+
+_JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+@router.post(
+    "/v1/events",
+    dependencies=[needs(Role.WRITE, Of.ANY)],
+    status_code=202,
+    summary="Events into the log",
+    description=_DESCRIPTION,
+    response_model=TakenBody,
+    response_description="At least one event was taken",
+    responses=problems(*BODY_PROBLEMS),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {
+                    "schema": {"oneOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]},
+                    "examples": _EXAMPLES,
+                },
+                _LINES[0]: {
+                    "schema": {"type": "string"},
+                    "example": "\n".join(encode_json(event).decode() for event in (_PREDICTION, _OUTCOME)),
+                },
+            },
+        }
+    },
+)
+async def events(request: Request, services: ServicesOf) -> Response:
+    media = check_media_type(request, *_ALLOWED)
+    body = await read_body(request, services.limits.event_bytes, services.limits.body_seconds)
+    may_write = may(request, Role.WRITE)
+    try:
+        answer = await services.writes.run(lambda: _write(services, body, media, request.headers, may_write))
+    except Forbidden:
+        services.authorization.count_forbidden(request)
+        raise
+    return Response(answer, 202, media_type=JSON)
+
+
+def _write(services: Services, body: bytes, media: str, headers: Headers, may_write: Callable[[str], bool]) -> bytes:
+    """Check and write the events of a body; the JSON of the answer."""
+    records = _records(body, media, headers, services.clock.now_ms())
+    messages, errors = _check(services, records, may_write)
+    shown = errors[:_SHOWN_ERRORS]
+    if not messages:
+        first = f"the first: {errors[0]['detail']} (index {errors[0]['index']})"
+        if all(error["reason"] == _FORBIDDEN for error in errors):
+            raise Forbidden(f"none of the {len(records)} events may be written; {first}")
+        raise Problem(
+            422,
+            "invalid-events",
+            f"none of the {len(records)} events is valid; {first}",
+            accepted=0,
+            rejected=len(errors),
+            errors=shown,
+        )
+    try:
+        services.writer.write(messages)
+    except SourceUnavailable as error:
+        raise SourceUnavailable(
+            f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
+            "them again: an event that is known already changes nothing"
+        ) from error
+    return encode_json({"accepted": len(messages), "rejected": len(errors), "errors": shown})
+
+
+def _records(body: bytes, media: str, headers: Headers, now_ms: int) -> list[_Posted]:
+    """The events of a body, each with its bytes as they were sent.
+
+    Raises
+    ------
+    Problem
+        422: the body holds no events.
+    """
+    if "ce-specversion" in headers:
+        return [_Posted(0, now_ms, body, _binary_headers(headers))]
+    if media == _CLOUDEVENT:
+        return [_Posted(0, now_ms, body, [("content-type", media.encode())])]
+    stripped = body.strip(_WHITESPACE)
+    if media not in _LINES and stripped.startswith(b"["):
+        values = _elements(stripped)
+    elif media in _LINES or (b"\n" in stripped and _is_lines(stripped)):
+        values = [line for line in (line.strip(_WHITESPACE) for line in stripped.split(b"\n")) if line]
+    else:
+        values = [stripped] if stripped else []
+    if not values:
+        raise Problem(422, "invalid-events", "the body holds no event; send one, a JSON array of them, or one a line")
+    return [_Posted(at, now_ms, value) for at, value in enumerate(values)]
+
+
+def _elements(array: bytes) -> list[bytes]:
+    try:
+        return [bytes(event) for event in msgspec.json.decode(array, type=list[msgspec.Raw])]
+    except _JSON_ERRORS as error:
+        raise Problem(422, "invalid-events", f"the body begins as a JSON array and is none: {error}") from None
+
+
+def _is_lines(body: bytes) -> bool:
+    """Whether a body of several lines is one event a line, and not one event that is spread over them."""
+    first, _, _ = body.partition(b"\n")
+    try:
+        msgspec.json.decode(first, type=msgspec.Raw)
+    except _JSON_ERRORS:
+        return False
+    return True
+
+
+def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
+    """The attributes of a binary CloudEvent: ``ce-`` headers in HTTP are ``ce_`` headers in the log."""
+    return [
+        (f"ce_{name.removeprefix('ce-')}", unquote(value).encode())
+        for name, value in headers.items()
+        if name.startswith("ce-")
+    ]
+
+
+def _check(
+    services: Services, records: Sequence[_Posted], may_write: Callable[[str], bool]
+) -> tuple[list[Message], list[dict[str, Any]]]:
+    """The valid events as messages, and what is wrong with the others, by index."""
+    # New names go into a temporary object, so that nothing a caller invents stays in memory.
+    # The models that the decoder reads decide what may be written.
+    strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
+    as_records: Sequence[Record] = records
+    decoded = services.decoder().decode(RecordBatch("", 0, as_records, len(records)), strata, None)
+    errors = [
+        {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
+        for letter in decoded.dead_letters
+    ]
+    invalid = {letter.offset for letter in decoded.dead_letters}
+    valid = [record for record in records if record.offset not in invalid]
+    messages = []
+    columns = decoded.columns
+    for record, kind, model in zip(valid, columns.kind.tolist(), columns.model.tolist(), strict=True):
+        if model == REFUSED:
+            errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
+            continue
+        topic = _topic_of(Kind(kind), services.topics)
+        messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
+    errors.sort(key=lambda error: error["index"])
+    return messages, errors
+
+
+def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
+    if not may_write(model):
+        # The same words whether there is such a model or not.
+        return {"reason": _FORBIDDEN, "detail": f"events of model {model} take the role write for it"}
+    return {
+        "reason": "refused_model",
+        "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "
+        "are",
+    }
+
+
+def _model_of(record: _Posted) -> str:
+    """The model of a valid event, as it was written."""
+    fields = decode_fields(record.value)
+    structured = structured_event(fields, record.headers)
+    return text_of(fields.model if structured is None else decode_fields(structured[1]).model)
+
+
+def _topic_of(kind: Kind, topics: Topics) -> str:
+    """The topic of that kind alone, else one of all kinds; else any, as each event names its kind."""
+    return min(topics.kinds, key=lambda topic: (topics.kinds[topic] != kind, topics.kinds[topic] is not None, topic))

@@ -1,0 +1,93 @@
+"""GET /v1/models: the models that are monitored."""
+
+from typing import Annotated, Final, Literal
+from urllib.parse import quote
+
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.events.model import ModelPolicy
+from monitor.events.times import format_time
+from monitor.http.access import Of, may, needs
+from monitor.http.html import SEE_PAGE, see_page, wants_page
+from monitor.http.request_parsing import paginate
+from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
+from monitor.http.schemas import ModelBody, ModelsBody, PolicyBody, VersionBody
+from monitor.http.services import ServicesOf
+from monitor.http.snapshots import ModelView, SnapshotView
+
+router: Final = APIRouter(tags=["reports"])
+
+
+class ModelsQuery(BaseModel):
+    """The models of a page."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="models on a page")] = 100
+    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
+
+
+@router.get(
+    "/v1/models",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="The models that are watched",
+    description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
+    "`partitions` says which.",
+    response_model=ModelsBody,
+    response_description="Models by name, those declared that wait for events too",
+    responses=SEE_PAGE | problems(422),
+)
+async def models(request: Request, services: ServicesOf, query: Annotated[ModelsQuery, Query()]) -> Response:
+    if wants_page(request):
+        return see_page(request)
+    view, may_read = services.latest(), may(request, Role.READ)
+
+    def encode() -> TaggedBody:
+        names = sorted(filter(may_read, {*view.models, *services.declared}))
+        page = paginate([(name,) for name in names], query.cursor or "", query.limit)
+        return tagged(
+            ModelsBody(
+                models=[_model(name, view, services.policy(name)) for (name,) in page.keys],
+                next_cursor=page.next_cursor,
+                partitions=sorted(services.pipeline.status.partitions),
+            )
+        )
+
+    return tagged_response(request, await anyio.to_thread.run_sync(encode))
+
+
+def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBody:
+    watermark_ms = view.snapshot.watermarks_ms.get(name)
+    model = view.models.get(name)
+    return ModelBody(
+        model=name,
+        state=_state(model),
+        current_version=view.snapshot.current_versions.get(name),
+        versions=[
+            VersionBody(version=version, segments=list(parts["segments"]), windows=list(parts["windows"]))
+            for version, parts in (model.versions if model is not None else {}).items()
+        ],
+        watermark=None if watermark_ms is None else format_time(watermark_ms),
+        policy=None
+        if policy is None
+        else PolicyBody(
+            horizon_seconds=policy.horizon_ms / 1000,
+            lateness_seconds=policy.lateness_ms / 1000,
+            implied_negative=policy.implied_negative,
+            segments=list(policy.segments),
+            classes=list(policy.classes),
+        ),
+        report=f"/v1/models/{quote(name)}/report",
+    )
+
+
+def _state(model: ModelView | None) -> Literal["measured", "insufficient", "failed", "waiting"]:
+    if model is None:
+        return "waiting"
+    if not model.reports:
+        return "failed"
+    return "measured" if any(report.measures for report in model.reports) else "insufficient"

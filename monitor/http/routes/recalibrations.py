@@ -1,0 +1,359 @@
+"""Refits: request one, follow it, read its map and figures, promote it, and roll back."""
+
+import re
+from collections.abc import Collection
+from typing import Annotated, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import InputError, UnknownRecalibration
+from monitor.http.access import Of, needs, principal_of, readable, require
+from monitor.http.artifacts import ARTIFACT, artifact_response
+from monitor.http.html import SEE_PAGE, see_page, wants_page
+from monitor.http.problems import Problem
+from monitor.http.recalibration_schemas import (
+    Available,
+    ChampionBody,
+    NoteBody,
+    RefitBody,
+    RefitRequestBody,
+    RefitsBody,
+    RefitSummaryBody,
+    RollbackBody,
+    job_path,
+)
+from monitor.http.request_parsing import (
+    NO_PARAMETERS,
+    check_media_type,
+    parse_body,
+    read_body,
+    read_cursor,
+    write_cursor,
+    wrong_cursor,
+)
+from monitor.http.responses import (
+    BODY_PROBLEMS,
+    JSON,
+    NOT_MODIFIED,
+    problems,
+    tagged,
+    tagged_response,
+    text_response,
+)
+from monitor.http.schemas import reader, request_body
+from monitor.http.services import Services, ServicesOf
+from monitor.recalibration.plan import check_suits
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibrations import Order
+
+router: Final = APIRouter(tags=["recalibration"])
+
+_BODY_BYTES: Final = 64 * 1024
+
+_MAX_NOTE: Final = 2000
+
+_MAX_SHOWN: Final = 80
+
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+_FIGURE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
+"""A figure that is opened on its own runs nothing and loads nothing."""
+
+_UNKNOWN: Final = {404: ("unknown-recalibration", "there is no refit 'rc_17'; GET /v1/models/{model}/recalibrations")}
+_NO_CANDIDATE: Final = {
+    409: ("conflict", "refit rc_5e2c8f0b7d1a4936 is rejected, and only a candidate can be promoted")
+}
+_NONE_SERVES: Final = {409: ("conflict", "no map serves churn 7, so that there is nothing to take back")}
+
+_REQUEST_DESCRIPTION: Final = """\
+Fits a map on a sample of the labelled events, compares it on later events with what serves now and with no map at all,
+and ends as `candidate`, `rejected` (it is not better, and is never promoted) or `failed`. The answer comes at once;
+follow `Location` to see how far it is. One that promotes by itself, be it that the settings say so, takes the role
+`promote` too. Of one model one refit is under way at a time: another is 409.
+
+Send an `Idempotency-Key`, and a request that is sent again to the same model gets the refit that the first one made.
+"""
+
+_PROMOTE_DESCRIPTION: Final = """\
+Lets the map of a `candidate` serve. 409 where it is none, or where what it was compared with serves no more: then
+nothing is known of whether it is better than what does.
+"""
+
+_read_refit_request: Final = reader(RefitRequestBody)
+_read_note: Final = reader(NoteBody)
+_read_rollback: Final = reader(RollbackBody)
+
+
+class RefitsQuery(BaseModel):
+    """The refits of a page."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="refits on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+
+
+@router.post(
+    "/v1/models/{model:path}/recalibrations",
+    status_code=202,
+    summary="Fit a map",
+    dependencies=[needs(Role.WRITE, Of.MODEL), NO_PARAMETERS],
+    description=_REQUEST_DESCRIPTION,
+    response_model=RefitBody,
+    response_description="The refit, queued; `Location` says where it stands",
+    responses=problems(*BODY_PROBLEMS, 404, 409),
+    openapi_extra={
+        "parameters": [
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": False,
+                "description": "1 to 255 printable ASCII characters, no spaces, such as a UUID; for one model",
+                "schema": {"type": "string", "maxLength": 255},
+            }
+        ],
+        **request_body(RefitRequestBody, required=False),
+    },
+)
+async def request_refit(request: Request, response: Response, services: ServicesOf, model: str) -> RefitBody:
+    key = _idempotency_key(request)
+    body = await _read_optional_body(request, services)
+    wanted = parse_body(body, _read_refit_request, '{"method": "beta", "window": "7d"}')
+    version = _version_text(wanted.version)
+    window_ms = None if wanted.window is None else _window_ms(wanted.window)
+    recalibrations = services.recalibrations
+    actor = principal_of(request).name
+
+    def queue() -> tuple[RefitBody, bool]:
+        order = recalibrations.order(
+            model,
+            version,
+            method=wanted.method,
+            options=wanted.options,
+            window_ms=window_ms,
+            promote=wanted.promote,
+        )
+        _check_method(services, order, is_default=wanted.method is None)
+        if order.promote:
+            # The refit promotes itself later, in the name of this caller.
+            require(request, Role.PROMOTE, model)
+        # The request as it was sent: the version and method that it stands for may have changed when it is sent again.
+        sent = {**wanted.model_dump(), "version": version, "window": window_ms}
+        job, is_new = recalibrations.request(order, actor=actor, idempotency_key=key, body=sent)
+        return RefitBody.with_comparison(recalibrations, job), is_new
+
+    refit, is_new = await services.lookups.run(queue)
+    response.headers["location"] = job_path(refit.id)
+    if not is_new:
+        response.headers["idempotent-replayed"] = "true"
+    return refit
+
+
+@router.post(
+    "/v1/recalibrations/{id}/promotion",
+    summary="Let a map serve",
+    dependencies=[needs(Role.PROMOTE, Of.REFIT), NO_PARAMETERS],
+    description=_PROMOTE_DESCRIPTION,
+    response_description="What serves from now on",
+    responses=problems(*BODY_PROBLEMS, 404, 409, other=_UNKNOWN | _NO_CANDIDATE),
+    openapi_extra=request_body(NoteBody, required=False),
+)
+async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBody:  # noqa: A002 - the name in the path
+    body = await _read_optional_body(request, services)
+    note = _checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
+    actor = principal_of(request).name
+    return await services.lookups.run(
+        lambda: ChampionBody.of(services.recalibrations.promote(id, actor=actor, note=note))
+    )
+
+
+@router.post(
+    "/v1/models/{model:path}/rollback",
+    summary="Let the map before serve again",
+    dependencies=[needs(Role.PROMOTE, Of.MODEL), NO_PARAMETERS],
+    description="Takes back the map that serves: the one before it serves again, or none. 409 where none serves.",
+    response_description="What serves from now on",
+    responses=problems(*BODY_PROBLEMS, 404, 409, other=_NONE_SERVES),
+    openapi_extra=request_body(RollbackBody, required=False),
+)
+async def roll_back(request: Request, services: ServicesOf, model: str) -> ChampionBody:
+    body = await _read_optional_body(request, services)
+    wanted = parse_body(body, _read_rollback, '{"version": "7", "note": "complaints since noon"}')
+    note, actor = _checked_note(wanted.note), principal_of(request).name
+    recalibrations = services.recalibrations
+
+    def take_back() -> ChampionBody:
+        version = recalibrations.version_of(model, _version_text(wanted.version))
+        return ChampionBody.of(recalibrations.roll_back(model, version, actor=actor, note=note))
+
+    return await services.lookups.run(take_back)
+
+
+_LIST_RESPONSES: Final = NOT_MODIFIED | SEE_PAGE | problems(422, 503)
+
+
+@router.get(
+    "/v1/models/{model:path}/recalibrations",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="The refits of a model",
+    description="The newest first, without their comparisons. A model that nobody refitted has an empty list.",
+    response_model=RefitsBody,
+    response_description="A page of refits",
+    responses=_LIST_RESPONSES,
+)
+async def refits_of_model(
+    request: Request, services: ServicesOf, model: str, query: Annotated[RefitsQuery, Query()]
+) -> Response:
+    return await _list_refits(request, services, (model,), query)
+
+
+@router.get(
+    "/v1/recalibrations",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="The refits of all models",
+    description="The newest first, without their comparisons.",
+    response_model=RefitsBody,
+    response_description="A page of refits",
+    responses=_LIST_RESPONSES,
+)
+async def all_refits(request: Request, services: ServicesOf, query: Annotated[RefitsQuery, Query()]) -> Response:
+    return await _list_refits(request, services, readable(request), query)
+
+
+@router.get(
+    "/v1/recalibrations/{id}",
+    summary="What became of a refit",
+    dependencies=[needs(Role.READ, Of.REFIT), NO_PARAMETERS],
+    response_model=RefitBody,
+    response_description="How far it is, and what it found",
+    responses=NOT_MODIFIED | SEE_PAGE | problems(404, 422, 503, other=_UNKNOWN),
+)
+async def refit(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
+    if wants_page(request):
+        return see_page(request, f"recalibrations/{quote(id, safe='')}")
+    recalibrations = services.recalibrations
+    return tagged_response(
+        request,
+        await services.lookups.run(lambda: RefitBody.with_comparison(recalibrations, recalibrations.job(id))),
+    )
+
+
+@router.get(
+    "/v1/recalibrations/{id}/artifact",
+    summary="The map of a refit",
+    dependencies=[needs(Role.READ, Of.REFIT), NO_PARAMETERS],
+    description="As an Arrow IPC file, or as JSON where `Accept` prefers it. It never changes.",
+    response_class=Response,
+    responses=ARTIFACT | problems(404, 406, 422, 503, other=_UNKNOWN),
+)
+async def artifact(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
+    return await services.lookups.run(lambda: artifact_response(request, services.recalibrations.artifact(id)))
+
+
+@router.get(
+    "/v1/recalibrations/{id}/figures/{name}",
+    summary="A picture of a refit",
+    dependencies=[needs(Role.READ, Of.REFIT), NO_PARAMETERS],
+    description="The refit's `links.figures` name them.",
+    response_class=Response,
+    responses=text_response("image/svg+xml", "SVG", '<svg xmlns="http://www.w3.org/2000/svg">...</svg>')
+    | NOT_MODIFIED
+    | problems(404, 422, 503, other=_UNKNOWN),
+)
+async def figure(request: Request, services: ServicesOf, id: str, name: str) -> Response:  # noqa: A002 - as above
+    data = await services.lookups.run(lambda: services.recalibrations.figure(id, name))
+    response = tagged_response(request, tagged(data), "image/svg+xml")
+    response.headers["content-security-policy"] = _FIGURE_POLICY
+    return response
+
+
+async def _list_refits(
+    request: Request, services: Services, models: Collection[str] | None, query: RefitsQuery
+) -> Response:
+    if wants_page(request):
+        return see_page(request, "recalibrations")
+    return tagged_response(request, await services.lookups.run(lambda: _page(services.recalibrations, models, query)))
+
+
+def _page(recalibrations: Recalibrations, models: Collection[str] | None, query: RefitsQuery) -> RefitsBody:
+    before = None
+    if query.cursor:
+        key = read_cursor(query.cursor)
+        if len(key) != 1:
+            raise wrong_cursor(query.cursor)
+        (before,) = key
+    try:
+        if before is not None and models is not None and recalibrations.job(before).order.model not in models:
+            # A cursor must not tell whether there is a refit of this name.
+            raise wrong_cursor(query.cursor)
+        # One more than is shown tells whether there is a next page.
+        jobs = recalibrations.jobs(models, before=before, limit=query.limit + 1)
+    except UnknownRecalibration:
+        raise wrong_cursor(query.cursor) from None
+    shown = jobs[: query.limit]
+    available = Available.among(recalibrations, shown)
+    return RefitsBody(
+        recalibrations=[RefitSummaryBody.of(job, available) for job in shown],
+        next_cursor=write_cursor(shown[-1].id) if len(jobs) > len(shown) else None,
+    )
+
+
+async def _read_optional_body(request: Request, services: Services) -> bytes:
+    """The JSON body; ``{}`` where there is none."""
+    # Pages of other sites may send a body without a type, but not JSON: browsers name the page.
+    typed = any(name in request.headers for name in ("content-type", "origin", "sec-fetch-site"))
+    if typed:
+        check_media_type(request, JSON)
+    body = await read_body(request, _BODY_BYTES, services.limits.body_seconds)
+    if body and not typed:
+        check_media_type(request, JSON)
+    return body or b"{}"
+
+
+def _check_method(services: Services, order: Order, *, is_default: bool) -> None:
+    """Refuse a refit that is certain to fail. Raises InputError."""
+    policy = services.policy(order.model)
+    if policy is None:
+        return
+    try:
+        check_suits(order.method, order.options, classes=len(policy.classes), segments=policy.segments)
+    except InputError as error:
+        raise InputError(f"as the settings of the model say: {error}" if is_default else str(error)) from None
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
+        got = repr(key) if len(key) <= _MAX_SHOWN else f"{len(key)} characters"
+        raise Problem(
+            422,
+            "invalid-parameter",
+            f"Idempotency-Key must have 1 to 255 printable ASCII characters without spaces, got {got}",
+        )
+    return key
+
+
+def _window_ms(value: str | float) -> int:
+    try:
+        window_ms = to_ms(parse_duration(value))
+    except ValueError as error:
+        raise Problem(422, "invalid-input", f"window {error}, got {value!r}") from None
+    if window_ms == 0:
+        raise Problem(422, "invalid-input", f"window must be longer than 0, got {value!r}; leave it out for all events")
+    return window_ms
+
+
+def _version_text(version: str | int | None) -> str | None:
+    """A version as events have it: integers as text; an empty one counts as left out."""
+    return None if version in (None, "") else str(version)
+
+
+def _checked_note(note: str) -> str:
+    if len(note) > _MAX_NOTE:
+        raise Problem(422, "invalid-input", f"note must have at most {_MAX_NOTE} characters, got {len(note)}")
+    return note

@@ -1,0 +1,203 @@
+"""Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Final
+
+import anyio.to_thread
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.events.model import ALL, SeriesKey
+from monitor.events.rejection import Rejected
+from monitor.events.times import read_time
+from monitor.http.access import Of, may, needs, principal_of
+from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
+from monitor.http.problems import Problem
+from monitor.http.request_parsing import check_media_type, paginate, parse_body, read_body
+from monitor.http.responses import (
+    BODY_PROBLEMS,
+    JSON,
+    NOT_MODIFIED,
+    TaggedBody,
+    encode_json,
+    problems,
+    tagged,
+    tagged_response,
+)
+from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
+from monitor.http.services import Evaluator, ServicesOf
+from monitor.measures import REPORT_MEASURES, choose_measures
+from monitor.reports.evaluation.report import Report, ReportKey
+
+router: Final = APIRouter(tags=["reports"])
+
+_PAGE_HEADERS: Final = {
+    # Figures have styles of their own.
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'",
+    "cache-control": "private, no-cache",
+    "vary": "Accept",
+}
+
+_MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
+_SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
+
+_read_data: Final = reader(DataBody)
+
+
+class ReportQuery(BaseModel):
+    """The report that is requested. An empty parameter counts as left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+    segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
+    window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
+    as_of: Annotated[
+        str,
+        Field(
+            description="when the model's watermark stood there: RFC 3339, or milliseconds since the epoch. "
+            "Recomputed from what is kept; now if left out.",
+            examples=["2026-11-20T10:00:00Z"],
+        ),
+    ] = ""
+
+
+class ReportsQuery(BaseModel):
+    """The reports of a page. An empty parameter counts as left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
+    version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
+    segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
+    window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
+    limit: Annotated[int, Field(ge=1, le=1000, description="reports on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+
+
+@router.get(
+    "/v1/models/{model:path}/report",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="One report",
+    description="The report of one series in one window: one report, never several. Without `version` it is of "
+    "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
+    "window that is declared. Of the latest snapshot it is served as it stands there; `as_of` recomputes it. "
+    "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
+    "prefers HTML, as that of a browser does, it is a page with figures.",
+    response_model=ReportBody,
+    response_description="The report; `insufficient` says why where it has no measures",
+    responses=NOT_MODIFIED | problems(404, 410, 422, 503),
+)
+async def report(
+    request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
+) -> Response:
+    evaluator, view = services.evaluator, services.latest()
+    if wants_page(request):
+        draw = _page_of(evaluator, _recompute(evaluator, model, query), root_of(request))
+        return Response(await services.computations.run(draw), headers=_PAGE_HEADERS, media_type=HTML)
+    if not query.as_of:
+        version = query.version or view.snapshot.current_versions.get(model, "")
+        series = SeriesKey(model, version, query.segment or ALL)
+        body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
+        if body is not None:
+            return tagged_response(request, body)
+    recomputed = await services.computations.run(_recompute(evaluator, model, query))
+    return tagged_response(request, recomputed.to_dict())
+
+
+@router.get(
+    "/v1/reports",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="The reports of the latest snapshot",
+    description="By model, version, segment and window, with what the last evaluation could not report.",
+    response_model=ReportsBody,
+    response_description="A page of reports",
+    responses=SEE_PAGE | problems(422),
+)
+async def reports(request: Request, services: ServicesOf, query: Annotated[ReportsQuery, Query()]) -> Response:
+    if wants_page(request):
+        return see_page(request)
+    view = services.latest()
+    wanted = (query.model, query.version, query.segment, query.window)
+    may_read = None if principal_of(request).may(Role.READ) else may(request, Role.READ)
+
+    def encode() -> TaggedBody:
+        keys = view.keys
+        if may_read is not None:
+            keys = [key for key in keys if may_read(key[0])]
+        if any(wanted):
+            keys = [
+                key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
+            ]
+        page = paginate(keys, query.cursor, query.limit)
+        return tagged(view.listing(page.keys, page.next_cursor))
+
+    return tagged_response(request, await anyio.to_thread.run_sync(encode))
+
+
+@router.post(
+    "/v1/reports",
+    name="report",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="The report of data that is sent along",
+    description="One report of all the data, the same as of a window; of class probabilities, p a list of lists, "
+    "a report of many classes. Too little data is no error: the report says so in `insufficient`. Nothing of the "
+    "data is kept.",
+    responses={
+        200: {
+            "description": "The report",
+            "content": {JSON: {"schema": {"oneOf": [reference(ReportBody), reference(ClassReportBody)]}}},
+        },
+        **problems(*BODY_PROBLEMS),
+    },
+    response_class=Response,
+    openapi_extra=request_body(DataBody),
+)
+async def report_of_data(request: Request, services: ServicesOf) -> Response:
+    check_media_type(request, JSON)
+    body = await read_body(request, services.limits.report_bytes, services.limits.body_seconds)
+
+    def compute() -> bytes:
+        data = parse_body(body, _read_data, '{"p": [0.9, 0.2], "y": [1, 0]}')
+        result = services.evaluate(
+            data.p,
+            [float("nan") if outcome is None else outcome for outcome in data.y],
+            weight=data.weight,
+            measures=REPORT_MEASURES if data.measures is None else choose_measures(data.measures),
+            model=data.model,
+            version=data.version,
+            segment=data.segment,
+        )
+        return encode_json(result.to_dict())
+
+    return Response(await services.computations.run(compute), media_type=JSON)
+
+
+def _recompute(evaluator: Evaluator, model: str, query: ReportQuery) -> Callable[[], Report]:
+    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
+    return lambda: evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+
+
+def _page_of(evaluator: Evaluator, recompute: Callable[[], Report], root: str) -> Callable[[], bytes]:
+    def draw() -> bytes:
+        # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
+        from monitor.reports.window import window_page  # noqa: PLC0415
+
+        recomputed = recompute()
+        return window_page(recomputed, evaluator.scores(recomputed), root)
+
+    return draw
+
+
+def _parse_time(text: str, name: str) -> int:
+    """Milliseconds since the epoch of a query parameter: RFC 3339, or integer milliseconds. Raises Problem (422)."""
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        # In a query a plus sign means a space, and few write %2B: 10:00:00+01:00 arrives as 10:00:00 01:00.
+        return read_time(_SPACED_OFFSET.sub("+", text), text, name)
+    except Rejected as error:
+        raise Problem(422, "invalid-parameter", error.detail) from None

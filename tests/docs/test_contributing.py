@@ -1,0 +1,18 @@
+"""docs/contributing.md names rooms and files as they are."""
+
+import re
+from pathlib import Path
+
+from docs.generators.house import ROOT, table
+
+PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+
+
+def test_the_table_of_rooms_is_current() -> None:
+    assert table() in PAGE
+
+
+def test_every_file_that_it_names_exists() -> None:
+    paths = re.findall(r"`((?:monitor|tests|docs|helm)/[\w./-]*)`", PAGE)
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / Path(path)).exists()] == []
