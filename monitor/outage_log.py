@@ -1,44 +1,48 @@
-"""Tells the log of something that is away: once, then ever more rarely, and once when it is back."""
+"""Log outages and frequent events without flooding the log, and retry with backoff."""
 
+import threading
+from collections.abc import Hashable
 from typing import Any, Final, Protocol
 
 from monitor.clock import Clock
 
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 600.0
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
 class Log(Protocol):
-    """What writes a line: a logger of structlog."""
+    """A logger of structlog."""
 
     def warning(self, event: str, **context: Any) -> Any:
-        """Write a warning."""
+        """Log a warning."""
         ...
 
     def info(self, event: str, **context: Any) -> Any:
-        """Write for the record."""
+        """Log an information."""
         ...
 
 
 class Outage:
-    """One thing that may be away. One thread owns it.
+    """Logs the outage of one thing, such as a server. Not thread-safe.
 
-    The first failure is told at once; those that follow after 10 s, 20 s, 40 s and so on, at last every ten minutes,
-    with how long it has lasted and how often it was tried.
+    Logs the first failure at once, later ones after 10 s, 20 s, 40 s and so on up to every ten minutes, with the
+    duration and the number of attempts, and the recovery once.
 
     Parameters
     ----------
     log
-        Where to.
+        Logger.
     away, back
-        What is said.
+        Messages of the outage and of the recovery.
     clock
-        Measures how long it lasts.
+        Measures the duration.
 
     Attributes
     ----------
     detail
-        What the last failure said; empty while there is no outage.
+        Message of the last failure; empty while there is no outage.
     """
 
     def __init__(self, log: Log, away: str, back: str, clock: Clock) -> None:
@@ -53,7 +57,7 @@ class Outage:
         self.detail = ""
 
     def failed(self, error: Exception | str, **context: Any) -> None:
-        """It did not answer."""
+        """Note a failed attempt."""
         now = self._clock.monotonic()
         self._attempts += 1
         self.detail = str(error)
@@ -69,7 +73,7 @@ class Outage:
         self._next = now + self._wait_seconds
 
     def over(self, **context: Any) -> None:
-        """It answers. Nothing is said where it was never away."""
+        """Note a successful attempt; logs the recovery if there was an outage."""
         if self._since is None:
             return
         seconds = round(self._clock.monotonic() - self._since, 1)
@@ -78,3 +82,74 @@ class Outage:
         self.detail = ""
         self._wait_seconds = _FIRST_SECONDS
         self._attempts = 0
+
+
+class Retry:
+    """Exponential backoff: half a second after the first failure, then twice as long each time, at most 30 s.
+
+    Parameters
+    ----------
+    clock
+        Measures the pauses.
+    outage
+        Logs the failures that are given an error, and the recovery.
+    """
+
+    def __init__(self, clock: Clock, outage: Outage | None = None) -> None:
+        self._clock = clock
+        self._outage = outage
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+        self._due_at: float | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether the pause after the last failure is over."""
+        return self._due_at is None or self._clock.monotonic() >= self._due_at
+
+    @property
+    def detail(self) -> str:
+        """Message of the last logged failure; empty while there is no outage."""
+        return "" if self._outage is None else self._outage.detail
+
+    def failed(self, error: Exception | None = None, **context: Any) -> float:
+        """Note a failure; returns the seconds until the next attempt."""
+        pause, self._pause_seconds = self._pause_seconds, min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+        self._due_at = self._clock.monotonic() + pause
+        if self._outage is not None and error is not None:
+            self._outage.failed(error, retry_seconds=pause, **context)
+        return pause
+
+    def over(self) -> None:
+        """Note a success: the next failure counts as the first."""
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+        self._due_at = None
+        if self._outage is not None:
+            self._outage.over()
+
+
+class OncePerMinute:
+    """Limits a log line to one per minute and key, and counts what it stands for. Thread-safe.
+
+    Parameters
+    ----------
+    clock
+        Measures the minute.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: dict[Hashable, tuple[float, int]] = {}
+
+    def add(self, key: Hashable = "", number: int = 1) -> int:
+        """Count events; returns how many came since the last line if a line is due now, else 0.
+
+        With ``number`` 0 it only asks whether a line is due for earlier events.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            due_at, count = self._counts.get(key, (now, 0))
+            count += number
+            is_due = count > 0 and now >= due_at
+            self._counts[key] = (now + 60.0, 0) if is_due else (due_at, count)
+            return count if is_due else 0

@@ -4,7 +4,7 @@ import structlog
 
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
-from monitor.outage_log import Outage
+from monitor.outage_log import OncePerMinute, Outage, Retry
 
 
 def test_an_hours_outage_is_a_few_lines_and_one_more_when_it_is_over() -> None:
@@ -35,3 +35,30 @@ def test_the_next_outage_begins_anew() -> None:
             outage.over()
     assert [line["event"] for line in told] == ["it is away", "it is back"] * 2
     assert told[-1]["attempts"] == 2
+
+
+def test_pauses_double_up_to_half_a_minute_and_start_again_after_a_success() -> None:
+    clock = ManualClock()
+    retry = Retry(clock, Outage(structlog.get_logger(), "it is away", "it is back", clock))
+    with structlog.testing.capture_logs() as lines:
+        pauses = [retry.failed(StoreUnavailable("no answer")) for _ in range(8)]
+        assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30]
+        assert (retry.due, retry.detail) == (False, "no answer")
+        clock.advance(30)
+        assert retry.due
+        retry.over()
+        assert (retry.failed(), retry.detail) == (0.5, "")
+    assert [line["event"] for line in lines] == ["it is away", "it is back"]
+    assert lines[0]["retry_seconds"] == 0.5
+
+
+def test_one_line_per_minute_and_key_stands_for_all_events_since_the_last() -> None:
+    clock = ManualClock()
+    limit = OncePerMinute(clock)
+    assert limit.add("a", 0) == 0
+    assert limit.add("a") == 1
+    assert [limit.add("a", 2), limit.add("b", 3), limit.add("a")] == [0, 3, 0]
+    clock.advance(60)
+    assert limit.add("a", 0) == 3
+    assert limit.add("a", 0) == 0
+    assert limit.add("a") == 0

@@ -1,4 +1,4 @@
-"""API keys: how one is made and read, and who holds the one that came with a request."""
+"""API keys: make, parse and authenticate them."""
 
 import hashlib
 import hmac
@@ -10,58 +10,57 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
-from monitor.access.base import StoredKey
-from monitor.access.last_read import Ages, LastRead
-from monitor.access.model import Principal
+from monitor.access.cached_source import CachedSource, CacheTimes
+from monitor.access.model import Principal, StoredKey
 from monitor.clock import Clock
 from monitor.errors import InputError, StoreError, StoreUnavailable, Unauthenticated
 from monitor.outage_log import Outage
 
 PREFIX: Final = "cmk_"
-"""Begins every API key, so that it is told from a token, and found by scanners of secrets."""
+"""The beginning of every API key: it differs from a token, and scanners of secrets find it."""
 
 REREAD_SECONDS: Final = 5.0
-"""Keys in memory that are older are read anew, while requests go on with them."""
+"""Keys in memory that are older are read again, while requests go on with them."""
 STALE_SECONDS: Final = 8.0
-"""Keys in memory that are older wait for those that are being read: nobody may have asked for hours."""
+"""With older keys, requests wait for those that are being read: there may have been no request for hours."""
 WAIT_SECONDS: Final = 2.0
 """How long a request waits for keys that are being read."""
 REVOKED_WITHIN_SECONDS: Final = STALE_SECONDS + WAIT_SECONDS
 """After so long every replica whose store answers refuses a key that was revoked."""
 UNKNOWN_SECONDS: Final = 1.0
-"""Keys are read anew for a key that is not known, and after a failure, at most this often."""
+"""For an unknown key, and after a failure, keys are read at most this often."""
 OUTAGE_SECONDS: Final = 900.0
-"""How long the keys known so far hold while their store does not answer."""
+"""How long the keys in memory are valid while their store does not answer."""
 
 _SECRET_BYTES: Final = 32
 _KEY_ID: Final = re.compile(r"[0-9a-f]{12}")
 _FORM: Final = re.compile(rf"{PREFIX}({_KEY_ID.pattern})_([A-Za-z0-9_-]{{43}})")
-_LONGEST_NAME: Final = 64
+_MAX_NAME: Final = 64
 
-_NOBODYS: Final = bytes(hashlib.sha256().digest_size)
-"""Stands in for the digest of a key that is not known: no text is known to have it."""
+_NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
+"""Compared with in place of the digest of an unknown key: no text with this digest is known."""
 
 _log = structlog.get_logger(__name__)
 
 
 class NewKey(NamedTuple):
-    """A key that was just made. Its text is nowhere else, and cannot be had again."""
+    """A new key. Its text is stored nowhere."""
 
     key_id: str
     text: str
     """What its owner sends: ``cmk_<key id>_<secret>``."""
     digest: bytes
-    """What is kept of the secret."""
+    """Of the secret; this is stored."""
 
 
 def make_key() -> NewKey:
-    """Make a key of 256 random bits, under a random id."""
+    """Make a key of 256 random bits with a random id."""
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(_SECRET_BYTES)
     return NewKey(key_id, f"{PREFIX}{key_id}_{secret}", digest_of(secret))
 
 
 def digest_of(secret: str) -> bytes:
-    """SHA-256 of a secret as it is written: of its bytes, its last character could be any of four."""
+    """SHA-256 of a secret as text: decoded to bytes, four different last characters would be the same secret."""
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -88,16 +87,16 @@ def is_key_id(text: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """Refuse names that could not be told from ids, or would garble a log. Raises InputError."""
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable() or name != name.strip() or is_key_id(name):
+    """Refuse names that look like ids, or would garble a log. Raises InputError."""
+    if not name or len(name) > _MAX_NAME or not name.isprintable() or name != name.strip() or is_key_id(name):
         raise InputError(
-            f"the name of a key must be 1 to {_LONGEST_NAME} printable characters, without spaces around them and not"
-            f" in the form of an id, got {name[: 2 * _LONGEST_NAME]!r}"
+            f"the name of a key must be 1 to {_MAX_NAME} printable characters, without spaces around them and not"
+            f" in the form of an id, got {name[: 2 * _MAX_NAME]!r}"
         )
 
 
 def principal_of(key: StoredKey) -> Principal:
-    """Who asks with this key."""
+    """The caller who uses this key."""
     return Principal(f"key:{key.name}", key.grants)
 
 
@@ -107,14 +106,14 @@ def in_force(key: StoredKey, now_ms: int) -> bool:
 
 
 def state_of(key: StoredKey, now_ms: int) -> str:
-    """How a key stands, in words: in force, expired or revoked."""
+    """The state of a key in words: in force, expired or revoked."""
     if key.revoked_ms is not None:
         return "revoked"
     return "in force" if in_force(key, now_ms) else "expired"
 
 
 class KeySource(Protocol):
-    """Where keys come from, such as a KeyStore or a file. Any thread."""
+    """A source of keys, such as the store or a file. Any thread."""
 
     def keys(self) -> Sequence[StoredKey]:
         """All keys, also those that are revoked. Raises StoreError where they cannot be read."""
@@ -122,97 +121,91 @@ class KeySource(Protocol):
 
 
 class KeyAuthenticator:
-    """Says who holds an API key, from memory: an Authenticator.
+    """Authenticates API keys from memory: an Authenticator.
 
-    What is asked of the sources does not depend on what requests send. Each is read when its keys are
-    ``REREAD_SECONDS`` old, by a thread of its own; for a key that is not known, at most once in ``UNKNOWN_SECONDS``,
-    and that request waits for it, so that a new key holds at once. Nothing is kept of what a request sends.
+    The load of the sources does not depend on what requests send. Each is read when its keys are ``REREAD_SECONDS``
+    old, in a thread of its own; for an unknown key, at most once in ``UNKNOWN_SECONDS``, and that request waits, so
+    that a new key is valid at once. Nothing that a request sends is kept.
 
-    A source that does not answer is asked again each ``UNKNOWN_SECONDS``. Its keys hold for ``OUTAGE_SECONDS`` after
-    they were last read; what is not among them is answered with StoreUnavailable, as nobody knows whose it is.
+    A source that does not answer is read again after ``UNKNOWN_SECONDS``. Its keys are valid for ``OUTAGE_SECONDS``
+    after they were last read; for others the answer is StoreUnavailable, because they may be new.
 
-    A request may wait in :meth:`authenticate`, for ``WAIT_SECONDS`` at most, where its key is not known or nobody asked
-    for a while: call it from a worker's thread, not from an event loop. :meth:`recall` never waits, and does for nearly
-    all.
+    :meth:`authenticate` may wait, for ``WAIT_SECONDS`` at most, for an unknown key or after a long pause: call it in a
+    worker's thread, not in an event loop. :meth:`recall` never waits, and suffices for nearly all requests.
 
     Parameters
     ----------
     sources
-        An id that several have is the first's.
+        Where two have the same id, the first counts.
     clock
-        Tells the time for expiry, and the age of what is held.
+        For expiry, and the age of the keys in memory.
     """
 
     def __init__(self, sources: Iterable[KeySource], clock: Clock) -> None:
-        self._sources = tuple(_last_read(source, clock) for source in sources)
+        self._sources = tuple(_cached(source, clock) for source in sources)
         self._clock = clock
 
     def authenticate(self, credential: str) -> Principal:
-        """Say who holds this key.
+        """The owner of this key.
 
         Raises
         ------
         Unauthenticated
-            Nobody: it is malformed, unknown, wrong, revoked or expired. Only who sends a right secret learns which of
-            the last two.
+            It is malformed, unknown, wrong, revoked or expired. Only a client with the right secret learns that it was
+            revoked or has expired.
         StoreUnavailable
-            It is not known, and a source that may know it does not answer.
+            It is unknown, and a source does not answer.
         """
         key_id, secret = parse_key(credential)
         digest = digest_of(secret)
         for source in self._sources:
-            source.freshen()
-        found = self._held(key_id, digest)
-        if found is None:
+            source.refresh()
+        key = self._find(key_id, digest)
+        if key is None:
             # It may be new. The same is done whether its id or its secret is wrong.
             for source in self._sources:
-                source.look_again()
-            known = [source.wait() for source in self._sources]
-            found = self._held(key_id, digest)
-            if found is None and not all(known):
+                source.start_read()
+            current = [source.wait() for source in self._sources]
+            key = self._find(key_id, digest)
+            if key is None and not all(current):
                 raise StoreUnavailable("API keys that are not known yet cannot be checked at present: try again soon")
-        if found is None:
+        if key is None:
             raise Unauthenticated("the API key is not known: `monitor keys list` shows the ids of those that are")
-        if found.revoked_ms is not None:
+        if key.revoked_ms is not None:
             raise Unauthenticated("the API key was revoked: use another one")
-        if not in_force(found, self._clock.now_ms()):
-            expired = "" if found.expires_ms is None else f" at {_time(found.expires_ms)}"
+        if not in_force(key, self._clock.now_ms()):
+            expired = "" if key.expires_ms is None else f" at {_time(key.expires_ms)}"
             raise Unauthenticated(f"the API key expired{expired}: `monitor keys create` makes another one")
-        return principal_of(found)
+        return principal_of(key)
 
     def recall(self, credential: str) -> Principal | None:
-        """Say who holds this key, if it is known, in force, and what is held is fresh; else None. Never waits."""
+        """The owner of this key, if it is in fresh memory and in force; else None. Never waits."""
         try:
             key_id, secret = parse_key(credential)
         except Unauthenticated:
             return None
-        # Each is asked, also behind one that is not: all are to be read anew in time.
+        # All sources, also after one that is not fresh: each starts its read in time.
         fresh = [source.is_fresh() for source in self._sources]
         if not all(fresh):
             return None
-        found = self._held(key_id, digest_of(secret))
-        return principal_of(found) if found is not None and in_force(found, self._clock.now_ms()) else None
+        key = self._find(key_id, digest_of(secret))
+        return principal_of(key) if key is not None and in_force(key, self._clock.now_ms()) else None
 
-    def _held(self, key_id: str, digest: bytes) -> StoredKey | None:
+    def _find(self, key_id: str, digest: bytes) -> StoredKey | None:
         """The key of that id, if it has that digest."""
-        held = (source.get() for source in self._sources)
-        found = next((keys[key_id] for keys in held if keys is not None and key_id in keys), None)
-        # As long for an unknown id as for a wrong secret: the comparison stands first, so that it is always made.
-        right = hmac.compare_digest(digest, _NOBODYS if found is None else found.digest)
-        return found if right else None
+        in_memory = (source.get() for source in self._sources)
+        key = next((keys[key_id] for keys in in_memory if keys is not None and key_id in keys), None)
+        # Compared in any case, so that an unknown id takes as long as a wrong secret.
+        right = hmac.compare_digest(digest, _NO_DIGEST if key is None else key.digest)
+        return key if right else None
 
 
-def _last_read(source: KeySource, clock: Clock) -> LastRead[Mapping[str, StoredKey]]:
+def _cached(source: KeySource, clock: Clock) -> CachedSource[Mapping[str, StoredKey]]:
     """The keys of one source by id, in memory."""
-
-    def read() -> Mapping[str, StoredKey]:
-        known = source.keys()
-        return {key.key_id: key for key in known}
-
-    return LastRead(
-        read,
-        Ages(REREAD_SECONDS, STALE_SECONDS, OUTAGE_SECONDS, UNKNOWN_SECONDS, WAIT_SECONDS),
-        away=StoreError,
+    return CachedSource(
+        lambda: {key.key_id: key for key in source.keys()},  # noqa: SIM118 - not a dict
+        CacheTimes(REREAD_SECONDS, STALE_SECONDS, OUTAGE_SECONDS, UNKNOWN_SECONDS, WAIT_SECONDS),
+        unavailable=StoreError,
         outage=Outage(
             _log,
             "API keys cannot be read; those known so far hold for a quarter of an hour",

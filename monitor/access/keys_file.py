@@ -1,4 +1,4 @@
-"""API keys in a file that somebody else looks after, such as a Secret of Kubernetes. It holds digests alone.
+"""API keys in a file, such as a Secret of Kubernetes. It holds digests only.
 
 ::
 
@@ -19,15 +19,14 @@ from typing import Final, NoReturn, TypeVar
 import structlog
 import yaml
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import PREFIX, check_name, is_key_id
-from monitor.access.model import Grant, parse_grants
+from monitor.access.model import Grant, StoredKey, parse_grants
 from monitor.errors import InputError, SettingsError
 
 _REQUIRED: Final = ("id", "name", "sha256", "roles")
 _FIELDS: Final = (*_REQUIRED, "expires")
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
-_SHOWN: Final = 80
+_MAX_SHOWN: Final = 80
 """Characters of a wrong value that are shown."""
 
 _T = TypeVar("_T")
@@ -36,9 +35,9 @@ _log = structlog.get_logger(__name__)
 
 
 class KeysFile:
-    """The keys of a file, read again when it has changed: a KeySource. Any thread.
+    """The keys of a file, parsed again when it has changed: a KeySource. Any thread.
 
-    What is read again and found broken, or is not there any more, is logged once, and the keys before it hold.
+    A file that has become unreadable or broken is logged once, and the last valid keys stay in force.
 
     Parameters
     ----------
@@ -48,32 +47,32 @@ class KeysFile:
     Raises
     ------
     SettingsError
-        It cannot be read, or is broken, now. Names line and key.
+        It cannot be read, or is broken, at the start. Names line and key.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        # Bytes are compared, and no times: those of two changes may be equal, and Kubernetes swaps links.
+        # Compared by bytes, not by times: two changes may have the same time, and Kubernetes swaps links.
         self._bytes = _read(path)
         self._keys = _parse(self._bytes, path)
-        self._complaint: str | None = None
-        """What was logged last, and still holds."""
+        self._problem: str | None = None
+        """What was logged last, and is not fixed yet."""
 
     def keys(self) -> Sequence[StoredKey]:
-        """The keys of the file as it was when it was last good."""
+        """The keys of the last valid version of the file."""
         with self._lock:
             try:
-                found = _read(self._path)
-                if found != self._bytes:
-                    self._keys = _parse(found, self._path)
-                    self._bytes = found
+                data = _read(self._path)
+                if data != self._bytes:
+                    self._keys = _parse(data, self._path)
+                    self._bytes = data
                     _log.info("the file of API keys has changed", file=str(self._path), keys=len(self._keys))
-                self._complaint = None
+                self._problem = None
             except SettingsError as error:
-                if str(error) != self._complaint:
-                    self._complaint = str(error)
-                    _log.warning("the file of API keys is broken; those before hold", detail=self._complaint)
+                if str(error) != self._problem:
+                    self._problem = str(error)
+                    _log.warning("the file of API keys is broken; those before hold", detail=self._problem)
             return self._keys
 
 
@@ -91,7 +90,7 @@ def parse_keys(data: bytes, file: str) -> tuple[StoredKey, ...]:
         Something is wrong. Names line and key, and shows no secret.
     """
     try:
-        # Every scalar is text: an id of digits alone is no number, and no time.
+        # Every scalar is text: an id of digits only must not become a number or a time.
         node = yaml.BaseLoader(data.decode()).get_single_node()
     except UnicodeDecodeError as error:
         raise SettingsError(f"{file}: not UTF-8 (byte {error.start})") from error
@@ -121,8 +120,8 @@ def _key(entry: yaml.Node, file: str, where: str) -> StoredKey:
     fields: dict[str, yaml.Node] = {}
     for name, value in entry.value:
         if name.value not in _FIELDS:
-            told = f"is no field of a key, which has {', '.join(_FIELDS)}"
-            _refuse(name, file, f"{where}.{name.value}"[:_SHOWN], told)
+            problem = f"is no field of a key, which has {', '.join(_FIELDS)}"
+            _refuse(name, file, f"{where}.{name.value}"[:_MAX_SHOWN], problem)
         if name.value in fields:
             _refuse(name, file, f"{where}.{name.value}", "is given twice")
         fields[name.value] = value
@@ -179,22 +178,22 @@ def _time_ms(text: str) -> int:
 
 def _grants(node: yaml.Node, file: str, where: str) -> tuple[Grant, ...]:
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    for each in nodes:
-        if not isinstance(each, yaml.ScalarNode):
-            _refuse(each, file, where, "must be a list of roles, such as [read, promote:churn]")
+    for item in nodes:
+        if not isinstance(item, yaml.ScalarNode):
+            _refuse(item, file, where, "must be a list of roles, such as [read, promote:churn]")
     try:
-        return parse_grants(each.value for each in nodes)
+        return parse_grants(item.value for item in nodes)
     except InputError as error:
         _refuse(node, file, where, str(error))
 
 
 def _shown(text: str) -> str:
-    # Somebody may have taken the key itself for what belongs there.
-    return "an API key itself" if PREFIX in text else repr(text[:_SHOWN])
+    # The key itself may have been written there by mistake.
+    return "an API key itself" if PREFIX in text else repr(text[:_MAX_SHOWN])
 
 
 def _refuse(node: yaml.Node, file: str, where: str, problem: str) -> NoReturn:
-    # Some rules name what they are about, others go on from the key.
+    # Some messages name their subject, others continue the name of the key.
     colon = "" if problem.startswith(("must", "is ")) else ":"
     raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where}{colon} {problem}")
 

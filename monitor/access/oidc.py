@@ -1,4 +1,4 @@
-"""What holds for providers of tokens, whoever asks: which signatures there are, and which addresses may be trusted."""
+"""OpenID Connect providers: the signatures that are accepted, and the URLs that are trusted."""
 
 import ipaddress
 from typing import Final
@@ -18,12 +18,12 @@ ALGORITHMS: Final = {
     "ES512": "P-521",
     "EdDSA": "Ed25519",
 }
-"""Signatures that may be accepted -> the kind of key, or its curve. All are of public keys: whoever can check one
-cannot make one. Each is of one kind of key: a name that stands for two is how forged tokens come about."""
+"""Signatures that may be accepted -> the kind of key, or its curve. All of them use public keys, so that the service
+cannot sign. Each belongs to one kind of key: tokens are forged by signatures that fit two."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can ask at this address."""
+    """Whether only this machine can connect to this address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -31,12 +31,12 @@ def is_loopback(host: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Refuse addresses from which keys could not be trusted: whoever can change an answer decides who gets in.
+    """Refuse URLs whose answer others could change: its keys decide which tokens are valid.
 
     Raises
     ------
     InputError
-        It is not https, and not of this machine; or it is no URL, or holds a password or a fragment. Does not show it.
+        It is not https and not of this machine, no URL, or it has a password or a fragment. The URL is not shown.
     """
     try:
         parts = urlsplit(url)

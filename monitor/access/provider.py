@@ -1,4 +1,8 @@
-"""The public keys of a provider of tokens: how they are read, and how long they hold."""
+"""The public keys of an OpenID Connect provider: read, checked, and kept in memory.
+
+PyJWT's own client (``PyJWKClient``) has no bound on size or total time, no tolerance of outages and no limit of
+requests while the provider fails: see docs/decisions/0016-http-and-its-libraries.md.
+"""
 
 import json
 import ssl
@@ -14,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from monitor.access.last_read import Ages, LastRead
+from monitor.access.cached_source import CachedSource, CacheTimes
 from monitor.access.oidc import ALGORITHMS, check_url
 from monitor.clock import Clock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError
@@ -23,68 +27,68 @@ from monitor.outage_log import Outage
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
 ASK_AGAIN_SECONDS: Final = 10.0
-"""For a key that is not known, and after a failure, the provider is asked at most this often."""
+"""For an unknown key, and after a failure, the provider is read at most this often."""
 OUTAGE_SECONDS: Final = 3600.0
-"""How long keys hold beyond `refresh`, while the provider does not answer."""
+"""How long keys are valid beyond `refresh`, while the provider does not answer."""
 WAIT_SECONDS: Final = 5.0
 """How long a request waits for keys that are being read."""
 READ_SECONDS: Final = 10.0
 """How long the provider may take to answer, from the first byte to the last."""
-MOST_BYTES: Final = 256 * 1024
+MAX_BYTES: Final = 256 * 1024
 """The largest answer that is read."""
-MOST_KEYS: Final = 100
-"""Further keys of a provider are not looked at."""
+MAX_KEYS: Final = 100
+"""Further keys of a provider are ignored."""
 
-_EARLY: Final = 0.8
-"""Share of `refresh` after which keys are asked for, while requests go on with those there are."""
-_LEAST_RSA_BITS: Final = 2048
+_REFRESH_SHARE: Final = 0.8
+"""Share of `refresh` after which keys are read again, while requests go on with those in memory."""
+_MIN_RSA_BITS: Final = 2048
 
 _log = structlog.get_logger(__name__)
 
 
 class SigningKey(NamedTuple):
-    """A key with which tokens are signed."""
+    """A public key for tokens."""
 
     kid: str | None
-    """What tokens call it; None: the provider gives it no name."""
+    """Its name in tokens; None: the provider gives it no name."""
     algorithms: frozenset[str]
-    """The signatures that it makes."""
+    """The signatures that it fits."""
     key: PublicKey
     source: str
-    """The key as it was read: two are the same where this is."""
+    """The JSON of the key, by which keys are compared."""
 
 
 class KeySet(NamedTuple):
-    """What a provider's key set holds for us."""
+    """The usable keys of a provider's key set."""
 
     keys: tuple[SigningKey, ...]
     unusable: tuple[str, ...]
-    """Why others were left out, in words."""
+    """Why others are not usable, in words."""
 
 
 def parse_keys(document: Any) -> KeySet:
-    """Read a JSON Web Key Set (RFC 7517).
+    """Parse a JSON Web Key Set (RFC 7517).
 
-    Keys that are not for signatures, of kinds that are not known, too short, secret or broken are left out: providers
-    publish keys for other purposes beside those for tokens.
+    Keys that are not for signatures, of unknown kinds, too short, secret or broken are left out: providers publish keys
+    for other purposes, too.
 
     Raises
     ------
     InputError
-        It is none, or holds no key that is of use. Says why.
+        It is not a key set, or has no usable key. Says why.
     """
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise InputError('is no JSON Web Key Set: it must be an object with a list "keys"')
     keys: list[SigningKey] = []
     unusable: list[str] = []
-    for number, jwk in enumerate(listed[:MOST_KEYS]):
+    for number, jwk in enumerate(listed[:MAX_KEYS]):
         try:
             keys.append(_key(jwk))
         except InputError as error:
             unusable.append(f"keys[{number}] {error}")
-    if len(listed) > MOST_KEYS:
-        unusable.append(f"{len(listed) - MOST_KEYS} keys beyond the first {MOST_KEYS}")
+    if len(listed) > MAX_KEYS:
+        unusable.append(f"{len(listed) - MAX_KEYS} keys beyond the first {MAX_KEYS}")
     if not keys:
         raise InputError(f"holds no keys for signatures ({'; '.join(unusable[:3]) or 'it is empty'})")
     return KeySet(tuple(keys), tuple(unusable))
@@ -97,13 +101,13 @@ def _key(jwk: Any) -> SigningKey:
     if jwk.get("use", "sig") != "sig" or (isinstance(operations, list) and "verify" not in operations):
         raise InputError("is not for signatures")
     if "d" in jwk or jwk.get("kty") == "oct":
-        # It would do, and whoever has read it can sign what they like.
+        # Everybody who has read it can sign tokens.
         raise InputError("is secret and was published: replace it")
     kid, named = jwk.get("kid"), jwk.get("alg")
     if kid is not None and not isinstance(kid, str):
         raise InputError("has a kid that is no text")
     kind = jwk.get("crv") or jwk.get("kty")
-    algorithms = frozenset(each for each, its in ALGORITHMS.items() if its == kind and named in (None, each))
+    algorithms = frozenset(name for name, of in ALGORITHMS.items() if of == kind and named in (None, name))
     if not algorithms:
         raise InputError(f"is of a kind that is not accepted ({str(named or kind)[:20]!r})")
     try:
@@ -112,21 +116,21 @@ def _key(jwk: Any) -> SigningKey:
         raise InputError("is broken") from error
     if not isinstance(key, PublicKey):
         raise InputError("is no public key")
-    if isinstance(key, RSAPublicKey) and key.key_size < _LEAST_RSA_BITS:
-        raise InputError(f"has {key.key_size} bits, and at least {_LEAST_RSA_BITS} are needed")
+    if isinstance(key, RSAPublicKey) and key.key_size < _MIN_RSA_BITS:
+        raise InputError(f"has {key.key_size} bits, and at least {_MIN_RSA_BITS} are needed")
     return SigningKey(kid, algorithms, key, json.dumps(jwk, sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where a provider's keys are.
+    """The URL of a provider's keys.
 
     Attributes
     ----------
     issuer
-        Its name, and where its discovery document is found.
+        Its name, and the base URL of its discovery document.
     jwks_url
-        Where its keys are; None: where the discovery document says.
+        The URL of its keys; None: the one in the discovery document.
     cafile
         Certificates to trust, PEM; None: those of httpx.
     """
@@ -136,7 +140,7 @@ class Provider:
     cafile: str | None = None
 
     def trust(self) -> ssl.SSLContext:
-        """The certificates that are trusted. Raises SettingsError where the file of them cannot be read."""
+        """The trusted certificates. Raises SettingsError if their file cannot be read."""
         try:
             return httpx.create_ssl_context() if self.cafile is None else ssl.create_default_context(cafile=self.cafile)
         except OSError as error:
@@ -145,14 +149,14 @@ class Provider:
             ) from error
 
     def read(self) -> KeySet:
-        """Ask for the keys. Takes ``READ_SECONDS`` at most; not from an event loop.
+        """Read the keys, in ``READ_SECONDS`` at most; not in an event loop.
 
-        Redirects are not followed, as they could lead anywhere, and of an answer no more than ``MOST_BYTES`` is read.
+        Redirects are not followed, and at most ``MAX_BYTES`` of an answer are read.
 
         Raises
         ------
         ProviderUnavailable
-            It does not answer, or not as it should. Names the address and says what to do.
+            It does not answer, or its answer is wrong. Names the URL and says what to do.
         """
         try:
             return anyio.run(self._read)
@@ -167,7 +171,7 @@ class Provider:
         except SettingsError as error:
             raise ProviderUnavailable(str(error)) from error
         with anyio.fail_after(READ_SECONDS):
-            # The limit is above: httpx's own are for each piece of an answer, of which there may be many.
+            # The limit is above: those of httpx are for each chunk of an answer, of which there may be many.
             async with httpx.AsyncClient(verify=trust, timeout=None, follow_redirects=False) as http:  # noqa: S113
                 url = self.jwks_url or await self._discover(http)
                 document = await _json(http, url)
@@ -177,7 +181,7 @@ class Provider:
             raise ProviderUnavailable(f"{url} {error}") from error
 
     async def _discover(self, http: httpx.AsyncClient) -> str:
-        """Where the keys are, as the provider says (OpenID Connect Discovery 1.0, section 4)."""
+        """The URL of the keys in the discovery document (OpenID Connect Discovery 1.0, section 4)."""
         url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
         document = await _json(http, url)
         issuer, jwks_url = (
@@ -198,24 +202,24 @@ class Provider:
 
 
 async def _json(http: httpx.AsyncClient, url: str) -> Any:
-    # As it is: a few bytes, unpacked, may be millions.
-    asked = {"accept": "application/json", "accept-encoding": "identity"}
+    # Not compressed: a few bytes may unpack to millions.
+    headers = {"accept": "application/json", "accept-encoding": "identity"}
     body = bytearray()
     try:
-        async with http.stream("GET", url, headers=asked) as answer:
-            if answer.is_redirect:
+        async with http.stream("GET", url, headers=headers) as response:
+            if response.is_redirect:
                 raise ProviderUnavailable(
-                    f"{url} leads elsewhere ({answer.status_code}), and redirects are not followed: name the last"
+                    f"{url} leads elsewhere ({response.status_code}), and redirects are not followed: name the last"
                     " address as access.oidc.issuer or access.oidc.jwks_url"
                 )
-            if answer.status_code != httpx.codes.OK:
-                raise ProviderUnavailable(f"{url} answers {answer.status_code} {answer.reason_phrase}")
-            if answer.headers.get("content-encoding", "identity") != "identity":
+            if response.status_code != httpx.codes.OK:
+                raise ProviderUnavailable(f"{url} answers {response.status_code} {response.reason_phrase}")
+            if response.headers.get("content-encoding", "identity") != "identity":
                 raise ProviderUnavailable(f"{url} answers compressed, unasked")
-            async for piece in answer.aiter_raw():
-                body += piece
-                if len(body) > MOST_BYTES:
-                    raise ProviderUnavailable(f"{url} answers with more than {MOST_BYTES // 1024} KiB")
+            async for chunk in response.aiter_raw():
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise ProviderUnavailable(f"{url} answers with more than {MAX_BYTES // 1024} KiB")
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         raise ProviderUnavailable(f"{url} does not answer: {error or type(error).__name__}") from error
     try:
@@ -225,13 +229,13 @@ async def _json(http: httpx.AsyncClient, url: str) -> Any:
 
 
 class _Version(NamedTuple):
-    """The keys that a provider had at some time."""
+    """The keys of a provider at some time."""
 
     number: int
     keys: tuple[SigningKey, ...]
 
-    def fitting(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
-        return tuple(each for each in self.keys if algorithm in each.algorithms and kid in (None, each.kid))
+    def matching(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
+        return tuple(key for key in self.keys if algorithm in key.algorithms and kid in (None, key.kid))
 
 
 _NONE: Final = _Version(0, ())
@@ -240,38 +244,38 @@ _NONE: Final = _Version(0, ())
 class ProviderKeys:
     """A provider's keys, in memory. Any thread.
 
-    What the provider is asked does not depend on what requests send. Keys are asked for when four fifths of `refresh`
-    have passed, while requests go on with those there are, and again for a name that is not known, so that a new key
-    holds at once; for either, and after a failure, at most once in ``ASK_AGAIN_SECONDS``. While the provider does not
-    answer, its last keys hold for `refresh` and ``OUTAGE_SECONDS``, and then none.
+    The load of the provider does not depend on what requests send. Keys are read when four fifths of `refresh` have
+    passed, while requests go on with those in memory, and for an unknown key, so that a new one is valid at once; for
+    either, and after a failure, at most once in ``ASK_AGAIN_SECONDS``. While the provider does not answer, its last
+    keys are valid for `refresh` and ``OUTAGE_SECONDS``.
 
-    A request may wait here for ``WAIT_SECONDS``, where its key is not known or nobody asked for a while: call it from a
-    worker's thread, not from an event loop.
+    A request may wait here for ``WAIT_SECONDS``, for an unknown key or after a long pause: call it in a worker's
+    thread, not in an event loop.
 
     Parameters
     ----------
     read
-        Asks the provider; raises ProviderUnavailable.
+        Reads the keys of the provider; raises ProviderUnavailable.
     refresh_seconds
-        After so long a key that the provider has withdrawn does not hold any more, if it answers.
+        After so long, a key that the provider has withdrawn is refused, if the provider answers.
     clock
-        Tells the age of what is held.
+        Measures the age of the keys.
     """
 
     def __init__(self, read: Callable[[], KeySet], refresh_seconds: float, clock: Clock) -> None:
         self._read_provider = read
         self._newest = _NONE
-        """What was read last, however long ago. Belongs to the thread that reads."""
-        self._last = LastRead(
+        """The keys read last, however long ago. Used in the thread that reads."""
+        self._cache = CachedSource(
             self._read,
-            Ages(
-                early=_EARLY * refresh_seconds,
+            CacheTimes(
+                refresh=_REFRESH_SHARE * refresh_seconds,
                 stale=refresh_seconds,
-                lost=refresh_seconds + OUTAGE_SECONDS,
-                again=ASK_AGAIN_SECONDS,
+                expire=refresh_seconds + OUTAGE_SECONDS,
+                retry=ASK_AGAIN_SECONDS,
                 wait=WAIT_SECONDS,
             ),
-            away=ProviderUnavailable,
+            unavailable=ProviderUnavailable,
             outage=Outage(
                 _log,
                 "the provider's keys cannot be read; those known so far go on",
@@ -283,23 +287,23 @@ class ProviderKeys:
         )
 
     def version(self) -> int:
-        """Grows whenever the keys change: what was verified with an earlier one may not hold. 0: no keys hold."""
-        self._last.freshen()
-        return self._held().number
+        """Grows when the keys change: tokens verified with an earlier version may be invalid. 0: there are no keys."""
+        self._cache.refresh()
+        return self._keys().number
 
     def current(self) -> int | None:
-        """As :meth:`version`, without waiting; None also where keys are so old that those being read are waited for."""
-        return self._held().number if self._last.is_fresh() else None
+        """As :meth:`version`, without waiting; None if the keys are stale."""
+        return self._keys().number if self._cache.is_fresh() else None
 
     def find(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
-        """The keys that a token may be signed with; none if the provider has no such key.
+        """The keys that a token may be signed with; empty if the provider has no such key.
 
         Parameters
         ----------
         kid
-            What the token calls its key; None: it does not say, and any may be it.
+            The name of the key in the token; None: any key may be it.
         algorithm
-            How it is signed.
+            The signature of the token.
 
         Returns
         -------
@@ -308,36 +312,36 @@ class ProviderKeys:
         Raises
         ------
         ProviderUnavailable
-            There is no such key among those known, and the provider does not answer.
+            There is no such key in memory, and the provider does not answer.
         """
-        self._last.freshen()
-        held = self._held()
-        if not held.fitting(kid, algorithm):
-            self._last.look_again()
-            known = self._last.wait()
-            held = self._held()
-            if not known and not held.fitting(kid, algorithm):
+        self._cache.refresh()
+        keys = self._keys()
+        if not keys.matching(kid, algorithm):
+            self._cache.start_read()
+            is_current = self._cache.wait()
+            keys = self._keys()
+            if not is_current and not keys.matching(kid, algorithm):
                 raise ProviderUnavailable(
                     "the provider of tokens does not answer, so that this token cannot be checked at present: try again"
                     " soon, or use an API key"
                 )
-        return held.number, held.fitting(kid, algorithm)
+        return keys.number, keys.matching(kid, algorithm)
 
-    def _held(self) -> "_Version":
-        return self._last.get() or _NONE
+    def _keys(self) -> "_Version":
+        return self._cache.get() or _NONE
 
     def _read(self) -> "_Version":
         """In the thread that reads."""
-        found = self._read_provider()
-        if _sources(found.keys) != _sources(self._newest.keys):
-            self._newest = _Version(self._newest.number + 1, found.keys)
-            kids = [each.kid for each in found.keys]
-            _log.info("the provider's keys have changed", kids=kids, unusable=list(found.unusable))
+        read = self._read_provider()
+        if _sources(read.keys) != _sources(self._newest.keys):
+            self._newest = _Version(self._newest.number + 1, read.keys)
+            kids = [key.kid for key in read.keys]
+            _log.info("the provider's keys have changed", kids=kids, unusable=list(read.unusable))
         return self._newest
 
 
 def _sources(keys: Iterable[SigningKey]) -> set[str]:
-    return {each.source for each in keys}
+    return {key.source for key in keys}
 
 
 def _shown(value: object) -> str:

@@ -1,8 +1,7 @@
-"""Tokens (JWT) of an OpenID Connect provider: whose one is, and what it allows.
+"""Authenticates tokens (JWT) of an OpenID Connect provider.
 
-What is checked follows RFC 8725 (best current practices) and RFC 9068, section 4: one list of signatures, all of public
-keys; keys from the configured provider alone, whatever the token says of itself (`jku`, `x5u`, `jwk` are not read);
-issuer and audience; times.
+The checks follow RFC 8725 (best current practices) and RFC 9068, section 4: one list of signatures, all of public keys;
+keys of the configured provider only (`jku`, `x5u` and `jwk` in a token are not read); issuer and audience; times.
 """
 
 import hashlib
@@ -10,6 +9,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -21,21 +21,21 @@ from monitor.access.provider import ProviderKeys
 from monitor.clock import Clock
 from monitor.errors import InputError, Unauthenticated
 
-MOST_CHARACTERS: Final = 16 * 1024
+MAX_CHARACTERS: Final = 16 * 1024
 """Longer tokens are refused unread."""
 REMEMBERED_SECONDS: Final = 60.0
-"""A token that was right is not verified again for so long, unless it expires or the provider's keys change."""
-MOST_REMEMBERED: Final = 4096
-"""Tokens that are remembered; the one used least recently is forgotten first."""
+"""How long a valid token is not verified again, unless it expires or the provider's keys change."""
+MAX_REMEMBERED: Final = 4096
+"""Tokens that are remembered; the least recently used one is evicted."""
 
-_MOST_TRIED: Final = 4
-"""Keys that one token is tried with: names of keys are the provider's to give, and may be given twice."""
-_LONGEST_NAME: Final = 120
+_MAX_TRIED: Final = 4
+"""Keys that are tried for one token: a provider may give several keys the same name."""
+_MAX_NAME: Final = 120
 _TYPES: Final = frozenset({"jwt", "at+jwt"})
-"""Kinds of token that are accepted, where one says its kind. Others, as of a log-out, have another purpose."""
+"""Accepted kinds of token, where it has a kind. Others, such as log-out tokens, have another purpose."""
 
 _UNREADABLE: Final = "the token cannot be read: is it a whole JWT (three parts with dots between them)?"
-_NO_SUCH_KEY: Final = (
+_UNKNOWN_KEY: Final = (
     "the token is not signed with a key that its provider has now, or names it wrongly: get a new one from the provider"
     " in access.oidc.issuer"
 )
@@ -43,22 +43,22 @@ _NO_SUCH_KEY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """Which tokens are accepted, and what they allow.
+    """The tokens that are accepted, and what they allow.
 
     Attributes
     ----------
     issuer, audience
-        What `iss` must be, and `aud` name.
+        `iss` must equal the first, `aud` must name the second.
     algorithms
-        Signatures that are accepted, of :data:`monitor.access.oidc.ALGORITHMS`.
+        Accepted signatures, of :data:`monitor.access.oidc.ALGORITHMS`.
     roles_claim
         The claim that names roles.
     roles
-        What its values allow; empty: they are grants themselves.
+        Value of that claim -> what it allows; empty: the values are grants themselves.
     name_claim
-        The claim that says who it is.
+        The claim with the caller's name.
     leeway_seconds
-        By how much the provider's clock may differ.
+        How far the provider's clock may be off.
     """
 
     issuer: str
@@ -70,12 +70,12 @@ class TokenRules:
     leeway_seconds: float = 30.0
 
 
-class _Known(NamedTuple):
-    """A token that was right."""
+class _Verified(NamedTuple):
+    """A valid token."""
 
     principal: Principal
     version: int
-    """Of the provider's keys."""
+    """The version of the provider's keys."""
     until: float
     """On the monotonic clock."""
     expires: float
@@ -83,43 +83,33 @@ class _Known(NamedTuple):
 
 
 class TokenAuthenticator:
-    """Says who holds a token: an Authenticator. Any thread; it may wait for the provider (see ProviderKeys).
-
-    Parameters
-    ----------
-    rules
-        Which tokens are accepted.
-    keys
-        The provider's.
-    clock
-        Tells whether a token has expired.
-    """
+    """Authenticates tokens: an Authenticator. Any thread; it may wait for the provider (see ProviderKeys)."""
 
     def __init__(self, rules: TokenRules, keys: ProviderKeys, clock: Clock) -> None:
         self._rules = rules
         self._keys = keys
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
-        """SHA-256 of a token -> whose it is: of the token itself nothing is kept."""
+        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
+        """By the SHA-256 of the token, which itself is not kept."""
 
     def authenticate(self, credential: str) -> Principal:
-        """Say who holds this token.
+        """The caller whom this token names.
 
         Raises
         ------
         Unauthenticated
-            Nobody: it is no token, expired, forged, or for another service. Only of what the provider has signed does
-            the message say which.
+            It is no token, expired, forged, or for another service. The message says which only if the provider has
+            signed it.
         ProviderUnavailable
-            It cannot be checked, as the provider does not answer.
+            It cannot be checked, because the provider does not answer.
         """
-        if len(credential) > MOST_CHARACTERS:
-            raise Unauthenticated(f"a token has {MOST_CHARACTERS} characters at most, and this one {len(credential)}")
+        if len(credential) > MAX_CHARACTERS:
+            raise Unauthenticated(f"a token has {MAX_CHARACTERS} characters at most, and this one {len(credential)}")
         if not credential.isascii():
             raise Unauthenticated(_UNREADABLE)
         digest = _digest(credential)
-        # Asked for each request, so that keys are renewed also where all tokens are known.
+        # For each request, so that keys are read again also while all tokens are remembered.
         principal = self._remembered(digest, self._keys.version())
         if principal is not None:
             return principal
@@ -128,42 +118,42 @@ class TokenAuthenticator:
         principal = _principal(claims, self._rules)
         with self._lock:
             until = self._clock.monotonic() + REMEMBERED_SECONDS
-            self._known[digest] = _Known(principal, version, until, expires)
-            self._known.move_to_end(digest)
-            if len(self._known) > MOST_REMEMBERED:
-                self._known.popitem(last=False)
+            self._verified[digest] = _Verified(principal, version, until, expires)
+            self._verified.move_to_end(digest)
+            if len(self._verified) > MAX_REMEMBERED:
+                self._verified.popitem(last=False)
         return principal
 
     def recall(self, credential: str) -> Principal | None:
-        """Say who holds this token, if it was right a moment ago; else None. Never waits."""
-        if len(credential) > MOST_CHARACTERS or not credential.isascii():
+        """The caller whom this token names, if it was verified a moment ago; else None. Never waits."""
+        if len(credential) > MAX_CHARACTERS or not credential.isascii():
             return None
         version = self._keys.current()
         return None if version is None else self._remembered(_digest(credential), version)
 
     def _remembered(self, digest: bytes, version: int | None) -> Principal | None:
         with self._lock:
-            known = self._known.get(digest)
-            if known is None:
+            token = self._verified.get(digest)
+            if token is None:
                 return None
-            if known.version != version or self._clock.monotonic() >= known.until or self._now() >= known.expires:
-                del self._known[digest]
+            if token.version != version or self._clock.monotonic() >= token.until or self._now() >= token.expires:
+                del self._verified[digest]
                 return None
-            self._known.move_to_end(digest)
-            return known.principal
+            self._verified.move_to_end(digest)
+            return token.principal
 
     def _verify(self, token: str) -> tuple[int, dict[str, Any]]:
-        """What a token says, which its provider has signed, and the version of the key."""
+        """The version of the provider's keys, and the claims of a token that one of them has signed."""
         kid, algorithm = self._header(token)
         version, keys = self._keys.find(kid, algorithm)
-        for each in keys[:_MOST_TRIED]:
-            claims = self._decode(token, each.key, algorithm)
+        for key in keys[:_MAX_TRIED]:
+            claims = self._decode(token, key.key, algorithm)
             if claims is not None:
                 return version, claims
-        raise Unauthenticated(_NO_SUCH_KEY)
+        raise Unauthenticated(_UNKNOWN_KEY)
 
     def _header(self, token: str) -> tuple[str | None, str]:
-        """The name of the key, and the signature's kind: all that is believed before the signature is checked."""
+        """The name of the key and the kind of the signature: all that is read before the signature is checked."""
         try:
             header = jwt.get_unverified_header(token)
         except jwt.InvalidTokenError as error:
@@ -179,9 +169,9 @@ class TokenAuthenticator:
         return header.get("kid"), algorithm
 
     def _decode(self, token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
-        """What a token says; None: another key has signed it."""
+        """The claims of a token; None: another key has signed it."""
         rules = self._rules
-        # Times are checked by the clock that all else goes by.
+        # Times are checked by this service's clock.
         options: Options = {
             "require": ["iss", "aud", "exp", "iat"],
             "verify_exp": False,
@@ -204,12 +194,9 @@ class TokenAuthenticator:
             raise Unauthenticated(_UNREADABLE) from error
 
     def _check_times(self, claims: Mapping[str, Any]) -> float:
-        """When a token expires, in seconds since the epoch, leeway included. Raises Unauthenticated."""
+        """When a token expires, in seconds since the epoch, including the leeway. Raises Unauthenticated."""
         now, leeway = self._now(), self._rules.leeway_seconds
-        times: dict[str, float] = {}
-        for name in ("exp", "nbf", "iat"):
-            if name in claims:
-                times[name] = _time(claims[name], name)
+        times = {name: _time(claims[name], name) for name in ("exp", "nbf", "iat") if name in claims}
         expires = times["exp"] + leeway
         if now >= expires:
             raise Unauthenticated("the token has expired: get a new one from the provider in access.oidc.issuer")
@@ -231,7 +218,7 @@ def _digest(token: str) -> bytes:
 
 def _time(value: Any, name: str) -> float:
     try:
-        # bool is a number to Python, and JSON of Python's knows Infinity.
+        # In Python, bool is a number, and JSON may hold Infinity.
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
     except OverflowError:
@@ -240,7 +227,7 @@ def _time(value: Any, name: str) -> float:
 
 
 def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
-    """Who it is, of a token that is in order."""
+    """The caller whom a valid token names."""
     name = _claim(claims, rules.name_claim)
     if not isinstance(name, str) or not name:
         raise Unauthenticated(f"the token does not say who it is: its claim {rules.name_claim} is missing, or no text")
@@ -249,20 +236,18 @@ def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
 
 
 def _grants(value: Any, rules: TokenRules) -> tuple[tuple[Grant, ...], str]:
-    """What the claim of roles allows, and where it allows nothing, why."""
-    said = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
-    # Of others than text, and of what would garble a log, there is no role.
-    names = [each for each in said if isinstance(each, str) and each.isprintable()]
+    """What the claim of roles allows; if nothing, a note that says why."""
+    values = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    # A role is text that does not garble a log.
+    names = [name for name in values if isinstance(name, str) and name.isprintable()]
     grants: set[Grant] = set()
-    for each in names:
+    for name in names:
         if rules.roles:
-            grants.update(rules.roles.get(each, ()))
-            continue
-        try:
-            grants.add(Grant.parse(each))
-        except InputError:
-            # Providers put more into such claims than what is for us, as `openid profile` into scope.
-            continue
+            grants.update(rules.roles.get(name, ()))
+        else:
+            # Providers put other values into such claims, too, such as `openid profile` into scope.
+            with suppress(InputError):
+                grants.add(Grant.parse(name))
     if grants:
         return tuple(sorted(grants, key=str)), ""
     if not names:
@@ -272,23 +257,23 @@ def _grants(value: Any, rules: TokenRules) -> tuple[tuple[Grant, ...], str]:
 
 
 def _claim(claims: Any, path: str) -> Any:
-    """A claim by name, or one inside others: names may hold dots themselves, as those that are URLs do."""
+    """A claim by its name, or by a path of names with dots; a name may itself have dots, such as a URL."""
     if not isinstance(claims, Mapping):
         return None
     if path in claims:
         return claims[path]
-    for at, character in enumerate(path):
-        if character == "." and path[:at] in claims:
-            found = _claim(claims[path[:at]], path[at + 1 :])
-            if found is not None:
-                return found
+    for index, character in enumerate(path):
+        if character == "." and path[:index] in claims:
+            value = _claim(claims[path[:index]], path[index + 1 :])
+            if value is not None:
+                return value
     return None
 
 
 def _clean(name: str) -> str:
-    """A name that is fit for a log: short, of printable characters, and of two names never the same."""
-    if name.isprintable() and len(name) <= _LONGEST_NAME:
+    """A name for the log: short, printable, and different for different names."""
+    if name.isprintable() and len(name) <= _MAX_NAME:
         return name
-    mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    readable = "".join(each if each.isprintable() else "?" for each in name[:_LONGEST_NAME])
-    return f"{readable}~{mark}"
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    readable = "".join(character if character.isprintable() else "?" for character in name[:_MAX_NAME])
+    return f"{readable}~{digest}"

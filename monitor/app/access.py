@@ -2,10 +2,9 @@
 
 import structlog
 
-from monitor.access.base import Authenticator
 from monitor.access.keys import PREFIX, KeyAuthenticator, KeySource, in_force
 from monitor.access.keys_file import KeysFile
-from monitor.access.model import Principal, parse_grants
+from monitor.access.model import Authenticator, Principal, parse_grants
 from monitor.access.provider import Provider, ProviderKeys
 from monitor.access.tokens import TokenAuthenticator, TokenRules
 from monitor.app.settings import Settings

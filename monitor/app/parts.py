@@ -26,7 +26,7 @@ from monitor.store.base import StateStore
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import PaneReader, Window
 

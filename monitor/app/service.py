@@ -44,8 +44,8 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
 from monitor.http.limits import Limits
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate

@@ -21,9 +21,9 @@ from monitor.sources.kafka_batch_loops import SPANS, locate_records
 from monitor.sources.log_format import LogRecord
 from monitor.sources.partitioner_loops import partitions_of
 from monitor.store.base import Checkpoint, PartitionState
+from monitor.stream.pane_view import PaneView
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.reader import PaneView
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window
 

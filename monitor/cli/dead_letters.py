@@ -18,8 +18,9 @@ from monitor.errors import InputError
 from monitor.events.model import Reason
 from monitor.reports.tables import time_text
 from monitor.sources.base import Message
-from monitor.store.base import DeadLetterStore, StoredDeadLetter
+from monitor.store.base import StoredDeadLetter
 from monitor.store.recalibrations import AuditEntry
+from monitor.store.sql import SqlStore
 
 app = typer.Typer(
     add_completion=False,
@@ -130,7 +131,7 @@ def _check(reason: str | None) -> None:
         raise InputError(f"--reason must be one of {', '.join(Reason)}, got {reason!r}")
 
 
-def _up_to(store: DeadLetterStore, reason: str | None, after: int, limit: int) -> list[StoredDeadLetter]:
+def _up_to(store: SqlStore, reason: str | None, after: int, limit: int) -> list[StoredDeadLetter]:
     letters: list[StoredDeadLetter] = []
     while len(letters) < limit:
         page = store.dead_letters(after=after, limit=min(_PAGE, limit - len(letters)), reason=reason)
@@ -142,7 +143,7 @@ def _up_to(store: DeadLetterStore, reason: str | None, after: int, limit: int) -
 
 
 def _pages(
-    store: DeadLetterStore, reason: str | None, numbers: set[int], limit: int | None
+    store: SqlStore, reason: str | None, numbers: set[int], limit: int | None
 ) -> Iterator[list[StoredDeadLetter]]:
     """The letters to be sent: those that are there now, so that one that comes back is not sent in circles."""
     began_ms = SystemClock().now_ms()

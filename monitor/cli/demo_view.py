@@ -16,7 +16,7 @@ from monitor.events.model import ALL
 from monitor.reports.evaluation.report import Report
 from monitor.reports.tables import reports_table, time_text, value_text
 from monitor.reports.verdict import of_report
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.status import PipelineStatus
 from monitor.windows.snapshot import Snapshot
 
@@ -116,12 +116,12 @@ def _events_line(status: PipelineStatus) -> Text:
     counts = status.counters
     told = {
         "read": status.records_read,
-        "predictions": counts.get((fates.PREDICTION, fates.ACCEPTED), 0),
-        "joined": counts.get((fates.OUTCOME, fates.JOINED), 0),
-        "corrected": counts.get((fates.OUTCOME, fates.CORRECTED), 0),
-        "duplicates": sum(count for (_, result), count in counts.items() if result == fates.DUPLICATE),
-        "too late": counts.get((fates.OUTCOME, fates.AFTER_HORIZON), 0),
-        "dead letters": counts.get((fates.UNKNOWN, fates.DEAD_LETTER), 0),
+        "predictions": counts.get((event_results.PREDICTION, event_results.ACCEPTED), 0),
+        "joined": counts.get((event_results.OUTCOME, event_results.JOINED), 0),
+        "corrected": counts.get((event_results.OUTCOME, event_results.CORRECTED), 0),
+        "duplicates": sum(count for (_, result), count in counts.items() if result == event_results.DUPLICATE),
+        "too late": counts.get((event_results.OUTCOME, event_results.AFTER_HORIZON), 0),
+        "dead letters": counts.get((event_results.UNKNOWN, event_results.DEAD_LETTER), 0),
         "pending": status.unanswered,
         "lag": sum(status.lag.values()),
     }

@@ -12,9 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_name, make_key, parse_key, state_of
-from monitor.access.model import Role, parse_grants
+from monitor.access.model import Role, StoredKey, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_store

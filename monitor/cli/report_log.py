@@ -8,7 +8,7 @@ import typer
 from monitor.app.offline import LogReport
 from monitor.reports.tables import reports_table, telling, time_text
 from monitor.reports.text import report_console
-from monitor.stream import fates
+from monitor.stream import event_results
 
 
 def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
@@ -51,5 +51,5 @@ def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
 
 
 def _by_size(log: LogReport) -> list[tuple[tuple[str, str], int]]:
-    valid = [(key, number) for key, number in log.events.items() if key[0] != fates.UNKNOWN]
+    valid = [(key, number) for key, number in log.events.items() if key[0] != event_results.UNKNOWN]
     return sorted(valid, key=lambda item: (-item[1], item[0]))

@@ -12,7 +12,7 @@ from fastapi_offline import FastAPIOffline
 
 from monitor.http import routes
 from monitor.http.access import check_declared
-from monitor.http.middleware import CountRequests, LoopbackOnly, SecurityHeaders, TimeLimit
+from monitor.http.middleware import LoopbackOnly, SecurityHeaders, TimeLimit
 from monitor.http.openapi import DESCRIPTION, complete_openapi
 from monitor.http.problems import add_problem_handlers
 from monitor.http.request_log import RequestLog
@@ -82,8 +82,7 @@ def create_api(services: Services, extra_routers: Iterable[APIRouter] = ()) -> F
     app.add_middleware(TimeLimit, seconds=services.limits.request_seconds)
     if services.local_only:
         app.add_middleware(LoopbackOnly)
-    app.add_middleware(RequestLog, clock=services.clock)
-    app.add_middleware(CountRequests, traffic=services.traffic, clock=services.clock)
+    app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
     app.add_middleware(SecurityHeaders)
     complete_openapi(app)
     return app

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 
-from monitor.access.base import Authenticator
-from monitor.access.model import ANONYMOUS, Principal, Role
+from monitor.access.model import ANONYMOUS, Authenticator, Principal, Role
 from monitor.errors import Forbidden, Unauthenticated
 from monitor.http.limits import ConcurrencyLimit, Limits
 from monitor.http.problems import SESSION_COOKIE, Problem

@@ -1,7 +1,6 @@
-"""Middleware around all routes: counts requests, ends slow ones, checks the Host, and sets security headers."""
+"""Middleware around all routes: ends slow requests, checks the Host, and sets security headers."""
 
 import asyncio
-from collections import defaultdict
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -9,23 +8,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.access.oidc import is_loopback
-from monitor.clock import Clock
 from monitor.http.problems import Problem
-
-OTHER: Final = "other"
-"""The route of unknown paths and of the files of /docs: a stranger's paths must not become labels."""
-
-_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-_UNANSWERED: Final = "none"
-"""In place of a status: the connection ended before there was one."""
 
 _MAX_SHOWN: Final = 80
 
-_ALWAYS: Final = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
+_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cross-origin-resource-policy", b"same-origin"))
 _UNLESS_SET: Final = (
     # Pages have a policy of their own. Other answers may run and load nothing, and no frame may show them.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -33,62 +20,6 @@ _UNLESS_SET: Final = (
 )
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _HTTPS_ONLY: Final = (b"strict-transport-security", b"max-age=31536000")
-
-
-class Traffic:
-    """Requests since the start. Written in the event loop's thread, read in any.
-
-    Attributes
-    ----------
-    requests
-        (method, route, status) -> requests. HEAD counts as GET, whose answer it is.
-    seconds
-        (method, route) -> their total duration.
-    """
-
-    def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str], int] = defaultdict(int)
-        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
-
-    def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one request; status 0 if it had no answer."""
-        method = method if method in _METHODS else OTHER
-        self.requests[method, route, str(status) if status else _UNANSWERED] += 1
-        self.seconds[method, route] += seconds
-
-
-def route_of(scope: Scope) -> str:
-    """The template of the route that answers: ``/v1/models/{model}/report``."""
-    route: str = getattr(scope.get("route"), "path_format", OTHER)
-    return route
-
-
-class CountRequests:
-    """Counts requests and their durations in ``traffic``."""
-
-    def __init__(self, app: ASGIApp, traffic: Traffic, clock: Clock) -> None:
-        self._app = app
-        self._traffic = traffic
-        self._clock = clock
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        status = 0
-
-        async def noting(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        began = self._clock.monotonic()
-        try:
-            await self._app(scope, receive, noting)
-        finally:
-            self._traffic.count(scope["method"], route_of(scope), status, self._clock.monotonic() - began)
 
 
 class TimeLimit:

@@ -133,12 +133,10 @@ class LinksBody(Body):
     self: str = field(_PATH)
     page: str = field(f"/recalibrations/{_ID}", "for people")
     artifact: str | None = field(
-        f"{_PATH}/artifact",
-        "its map; null while there is none, and where it is not kept any more",
+        f"{_PATH}/artifact", "its map; null while there is none, and where it is not kept any more"
     )
     promotion: str | None = field(
-        f"{_PATH}/promotion",
-        "where to promote it; null where that would be refused as things stand",
+        f"{_PATH}/promotion", "where to promote it; null where that would be refused as things stand"
     )
     figures: dict[str, str] = field({"reliability": f"{_PATH}/figures/reliability"}, "its pictures by name, SVG")
     model: str = field("/v1/models/churn/recalibration", "what serves the model")
@@ -177,8 +175,8 @@ class RefitSummaryBody(Body):
     def of(cls, job: Job, available: Available, **more: Any) -> Self:
         """The body of a refit."""
         order, path = job.order, job_path(job.id)
-        return cls(
-            id=job.id,
+        return cls.of_attributes(
+            job,
             model=order.model,
             version=order.version,
             method=order.method,
@@ -186,16 +184,9 @@ class RefitSummaryBody(Body):
             window=_window(order),
             promote=order.promote,
             trigger=order.trigger,
-            actor=job.actor,
-            state=job.state,
-            progress=job.progress,
-            step=job.step,
-            reason=job.reason,
-            attempts=job.attempts,
             requested_at=format_time(job.requested_ms),
             started_at=_time(job.started_ms),
             finished_at=_time(job.finished_ms),
-            baseline=job.baseline,
             links=LinksBody(
                 self=path,
                 page=f"/recalibrations/{quote(job.id, safe='')}",
@@ -240,8 +231,7 @@ class ArtifactBody(Body):
     shapes: dict[str, list[int]] = field({}, "of the arrays")
     types: dict[str, str] = field({}, "of the arrays")
     about: dict[str, Any] = field(
-        {"id": _ID, "model": "churn", "version": "7"},
-        "its id, model, version, method, options, data hash, ...",
+        {"id": _ID, "model": "churn", "version": "7"}, "its id, model, version, method, options, data hash, ..."
     )
     sha256: str = field("5f0c2b7e9d3a4c1886f7e2d90b1a6c354e8d7f60a9b2c3d4e5f60718293a4b5c", "of the map's content")
     arrays: dict[str, list[Any]] = field({}, "what is large: lists, or lists of lists")
@@ -273,13 +263,12 @@ class ChampionBody(Body):
     @classmethod
     def of(cls, champion: Champion) -> Self:
         """The body of what serves."""
-        return cls(
-            model=champion.model,
-            version=champion.version,
-            map=champion.map_id,
+        served = champion.map_id
+        return cls.of_attributes(
+            champion,
+            map=served,
             since=format_time(champion.since_ms) if champion.revision else None,
-            revision=champion.revision,
-            artifact=None if champion.map_id is None else f"{job_path(champion.map_id)}/artifact",
+            artifact=None if served is None else f"{job_path(served)}/artifact",
         )
 
 
@@ -392,16 +381,7 @@ class MethodBody(Body):
     def of(cls, method: Method) -> Self:
         """The body of a method."""
         options = [OptionBody(name=name, **asdict(option)) for name, option in method.options.items()]
-        return cls(
-            name=method.name,
-            title=method.title,
-            meaning=method.meaning,
-            binary=method.binary,
-            many_classes=method.many_classes,
-            needs_features=method.needs_features,
-            needs_segments=method.needs_segments,
-            options=options,
-        )
+        return cls.of_attributes(method, options=options)
 
 
 class MethodsBody(Body):
@@ -425,15 +405,8 @@ class AuditEntryBody(Body):
     @classmethod
     def of(cls, entry: AuditEntry) -> Self:
         """The body of an entry."""
-        return cls(
-            number=entry.number,
-            at=format_time(entry.at_ms),
-            actor=entry.actor,
-            action=entry.action,
-            model=entry.model,
-            version=entry.version,
-            subject=entry.subject or None,
-            detail=dict(entry.detail),
+        return cls.of_attributes(
+            entry, at=format_time(entry.at_ms), subject=entry.subject or None, detail=dict(entry.detail)
         )
 
 

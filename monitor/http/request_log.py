@@ -1,4 +1,4 @@
-"""Request ids, and the log lines of requests.
+"""Request ids, counts of requests, and their log lines.
 
 The id is in the answer, in every log line of the request and in problem details. The caller may give it, as
 ``X-Request-ID``; one that is not safe to log is replaced. Requests that changed something have a line of their own
@@ -8,6 +8,7 @@ status: request_id, method, route, status, duration_ms, principal.
 
 import re
 import uuid
+from collections import defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -37,7 +38,37 @@ _PROBES: Final = frozenset({"/healthz", "/readyz"})
 _FAILURE_SECONDS: Final = 60.0
 """Time between two log lines of a route that goes on failing."""
 
+OTHER: Final = "other"
+"""The route of unknown paths and of the files of /docs: a stranger's paths must not become labels."""
+
+_METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+_UNANSWERED: Final = "none"
+"""In place of a status: the connection ended before there was one."""
+
 _log = structlog.get_logger(__name__)
+
+
+class Traffic:
+    """Requests since the start. Written in the event loop's thread, read in any.
+
+    Attributes
+    ----------
+    requests
+        (method, route, status) -> requests. HEAD counts as GET, whose answer it is.
+    seconds
+        (method, route) -> their total duration.
+    """
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, str, str], int] = defaultdict(int)
+        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one request; status 0 if it had no answer."""
+        method = method if method in _METHODS else OTHER
+        self.requests[method, route, str(status) if status else _UNANSWERED] += 1
+        self.seconds[method, route] += seconds
 
 
 @dataclass(slots=True)
@@ -72,10 +103,11 @@ def note_principal(name: str) -> None:
 
 
 class RequestLog:
-    """Middleware: gives each request an id, and logs those that changed something or failed."""
+    """Middleware: gives each request an id, counts it, and logs it if it changed something or failed."""
 
-    def __init__(self, app: ASGIApp, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, traffic: Traffic, clock: Clock) -> None:
         self._app = app
+        self._traffic = traffic
         self._clock = clock
         self._failures: dict[tuple[str, int], _Failures] = {}
         """By route and status: as many as there are routes, times a few."""
@@ -103,31 +135,33 @@ class RequestLog:
         finally:
             _current.reset(token)
             structlog.contextvars.unbind_contextvars("principal")
-            self._log_request(scope, context, status, began)
+            # The template, such as /v1/models/{model}/report, and not the path, which a stranger chooses.
+            route = getattr(scope.get("route"), "path_format", OTHER)
+            seconds = self._clock.monotonic() - began
+            self._traffic.count(scope["method"], route, status, seconds)
+            # The handler of an unexpected error has logged it.
+            if status != HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._log_request(scope["method"], route, status, seconds, context)
 
-    def _log_request(self, scope: Scope, context: RequestContext, status: int, began: float) -> None:
-        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-            return  # The handler of the error has logged it.
-        # The template, not the path: a stranger's paths must not get into the log.
-        route = getattr(scope.get("route"), "path_format", "other")
-        now = self._clock.monotonic()
+    def _log_request(self, method: str, route: str, status: int, seconds: float, context: RequestContext) -> None:
         entry: dict[str, Any] = {
             "request_id": context.request_id,
-            "method": scope["method"],
+            "method": method,
             "route": route,
             "status": status,
-            "duration_ms": round((now - began) * 1000, 1),
+            "duration_ms": round(seconds * 1000, 1),
         }
         if context.principal:
             entry["principal"] = context.principal
         if status > HTTPStatus.INTERNAL_SERVER_ERROR and route not in _PROBES:
-            self._log_failure((route, status), now, entry)
-        elif not status or scope["method"] in _READS or route in _COMPUTATIONS or status >= 400 or route in _FREQUENT:
+            self._log_failure((route, status), entry)
+        elif not status or method in _READS or route in _COMPUTATIONS or status >= 400 or route in _FREQUENT:
             _log.debug("request", **entry)
         else:
             _log.info("request", **entry)
 
-    def _log_failure(self, kind: tuple[str, int], now: float, entry: dict[str, Any]) -> None:
+    def _log_failure(self, kind: tuple[str, int], entry: dict[str, Any]) -> None:
+        now = self._clock.monotonic()
         earlier = self._failures.get(kind)
         if earlier is not None and now - earlier.logged_at < _FAILURE_SECONDS:
             earlier.unlogged += 1

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
@@ -38,6 +38,11 @@ class Body(BaseModel):
             for name, info in cls.model_fields.items()
             if isinstance(info.json_schema_extra, dict)
         }
+
+    @classmethod
+    def of_attributes(cls, source: object, **others: Any) -> Self:
+        """The body with the attributes of ``source`` that are called like its fields, and the other fields given."""
+        return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in others}, **others)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:

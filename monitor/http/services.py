@@ -7,14 +7,14 @@ from typing import Annotated, Protocol
 from fastapi import Depends, Request
 from numpy.typing import ArrayLike
 
-from monitor.access.base import Authenticator
+from monitor.access.model import Authenticator
 from monitor.clock import Clock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization
 from monitor.http.limits import ConcurrencyLimit, Limits
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.http.snapshots import LatestView
 from monitor.measures.base import Measure
 from monitor.recalibration.service import Recalibrations

@@ -6,15 +6,18 @@ from typing import Final, Protocol
 from monitor.events.model import Reason
 from monitor.metrics.series import Family, Series, read_families
 from monitor.sources.base import TopicPartition
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 
 _PARTITION_LABELS: Final = ("topic", "partition")
 
 # Every label value is there from the start, at 0, so that rates work.
-_DEPARTURES: Final = dict.fromkeys((fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED), 0)
+_DEPARTURES: Final = dict.fromkeys(event_results.DEPARTURES, 0)
 _EVENTS: Final = {
-    (kind, result): 0 for kind, results in fates.RESULTS.items() for result in results if result != fates.EARLY
+    (kind, result): 0
+    for kind, results in event_results.RESULTS.items()
+    for result in results
+    if result != event_results.EARLY
 }
 
 PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
@@ -46,7 +49,7 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
         "calibration_early_outcomes.",
         # An early outcome gets another result later: a number that falls is a gauge, and no counter.
         lambda status: list(
-            (_EVENTS | {key: n for key, n in status.counters.items() if key[1] != fates.EARLY}).items()
+            (_EVENTS | {key: n for key, n in status.counters.items() if key[1] != event_results.EARLY}).items()
         ),
         ("type", "result"),
     ),

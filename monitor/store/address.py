@@ -1,4 +1,4 @@
-"""From a URL to an engine."""
+"""Open the database at a URL."""
 
 import os
 import sqlite3
@@ -17,21 +17,21 @@ from monitor.store.database import POSTGRESQL, SQLITE, Database
 _EXAMPLES: Final = "sqlite:///folder/monitor.db or postgresql://user:password@host/database"
 
 _PAGE_BYTES: Final = 16_384
-"""Batches are large: larger pages make shorter chains of them."""
+"""Large pages, as batches are large."""
 
 _WAL_PAGES: Final = 1_024
-"""16 MiB of log before it is copied into the file: often enough that no save pays for many at once."""
+"""Pages of log (16 MiB) before it is copied into the file: small enough that no save takes long."""
 
 LOG_LIMIT_BYTES: Final = 2 * _WAL_PAGES * _PAGE_BYTES
-"""32 MiB, to which SQLite cuts its log at the first write after all of it was copied into the file."""
+"""32 MiB. SQLite truncates a longer log at the first write after all of it was copied into the file."""
 
 _BINARY: Final = 1
-"""PostgreSQL's own number of its binary format."""
+"""psycopg's number of the binary format."""
 
 _SECRET_KEYS: Final = ("password", "sslpassword")
 
-_making = threading.Lock()
-"""Held while a file is made: closing it would take from another thread the locks that SQLite holds on it."""
+_creating = threading.Lock()
+"""Held while a file is created: closing it releases the locks of SQLite connections of other threads."""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,11 +42,11 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
     Raises
     ------
     SettingsError
-        The URL is wrong, or a file cannot be written there.
+        The URL is wrong, or the file cannot be written.
     StoreUnavailable
         The database does not answer.
     IncompatibleStore
-        The file is something else.
+        The file is not a SQLite database.
     """
     kind, parsed = _parse(url)
     if kind == SQLITE:
@@ -55,7 +55,7 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
 
 
 def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Database:
-    """Open what is at a URL to look at it: nothing is made, and of a SQLite file nothing can be changed.
+    """Open an existing database for reading. Creates nothing; a SQLite file cannot be changed.
 
     Raises
     ------
@@ -69,12 +69,12 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
         return _connect_postgresql(parsed, patience_seconds, clock)
     path = sqlite_path(url)
     if path is None or not path.is_file():
-        # The whole path: a relative one begins where the command is run, which need not be where the service is.
+        # The absolute path, as the command may run in another folder than the service.
         where = "" if path is None else path.absolute()
-        raise NoStore(f"there is no store at {where}: `monitor serve` makes it at its first start")
+        raise NoStore(f"there is no store at {where}: `monitor serve` creates it at its first start")
 
     def open_file() -> sqlite3.Connection:
-        # With the right to write, which is never used: without it, SQLite would leave its index file behind.
+        # Opened with write permission, as SQLite would otherwise leave its index file behind.
         address = f"file:{quote(str(path.resolve()))}?mode=rw"
         connection = sqlite3.connect(
             address, uri=True, timeout=patience_seconds, isolation_level=None, check_same_thread=False
@@ -87,7 +87,7 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file of a store in SQLite; None where the store is another. Raises SettingsError."""
+    """The file of a SQLite store; None for another database. Raises SettingsError."""
     kind, parsed = _parse(url)
     if kind != SQLITE:
         return None
@@ -97,25 +97,12 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def expand_home(path: str, key: str) -> Path:
-    """The path of a setting; a ``~`` or ``~user`` at its beginning is that user's home.
-
-    Parameters
-    ----------
-    path
-        As it is set.
-    key
-        The setting, for the message.
-
-    Raises
-    ------
-    SettingsError
-        No such home is known.
-    """
+    """Expand a ``~`` or ``~user`` at the beginning of a path; raises SettingsError, which names the setting ``key``."""
     try:
         return Path(path).expanduser()
     except RuntimeError as error:
         home = Path(path).parts[0]
-        why = "HOME is not set, and this user is not known to the system" if home == "~" else "there is no such user"
+        why = "HOME is not set, and the system does not know this user" if home == "~" else "there is no such user"
         raise SettingsError(
             f"{key} begins with {home}, a home that is not known ({why}): write the whole path"
         ) from error
@@ -138,7 +125,7 @@ def _parse(url: str) -> tuple[str, sa.URL]:
 def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
     path = sqlite_path(url.render_as_string(hide_password=False))
     if path is None:
-        raise ValueError(f"no file is named by {url}")
+        raise ValueError(f"{url} names no file")
     _check_writable(path)
     engine = sa.create_engine(
         sa.URL.create("sqlite+pysqlite", database=str(path), query=url.query),
@@ -157,9 +144,9 @@ def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Datab
 
 def _check_writable(path: Path) -> None:
     if not path.parent.exists():
-        # A first start; or a volume that is not mounted, or a path that is misspelt, and all state seems lost.
+        # Either a first start, or a volume is not mounted or the path is misspelt, and all state seems lost.
         _log.warning(
-            "the store's folder is not there, so it is made: if this is no first start, see that its volume is mounted",
+            "the store's folder is created: if this is not the first start, check that its volume is mounted",
             folder=str(path.parent),
         )
     try:
@@ -172,38 +159,38 @@ def _check_writable(path: Path) -> None:
     for needed in (path.parent, path) if path.exists() else (path.parent,):
         if not os.access(needed, os.W_OK):
             raise SettingsError(f"the store {path} cannot be written: no permission to write {needed}")
-    _make_private(path)
+    _create_private(path)
 
 
-def _make_private(path: Path) -> None:
-    """Make the file, if it is not there: for its owner alone, as it holds what events say of people.
+def _create_private(path: Path) -> None:
+    """Create a missing file, readable by its owner only, as it holds data about people.
 
-    SQLite gives its log and its index the mode of the file. A file that is there keeps the mode that it has.
+    SQLite gives its log and its index the mode of the file. An existing file keeps its mode.
     """
-    with _making:
+    with _creating:
         if path.exists():
             return
         try:
-            # A link that leads to no file yet may stand there.
+            # The path may be a link to a file that does not exist yet.
             os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
-            return  # Another process was quicker.
+            return  # Another process has just created it.
         except OSError as error:
             raise SettingsError(f"the store {path} cannot be created: {error.strerror}") from error
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    # The driver must not begin transactions by itself: it would begin them late.
+    # The driver must not begin transactions by itself, as it begins them late.
     connection.isolation_level = None
     for pragma in (
         f"page_size = {_PAGE_BYTES}",
-        # What was deleted can be given back to the disk, piece by piece. A file keeps what it was made with.
+        # Free pages can be returned to the disk step by step. Applies to new files only.
         "auto_vacuum = INCREMENTAL",
-        # One fsync a checkpoint, every few seconds, buys that what was once saved survives a power cut too: no offset
-        # that another system was told, no removed dead letter ever comes back.
+        # One fsync per checkpoint, every few seconds, so that saved state survives a power cut: no committed offset and
+        # no removed dead letter comes back.
         "synchronous = FULL",
         "foreign_keys = ON",
-        # Some distributions build SQLite so that it overwrites what it deletes, twice the work of a dropped bucket.
+        # Some distributions build SQLite to overwrite deleted data, which doubles the work of dropping a bucket.
         "secure_delete = OFF",
         f"wal_autocheckpoint = {_WAL_PAGES}",
         f"journal_size_limit = {LOG_LIMIT_BYTES}",
@@ -212,7 +199,7 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _enter_wal(database: Database) -> None:
-    """Switch the file to its write-ahead log, once for all."""
+    """Switch the file to a write-ahead log, permanently."""
     clock = database.clock
     deadline = clock.monotonic() + database.patience_seconds
     while True:
@@ -223,13 +210,13 @@ def _enter_wal(database: Database) -> None:
             finally:
                 connection.close()
         except database.engine.dialect.loaded_dbapi.DatabaseError as error:
-            # SQLite does not wait for this lock by itself: another process may be switching the same new file.
+            # SQLite does not wait for this lock, and another process may be switching the same new file.
             if "locked" in str(error) and clock.monotonic() < deadline:
                 clock.sleep(0.05)
                 continue
             if "not a database" in str(error):
                 raise IncompatibleStore(
-                    f"{database.shown} is no SQLite file: name another file, or move this one away"
+                    f"{database.shown} is not a SQLite file: name another file, or move this one away"
                 ) from error
             raise SettingsError(f"the store {database.shown} cannot be opened: {error}") from error
         if mode != ("wal",):
@@ -246,7 +233,7 @@ def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> D
     keep_alive: dict[str, Any] = {
         "connect_timeout": 10,
         "application_name": "calibration-monitor",
-        # A server that vanished without a word is noticed within half a minute.
+        # Detects within half a minute that a server is gone.
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 4,
@@ -276,7 +263,7 @@ def _read_binary(connection: Any, _record: Any) -> None:
 
     def binary_cursor(*arguments: Any, **options: Any) -> Any:
         cursor = text_cursor(*arguments, **options)
-        # As text, each byte of the journal would travel as two hexadecimal digits: measured 2.5 times slower.
+        # As text, each byte of the journal is sent as two hexadecimal digits, which is 2.5 times slower.
         cursor.format = _BINARY
         return cursor
 

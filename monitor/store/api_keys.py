@@ -1,4 +1,4 @@
-"""API keys in SQLite or PostgreSQL: a KeyStore. Rows are never removed, so that the audit trail can name them."""
+"""API keys in the database: a KeyStore. Rows are never removed, as the audit trail refers to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from monitor.access.base import StoredKey
-from monitor.access.model import Grant
+from monitor.access.model import Grant, StoredKey
 from monitor.errors import Conflict, DamagedStore, InputError
 from monitor.store import audit
 from monitor.store.database import Database
@@ -20,7 +19,7 @@ _grants_from_json: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class ApiKeys:
-    """The digests of API keys in an SQL database. Any thread; any number of processes may use one database.
+    """The digests of API keys in an SQL database. Thread-safe; several processes may use one database.
 
     Parameters
     ----------
@@ -32,27 +31,13 @@ class ApiKeys:
         self._database = database
 
     def keys(self) -> Sequence[StoredKey]:
-        """All keys, also those that are revoked, the oldest first.
-
-        Raises
-        ------
-        StoreUnavailable
-            The database does not answer.
-        DamagedStore
-            What is stored of a key cannot be read.
-        """
+        """All keys with the revoked ones, the oldest first. Raises StoreUnavailable, or DamagedStore."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(API_KEYS).order_by(API_KEYS.c.created_ms, API_KEYS.c.key_id))
             return [_from_row(row) for row in rows]
 
     def add_key(self, key: StoredKey, *, actor: str) -> None:
-        """Keep a key, with an entry in the audit trail.
-
-        Raises
-        ------
-        Conflict
-            A key that is not revoked has its name, or any key its id.
-        """
+        """Store a key, with an audit entry. Raises Conflict if a valid key has its name, or any key its id."""
         with self._changing() as connection:
             taken = connection.execute(
                 sa.select(API_KEYS.c.key_id).where(API_KEYS.c.name == key.name, API_KEYS.c.revoked_ms.is_(None))
@@ -62,7 +47,7 @@ class ApiKeys:
                     f"an API key is called {key.name!r} already ({taken}): take another name, or revoke that one first"
                 )
             if connection.execute(sa.select(API_KEYS.c.key_id).where(API_KEYS.c.key_id == key.key_id)).first():
-                raise Conflict(f"an API key has the id {key.key_id} already: make another one")
+                raise Conflict(f"an API key has the id {key.key_id} already: create another one")
             connection.execute(
                 sa.insert(API_KEYS).values(
                     key_id=key.key_id,
@@ -79,13 +64,7 @@ class ApiKeys:
             )
 
     def revoke_key(self, key_id: str, *, at_ms: int, actor: str) -> StoredKey:
-        """Revoke a key, with an entry in the audit trail; one that is revoked stays as it is.
-
-        Raises
-        ------
-        InputError
-            No key has this id.
-        """
+        """Revoke a key, with an audit entry, unless it is revoked. Raises InputError if there is no such key."""
         with self._changing() as connection:
             row = connection.execute(sa.select(API_KEYS).where(API_KEYS.c.key_id == key_id)).one_or_none()
             if row is None:
@@ -114,7 +93,7 @@ def _from_row(row: Any) -> StoredKey:
 
 
 def _grant(text: str) -> Grant | None:
-    """A grant; None for a role of another version, which allows nothing here and leaves the other keys alone."""
+    """A grant; None for a role that only another version of the service has, which grants nothing here."""
     try:
         return Grant.parse(text)
     except InputError:
@@ -122,6 +101,6 @@ def _grant(text: str) -> Grant | None:
 
 
 def _entry(key: StoredKey, at_ms: int, actor: str, action: str, more: Mapping[str, Any]) -> AuditEntry:
-    # The digest stays out of it: the audit trail is read by people whom keys are none of the business.
+    # Without the digest, as the audit trail is read by people who may not see it.
     detail = {"name": key.name, "roles": [str(grant) for grant in key.grants], **more}
     return AuditEntry(0, at_ms, actor, action, "", "", key.key_id, detail)

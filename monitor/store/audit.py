@@ -1,4 +1,4 @@
-"""The audit trail in the database: entries are appended, and the database itself refuses to change them."""
+"""The audit trail in the database. Entries are appended; triggers of the database refuse to change them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,19 +11,19 @@ from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import AUDIT
 
 _LOCK: Final = 0x63616C_726566
-"""Number of the PostgreSQL lock under which what is audited changes one after the other, as it does on SQLite."""
+"""PostgreSQL advisory lock that serializes audited changes, as SQLite does by itself."""
 
 _detail_from_json: Final = msgspec.json.Decoder(dict)
 
 
 def take_turn(database: Database, connection: sa.Connection) -> None:
-    """Let a transaction that writes see all that those before it did, and number its entries after theirs."""
+    """Wait for earlier audited transactions, to see their changes and to number entries after theirs."""
     if not database.is_sqlite:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:
-    """Append entries; each gets the next number, whatever its own is."""
+    """Append entries; each gets the next number, its own is ignored."""
     if entries:
         connection.execute(
             sa.insert(AUDIT),
@@ -39,7 +39,7 @@ def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:
 
 def page(connection: sa.Connection, after: int, limit: int, model: str | None) -> list[AuditEntry]:
     """Entries with a number greater than ``after``, ascending."""
-    # The columns are called as the fields are.
+    # The columns are named like the fields.
     columns = [AUDIT.c[name] for name in AuditEntry._fields]
     statement = sa.select(*columns).where(AUDIT.c.number > after).order_by(AUDIT.c.number).limit(limit)
     if model is not None:

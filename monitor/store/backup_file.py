@@ -1,7 +1,7 @@
-"""The file that a backup is: a zip archive of a manifest, and of the whole store as one SQLite file.
+"""The file of a backup: a zip archive of a manifest, and of the whole store as one SQLite file.
 
-Whatever database a store is kept in, its backup is the same, so that a backup of one is restored into the other. With
-usual tools: ``unzip -p FILE manifest.json`` shows the manifest, and ``unzip FILE store.db`` takes the SQLite file out.
+It does not depend on the kind of database, so a backup of one is restored into the other. ``unzip -p FILE
+manifest.json`` shows the manifest, ``unzip FILE store.db`` extracts the SQLite file.
 """
 
 import hashlib
@@ -23,13 +23,15 @@ MANIFEST: Final = "manifest.json"
 STORE: Final = "store.db"
 
 _LEVEL: Final = 1
-"""Most of a store is hashes, of which no effort makes less."""
+"""Most of a store is hashes, which do not compress."""
 _PIECE_BYTES: Final = 1 << 20
-_LONGEST_MANIFEST: Final = 16 << 20
+_MAX_MANIFEST_BYTES: Final = 16 << 20
+_DAMAGED: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""Errors from reading a damaged archive."""
 
 
 class Offset(msgspec.Struct, frozen=True):
-    """Where reading goes on in one topic partition: the store holds every record before it, and none from it on."""
+    """Next offset of one topic partition: the store contains every record before it and none after."""
 
     topic: str
     partition: int
@@ -37,24 +39,24 @@ class Offset(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a backup says of itself.
+    """Description of a backup.
 
     Attributes
     ----------
     format
         Version of this layout.
     created
-        When, RFC 3339.
+        Time, RFC 3339.
     service_version
-        Of the service that made it.
+        Version of the service that made it.
     database
-        ``sqlite`` or ``postgresql``: what the store was kept in.
+        ``sqlite`` or ``postgresql``: database of the store.
     schema_revision, grid_version
         Of the store.
     tables
-        Table -> its rows.
+        Table -> number of rows.
     offsets
-        Where reading goes on.
+        Next offsets.
     size, sha256
         Of the SQLite file.
     """
@@ -72,22 +74,16 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class _Format(msgspec.Struct):
-    """What every version of the manifest has."""
+    """The part that every version of the manifest has."""
 
     format: int
 
 
 def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
-    """Write a backup: the whole file under its name, or none.
-
-    Raises
-    ------
-    InputError
-        It cannot be written.
-    """
+    """Write a backup, all of it or nothing. Raises InputError if it cannot be written."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     try:
-        # It holds digests of keys and what models said of people: for its owner alone.
+        # Readable by its owner only: it holds digests of keys and predictions about people.
         handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -105,86 +101,67 @@ def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
 
 
 @contextmanager
-def opened_backup(source: Path) -> Iterator[tuple[Manifest, "Contents"]]:
-    """The manifest of a backup, and what takes the store out of it.
-
-    Raises
-    ------
-    InputError
-        There is no such file, or it is no backup, or damaged, or of a later format.
-    """
+def _opened(source: Path) -> Iterator[zipfile.ZipFile]:
     try:
         archive = zipfile.ZipFile(source)
     except zipfile.BadZipFile as error:
-        raise InputError(f"{source} is no backup of this service, or only a part of one: {error}") from error
+        raise InputError(f"{source} is not a backup of this service, or only a part of one: {error}") from error
     except OSError as error:
         raise InputError(f"the backup {source} cannot be read: {error.strerror or error}") from error
     with archive:
-        manifest = _read_manifest(source, archive)
-        yield manifest, Contents(source, archive, manifest)
+        yield archive
 
 
-class Contents:
-    """The store in a backup that is open."""
-
-    def __init__(self, source: Path, archive: zipfile.ZipFile, manifest: Manifest) -> None:
-        self._source = source
-        self._archive = archive
-        self._manifest = manifest
-
-    def extract(self, path: Path) -> None:
-        """Take the SQLite file out, and check it.
-
-        Raises
-        ------
-        InputError
-            It is not what was put in.
-        """
+def read_manifest(source: Path) -> Manifest:
+    """Read the manifest of a backup; raises InputError if it is missing, damaged, or of another format."""
+    with _opened(source) as archive:
         try:
-            with path.open("xb") as file:
-                found = self._copy(file)
-        except OSError as error:
+            with archive.open(MANIFEST) as member:
+                text = member.read(_MAX_MANIFEST_BYTES)
+            version = msgspec.json.decode(text, type=_Format).format
+            if version != FORMAT:
+                raise InputError(
+                    f"the backup {source} is of format {version}, this version reads {FORMAT}: restore it with the"
+                    " version of the service that made it"
+                )
+            return msgspec.json.decode(text, type=Manifest)
+        except (*_DAMAGED, msgspec.MsgspecError) as error:
             raise InputError(
-                f"the store cannot be taken out of the backup {self._source} into {path.parent}, where it needs"
-                f" {self._manifest.size:,} bytes: {error.strerror or error}"
+                f"{source} is not a backup of this service: it has no valid {MANIFEST} ({error})"
             ) from error
-        if found != (self._manifest.size, self._manifest.sha256):
-            raise InputError(
-                f"the backup {self._source} is damaged: its store has {found[0]:,} bytes and SHA-256 {found[1]}, the"
-                f" manifest says {self._manifest.size:,} and {self._manifest.sha256}; take another backup"
-            )
 
-    def _copy(self, file: IO[bytes]) -> tuple[int, str]:
-        digest, size = hashlib.sha256(), 0
-        try:
-            with self._archive.open(STORE) as member:
-                while piece := member.read(_PIECE_BYTES):
-                    digest.update(piece)
-                    size += len(piece)
-                    if size > self._manifest.size:
-                        break  # What was not put in need not be taken out.
-                    file.write(piece)
-        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise InputError(f"the backup {self._source} is damaged: {error}; take another backup") from error
-        return size, digest.hexdigest()
+
+def extract_store(source: Path, manifest: Manifest, path: Path) -> None:
+    """Extract the SQLite file of a backup to a new file; raises InputError if it does not match the manifest."""
+    try:
+        with _opened(source) as archive, path.open("xb") as file:
+            size, sha256 = _copy(archive, file, manifest.size)
+    except _DAMAGED as error:
+        raise InputError(f"the backup {source} is damaged: {error}; use another backup") from error
+    except OSError as error:
+        raise InputError(
+            f"the store cannot be extracted from the backup {source} into {path.parent}, where it needs"
+            f" {manifest.size:,} bytes: {error.strerror or error}"
+        ) from error
+    if (size, sha256) != (manifest.size, manifest.sha256):
+        raise InputError(
+            f"the backup {source} is damaged: its store has {size:,} bytes and SHA-256 {sha256}, the"
+            f" manifest says {manifest.size:,} and {manifest.sha256}; use another backup"
+        )
+
+
+def _copy(archive: zipfile.ZipFile, file: IO[bytes], max_bytes: int) -> tuple[int, str]:
+    """Copy the store; returns its size and SHA-256. Stops when it is too large."""
+    digest, size = hashlib.sha256(), 0
+    with archive.open(STORE) as member:
+        while size <= max_bytes and (piece := member.read(_PIECE_BYTES)):
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+    return size, digest.hexdigest()
 
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read_manifest(source: Path, archive: zipfile.ZipFile) -> Manifest:
-    try:
-        with archive.open(MANIFEST) as member:
-            text = member.read(_LONGEST_MANIFEST)
-        form = msgspec.json.decode(text, type=_Format).format
-        if form != FORMAT:
-            raise InputError(
-                f"the backup {source} is of format {form}, this version reads {FORMAT}: restore it with the version of"
-                " the service that made it"
-            )
-        return msgspec.json.decode(text, type=Manifest)
-    except (KeyError, msgspec.MsgspecError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise InputError(f"{source} is no backup of this service: it has no sound {MANIFEST} ({error})") from error

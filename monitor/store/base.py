@@ -1,12 +1,12 @@
-"""What is durable of a partition, and what a store does with it.
+"""The durable state of a partition.
 
-Two things hold the whole state. The *journal* is what the join accepted, append-only, in batches by model and time
-bucket; the join's table and the open panes are rebuilt from it. When a bucket's horizon has passed, its rows can
-change no more: they are added to the *closed panes* and the bucket's journal is dropped, in one transaction with the
-offsets. So each event is written once, and restoring is one pass.
+It consists of two parts. The *journal* is what the join accepted, append-only, in batches by model and time bucket; the
+join's table and the open panes are rebuilt from it. When the rows of a bucket can no longer change, they are added to
+the *closed panes* and the bucket's journal is dropped, in one transaction with the offsets. So each event is written
+once, and restoring is one pass.
 
-Beside the journal stand the *candidates* for the samples that refits are made of, beside the closed panes the *closed
-samples*. They come and go with them.
+The *candidates* for the samples of refits are saved and dropped with the journal, the *closed samples* with the closed
+panes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,15 +19,14 @@ from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
 from monitor.scores import GridTable
 from monitor.store.closed_samples import ClosedSample
-from monitor.store.recalibrations import AuditEntry
 
-# Values of ``entry``: what a row of the journal says happened.
+# Values of ``entry`` in a row of the journal.
 PREDICTED: Final = 0
 """A prediction was accepted; with an outcome if the event brought one."""
 ANSWERED: Final = 1
 """A prediction got its first outcome."""
 CORRECTED: Final = 2
-"""A prediction's outcome turned into the other one."""
+"""The outcome of a prediction changed."""
 CONFIRMED: Final = 3
 """The same outcome, newer."""
 WAITING: Final = 4
@@ -35,7 +34,7 @@ WAITING: Final = 4
 CLAIMED: Final = 5
 """A waiting outcome met its prediction. ``prediction`` holds its arrival number."""
 VECTOR: Final = 6
-"""Some of the probabilities of the row before, which is of a model of several classes."""
+"""Probabilities of the prediction in the row before, which is over several classes."""
 
 JOURNAL_ROW: Final = np.dtype(
     [
@@ -49,10 +48,10 @@ JOURNAL_ROW: Final = np.dtype(
         ("outcome", "i1"),
     ]
 )
-"""One row of the journal, packed, little-endian. ``entry`` says what happened.
+"""One row of the journal, packed, little-endian.
 
-Of a prediction over several classes, the row tells of its largest probability, and whether that class came true; rows
-of VECTOR_ROW with the whole of it follow.
+For a prediction over several classes it holds the largest probability, and whether that class came true; rows of
+VECTOR_ROW with all probabilities follow.
 """
 
 VECTOR_ROW: Final = np.dtype(
@@ -67,10 +66,10 @@ VECTOR_ROW: Final = np.dtype(
         ("outcome", "i1"),
     ]
 )
-"""Four probabilities of the row before, in as many bytes as a row of the journal has, among which it stands.
+"""Four probabilities of the prediction in the row before, in a row as wide as JOURNAL_ROW.
 
-Each such row of a prediction names its number of classes, the class that came true, and the class that was held to have
-come true until then (each -1 for none). ``stratum`` and ``outcome`` are -1.
+Each such row holds the number of classes, the class that came true, and the class that had come true before a
+correction (-1 for none). ``stratum`` and ``outcome`` are -1.
 """
 
 
@@ -86,7 +85,7 @@ class JournalBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """Whole rows of JOURNAL_ROW. Two batches of one bucket merge by putting one behind the other."""
+    """Whole rows of JOURNAL_ROW. Batches of one bucket merge by concatenation."""
 
 
 class PaneKey(NamedTuple):
@@ -98,33 +97,33 @@ class PaneKey(NamedTuple):
 
 
 class ClosedPane(NamedTuple):
-    """What a dropped bucket leaves behind in one pane. A pane's closed part is the sum of these."""
+    """What a dropped bucket adds to one closed pane."""
 
     key: PaneKey
     table: GridTable
 
 
 class ClosedSketch(NamedTuple):
-    """What a dropped bucket leaves behind in the sketch of one pane. Its closed part is the sum of these."""
+    """What a dropped bucket adds to the sketch of one closed pane."""
 
     key: PaneKey
     sketch: SkceSketch
 
 
 class CandidateBatch(NamedTuple):
-    """Candidates for the sample of a bucket's predictions. Beside the journal, and dropped with it."""
+    """Candidates for the sample of a bucket's predictions, dropped with its journal."""
 
     bucket: Bucket
     rows: bytes
-    """As :meth:`monitor.stream.sample_candidates.Candidates.to_bytes` wrote it."""
+    """From :meth:`monitor.stream.sample_candidates.Candidates.to_bytes`."""
     whole: bool = False
-    """Whether it takes the place of all that was saved of the bucket before."""
+    """Whether it replaces all earlier batches of the bucket."""
 
 
 class SampledSpan(NamedTuple):
-    """What dropped buckets leave behind in the sample of one version and span of time. Its closed part is their sum.
+    """What dropped buckets add to the closed sample of one version and span of time.
 
-    The key is that of a pane: as wide as the span, of the version's series ``all``.
+    The key is that of a pane as wide as the span, of the version's series ``all``.
     """
 
     key: PaneKey
@@ -132,7 +131,7 @@ class SampledSpan(NamedTuple):
 
 
 class ModelState(NamedTuple):
-    """What a partition knows of a model besides its events. Place in the sequence is the model's id."""
+    """Watermarks of a model. Its place in a sequence of these is the model's id."""
 
     name: str
     prediction_watermark_ms: int
@@ -140,21 +139,21 @@ class ModelState(NamedTuple):
     outcome_watermark_ms: int
     """Newest event time of its outcomes, or -1."""
     evicted_before_ms: int = -1
-    """Predictions older than this left the join before their time, because it was full; -1 if none did."""
+    """Predictions older than this were evicted early, because the join was full; -1 if none were."""
 
 
 Counters = Mapping[tuple[str, str], int]
-"""(type, result) -> events that met this fate since the log's beginning."""
+"""(type, result) -> events since the log's beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The state of a partition as it was saved; the iterators read it piece by piece, once.
+    """The saved state of a partition. The iterators can be read once.
 
     Attributes
     ----------
     offsets
-        Topic -> where reading goes on.
+        Topic -> next offset.
     models, strata
         By id.
     journal
@@ -162,7 +161,7 @@ class PartitionState:
     panes, sketches
         The closed panes, and the sketches of those that have one.
     candidates
-        Batches in the order in which they were saved. Closed samples are not loaded: nothing is asked of them here.
+        Batches in the order in which they were saved. Closed samples are not loaded.
     """
 
     offsets: Mapping[str, int]
@@ -177,36 +176,36 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What changed in a partition since the last one. Saved in one transaction, or not at all.
+    """Changes of a partition since the last checkpoint, saved in one transaction.
 
     Attributes
     ----------
     partition, epoch
-        Whose state, and the epoch under which its owner claimed it.
+        Number of the partition, and the epoch under which its owner claimed it.
     offsets
-        Topic -> where reading goes on: the state holds every record before it and none from it on.
+        Topic -> next offset: the state contains every record before it and none after.
     models
         All models with their watermarks, by id.
     new_strata
-        Strata interned since the last checkpoint; the first has the id ``first_stratum``.
+        Strata since the last checkpoint; the first has the id ``first_stratum``.
     journal
         Batches to append.
     dropped
-        Buckets whose journal goes.
+        Buckets whose journal is removed.
     closed, closed_sketches
         What the dropped buckets add to the closed panes, and to their sketches.
     expired_before_ms
-        (model, slide) -> closed panes of it that start earlier are of no window any more, and go.
+        (model, slide) -> start of the oldest closed panes that are kept.
     candidates
-        Batches to append, or to put in place of what there is.
+        Batches to append, or to replace earlier ones.
     closed_samples
         What the dropped buckets add to the closed samples.
     expired_samples_before_ms
-        (model, width of its spans) -> closed samples of it that start earlier go.
+        (model, width of its spans) -> start of the oldest closed samples that are kept.
     counters
         All of them.
     dead_letters
-        Messages that were no valid events. One that is stored already (same topic, partition and offset) is left.
+        Messages that are not valid events. Those already stored (same topic, partition and offset) are skipped.
     """
 
     partition: int
@@ -228,30 +227,10 @@ class Checkpoint:
 
 
 class StateStore(Protocol):
-    """Keeps the partitions. Each method is one transaction. Called from the pipeline's thread."""
+    """The part of a store that the pipeline uses, from its thread. Each method is one transaction."""
 
     def claim(self, partition: int, still_assigned: Callable[[], bool] = ...) -> int:
-        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused.
-
-        The epoch is read first, then ``still_assigned`` is called, and the epoch is raised only if it is still the one
-        that was read. So a claim that waited (for a database, or as a stopped process) is void if another process was
-        assigned the partition meanwhile: either that one has claimed before the epoch was read, and then the assignment
-        is known to have changed; or it claims after, and then the epoch is another.
-
-        Parameters
-        ----------
-        partition
-            Which partition.
-        still_assigned
-            Asks whoever assigns the partitions, and not this process's memory, whether it is still assigned.
-
-        Raises
-        ------
-        FencedOut
-            It is assigned to another process, or another process has claimed it meanwhile.
-        StoreUnavailable
-            The database does not answer. Whether the partition was claimed is not known: claim it anew.
-        """
+        """Become the partition's owner: see :meth:`monitor.store.sql.SqlStore.claim`."""
         ...
 
     def load(self, partition: int) -> PartitionState:
@@ -259,15 +238,7 @@ class StateStore(Protocol):
         ...
 
     def save(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Save all of these, or none.
-
-        Raises
-        ------
-        FencedOut
-            Another process has claimed one of the partitions since. Names it.
-        StoreUnavailable
-            The database does not answer.
-        """
+        """Save all of these, or none: see :meth:`monitor.store.sql.SqlStore.save`."""
         ...
 
 
@@ -277,21 +248,3 @@ class StoredDeadLetter(NamedTuple):
     number: int
     stored_ms: int
     letter: DeadLetter
-
-
-class DeadLetterStore(Protocol):
-    """Reads the dead letters. May be called from any thread, also from another process."""
-
-    def dead_letters(
-        self, *, after: int = 0, limit: int = 100, reason: str | None = None
-    ) -> Sequence[StoredDeadLetter]:
-        """Letters with a number greater than ``after``, ascending, at most ``limit``."""
-        ...
-
-    def count_dead_letters(self) -> Mapping[str, int]:
-        """Number of stored letters by reason."""
-        ...
-
-    def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
-        """Remove these, after they were replayed or discarded, and append ``entry`` to the audit trail with that."""
-        ...

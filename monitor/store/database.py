@@ -1,9 +1,9 @@
-"""One door to the two databases: addresses, transactions, and errors in the service's own words."""
+"""Transactions on SQLite or PostgreSQL, snapshots to stream from, and the database's errors as this service's."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -12,32 +12,34 @@ from monitor.clock import Clock
 from monitor.errors import StoreError, StoreUnavailable
 from monitor.redaction import Redactor
 
+T = TypeVar("T")
+
 POSTGRESQL: Final = "postgresql"
 SQLITE: Final = "sqlite"
 
 _WRITES: Final = "monitor_writes"
-"""Execution option of a connection whose transactions are going to write."""
+"""Execution option of connections that write."""
 
 _UNAVAILABLE: Final = (
     sa.exc.OperationalError,
     sa.exc.InterfaceError,
-    # What PostgreSQL answers after a failover to a server that only reads, or when it ended an idle session.
+    # From PostgreSQL after a failover to a read-only server, or when it ended an idle session.
     sa.exc.InternalError,
     sa.exc.TimeoutError,
 )
 
 
 class Database:
-    """An engine, with transactions whose errors are this service's.
+    """An engine, whose errors are raised as StoreUnavailable or StoreError.
 
     Parameters
     ----------
     engine
         Made by :func:`monitor.store.address.connect`.
     shown
-        The address as messages may show it.
+        The address for messages, without secrets.
     secrets
-        What no message may show.
+        Texts that no message may show.
     patience_seconds
         How long a statement waits for another process's lock.
     clock
@@ -57,12 +59,12 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is a file on this machine."""
+        """Whether this is SQLite, a file on this machine."""
         return self.engine.dialect.name == SQLITE
 
     @property
     def place(self) -> str:
-        """The same for all who open this database on this machine, and for no other database; without secrets."""
+        """Identifies the database on this machine, without secrets."""
         file = self.engine.url.database if self.is_sqlite else None
         return self.shown if file is None else str(Path(file).resolve())
 
@@ -73,7 +75,7 @@ class Database:
         Raises
         ------
         StoreUnavailable
-            The database does not answer, or the lock is not to be had.
+            The database does not answer, or the lock is not released in time.
         StoreError
             It refuses a statement.
         """
@@ -81,8 +83,8 @@ class Database:
             connection.execution_options(**{_WRITES: True})
             with connection.begin():
                 if not self.is_sqlite:
-                    # Per transaction, so that it also holds behind a pooler. An owner that hangs is put out by the
-                    # server, so that its locks do not keep the next owner waiting for ever.
+                    # Per transaction, so that it also holds behind a pooler. The server ends the session of an owner
+                    # that hangs, so that its locks do not block the next owner for ever.
                     patience_ms = round(self.patience_seconds * 1000)
                     connection.execute(
                         sa.text(
@@ -116,7 +118,7 @@ class Database:
     def stream(
         self, connection: sa.Connection, statement: sa.Select[Any], rows_a_fetch: int
     ) -> Iterator[Iterator[Any]]:
-        """The rows of a query, of which only so many are in memory at a time."""
+        """The rows of a query; at most ``rows_a_fetch`` are in memory at a time."""
         with self.translated():
             result = connection.execute(statement.execution_options(stream_results=True, yield_per=rows_a_fetch))
             try:
@@ -125,12 +127,12 @@ class Database:
                 result.close()
 
     def insert(self, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
-        """An INSERT that knows ON CONFLICT."""
+        """An INSERT with ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn the errors of the block into this service's."""
+        """Raise the database's errors in the block as StoreUnavailable or StoreError."""
         try:
             yield
         except _UNAVAILABLE as error:
@@ -139,7 +141,7 @@ class Database:
             raise StoreError(f"the store {self.shown} refused a statement: {self.reason(error)}") from error
 
     def reason(self, error: sa.exc.SQLAlchemyError) -> str:
-        """The driver's own words, in one line, without secrets."""
+        """The driver's message in one line, without secrets."""
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         return self._redactor.hide(" ".join(str(cause).split()))
 
@@ -149,7 +151,50 @@ class Database:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # A deferred transaction that reads first and writes later fails at once when another process wrote in between;
-    # one that asks for the lock at its beginning waits its turn.
+    # A deferred transaction that reads first and writes later fails at once if another process wrote in between;
+    # one that takes the lock at its beginning waits for it.
     writes = connection.get_execution_options().get(_WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+class Snapshot:
+    """A connection that is closed when its last stream is."""
+
+    def __init__(self, connection: sa.Connection, streams: int) -> None:
+        self._connection = connection
+        self._open_streams = streams
+
+    def release(self) -> None:
+        """Note that one of the streams is closed."""
+        self._open_streams -= 1
+        if self._open_streams == 0:
+            self._connection.close()
+
+
+class Stream(Generic[T]):
+    """An iterator over a snapshot; releases it when it is exhausted, closed, forgotten, or fails."""
+
+    def __init__(self, items: Iterator[T], snapshot: Snapshot) -> None:
+        self._items = items
+        self._snapshot: Snapshot | None = snapshot
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            return next(self._items)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop reading."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None:
+            close: Callable[[], None] = self._items.close  # type: ignore[attr-defined]  # a generator
+            close()
+            snapshot.release()
+
+    def __del__(self) -> None:
+        self.close()

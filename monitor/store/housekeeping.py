@@ -1,7 +1,6 @@
-"""What goes by itself with time: old dead letters; and what SQLite does not need any more goes back to the disk.
+"""Remove old dead letters, and return free space of SQLite files to the disk.
 
-Everything else that is kept for a time goes in the transaction of what takes its place: panes and samples with the
-events that make them too old, maps with the refit that makes them too many.
+Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
 
 from pathlib import Path
@@ -17,33 +16,33 @@ from monitor.store.schema import DEAD_LETTERS as LETTERS
 from monitor.store.schema import PARTITIONS
 
 _FREE_SHARE: Final = 0.25
-"""Of what is used: so much is left free, as it will be needed again."""
-_LEAST_FREE_PAGES: Final = 64
-_PAGES_AT_ONCE: Final = 256
-"""Moved in one transaction (4 MiB), which keeps checkpoints waiting for some milliseconds."""
-_MOST_TURNS: Final = 64
-_LETTERS_AT_ONCE: Final = 1000
+"""Share of the used pages that is left free, as it will be needed again."""
+_MIN_SURPLUS_PAGES: Final = 64
+_PAGES_A_TRANSACTION: Final = 256
+"""4 MiB, which delays checkpoints by some milliseconds."""
+_MAX_TRANSACTIONS: Final = 64
+_LETTERS_A_TRANSACTION: Final = 1000
 
 
 class Swept(NamedTuple):
-    """What went."""
+    """Result of one run."""
 
     dead_letters: int = 0
     free_bytes: int = 0
-    """Given back to the disk."""
+    """Returned to the disk."""
 
 
 class Housekeeping:
-    """Sweeps a store. One thread at a time; other processes may do the same.
+    """Cleans a store up. One thread at a time; other processes may do the same.
 
     Parameters
     ----------
     database
-        Of the store.
+        The database of the store.
     letter_retention_ms
-        How long dead letters are kept; None: until there are too many.
+        How long dead letters are kept; None: no limit of time.
     clock
-        Tells what is old.
+        The current time.
     """
 
     def __init__(self, database: Database, letter_retention_ms: int | None, clock: Clock) -> None:
@@ -52,18 +51,12 @@ class Housekeeping:
         self._clock = clock
 
     def sweep(self) -> Swept:
-        """Sweep once.
-
-        Raises
-        ------
-        StoreUnavailable
-            The database does not answer.
-        """
+        """Clean up once. Raises StoreUnavailable if the database does not answer."""
         letters = 0
         if self._letter_retention_ms is not None:
             before_ms = self._clock.now_ms() - self._letter_retention_ms
-            while gone := self._remove_letters(before_ms):
-                letters += gone
+            while removed := self._remove_letters(before_ms):
+                letters += removed
         if not self._database.is_sqlite:
             return Swept(letters)
         free_bytes = self._shrink()
@@ -71,42 +64,44 @@ class Housekeeping:
         return Swept(letters, free_bytes)
 
     def _remove_letters(self, before_ms: int) -> int:
-        """Remove some of the letters stored before then; how many."""
+        """Remove some of the letters stored before; returns their number."""
         oldest = sa.select(LETTERS.c.number, LETTERS.c.partition, LETTERS.c.stored_ms).order_by(LETTERS.c.number)
         with self._database.reading() as connection:
-            # Numbers go up with time, so that this finds the end of what is old, and reads no more.
-            rows = connection.execute(oldest.limit(_LETTERS_AT_ONCE)).all()
-        going = [row for row in rows if row.stored_ms < before_ms]
-        if not going:
+            # Numbers ascend with time, so reading stops after the old letters.
+            rows = connection.execute(oldest.limit(_LETTERS_A_TRANSACTION)).all()
+        old = [row for row in rows if row.stored_ms < before_ms]
+        if not old:
             return 0
         with self._database.writing() as connection:
-            gone = connection.execute(
+            removed = connection.execute(
                 sa.delete(LETTERS)
-                .where(LETTERS.c.number.in_([row.number for row in going]))
+                .where(LETTERS.c.number.in_([row.number for row in old]))
                 .returning(LETTERS.c.partition)
             ).scalars()
-            partitions = list(gone)
+            partitions = list(removed)
             for partition in sorted(set(partitions)):
                 connection.execute(
                     sa.update(PARTITIONS)
                     .where(PARTITIONS.c.partition == partition)
                     .values(dead_letters_pruned=PARTITIONS.c.dead_letters_pruned + partitions.count(partition))
                 )
-        return len(going)
+        return len(old)
 
     def _shrink(self) -> int:
-        """Give free pages back, where the file was made so that it can; how many bytes."""
+        """Return free pages to the disk if the file supports it; returns the bytes."""
         size, pages, free, may_shrink = self._pages()
         surplus = free - round(_FREE_SHARE * (pages - free))
-        if not may_shrink or surplus < _LEAST_FREE_PAGES:
+        if not may_shrink or surplus < _MIN_SURPLUS_PAGES:
             return 0
         with self._database.translated():
             connection = self._database.engine.raw_connection()
             try:
-                for _ in range(min(_MOST_TURNS, -(-surplus // _PAGES_AT_ONCE))):
-                    # As a script, since each step of it frees one page, and the driver takes but one otherwise.
-                    connection.cursor().executescript(f"PRAGMA incremental_vacuum({min(_PAGES_AT_ONCE, surplus)})")
-                    surplus -= _PAGES_AT_ONCE
+                for _ in range(min(_MAX_TRANSACTIONS, -(-surplus // _PAGES_A_TRANSACTION))):
+                    # As a script, because each step frees one page and execute() does only one step.
+                    connection.cursor().executescript(
+                        f"PRAGMA incremental_vacuum({min(_PAGES_A_TRANSACTION, surplus)})"
+                    )
+                    surplus -= _PAGES_A_TRANSACTION
             except self._database.engine.dialect.loaded_dbapi.OperationalError as error:
                 raise StoreUnavailable(f"the store {self._database.shown} is busy: {error}") from error
             finally:
@@ -114,10 +109,9 @@ class Housekeeping:
         return (pages - self._pages()[1]) * size
 
     def _empty_log(self) -> None:
-        """Empty SQLite's write-ahead log where it is longer than its limit, unless somebody is reading.
+        """Truncate SQLite's write-ahead log if it is longer than its limit, unless somebody is reading.
 
-        One large transaction, or all that was written while somebody read, makes it longer. SQLite cuts it at the next
-        write, which may be long in coming.
+        A large transaction or a long read makes it longer. SQLite truncates it at the next write only.
         """
         log = Path(f"{self._database.engine.url.database}-wal")
         if not log.exists() or log.stat().st_size <= LOG_LIMIT_BYTES:
@@ -126,7 +120,7 @@ class Housekeeping:
             connection = self._database.engine.raw_connection()
             cursor = connection.cursor()
             try:
-                # Writers would have to wait as long as this waited for readers. The next sweep tries again.
+                # Do not wait for readers, as writers would wait too. The next run tries again.
                 cursor.execute("PRAGMA busy_timeout = 0")
                 cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             finally:
@@ -134,10 +128,10 @@ class Housekeeping:
                 connection.close()
 
     def _pages(self) -> tuple[int, int, int, bool]:
-        """Bytes of a page, pages of the file, free ones among them, and whether it can give them back."""
+        """Bytes of a page, pages of the file, free pages, and whether these can be returned."""
         with self._database.reading() as connection:
-            found = [
+            values = [
                 int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
                 for name in ("page_size", "page_count", "freelist_count", "auto_vacuum")
             ]
-        return found[0], found[1], found[2], found[3] == 2
+        return values[0], values[1], values[2], values[3] == 2

@@ -1,4 +1,4 @@
-"""The journal in the database: many small batches come in, fewer and larger ones remain."""
+"""Batches of rows by bucket: the journal, whose small batches are merged, and the candidates for samples."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -6,37 +6,37 @@ from typing import Final
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.store.base import JOURNAL_ROW, VECTOR, Bucket, JournalBatch
+from monitor.store.base import JOURNAL_ROW, VECTOR, Bucket
 from monitor.store.database import Database
 from monitor.store.schema import JOURNAL
 
 FULL_BYTES: Final = 1 << 16
-"""A batch of this size is read about as fast as any larger one, so it is not merged any more."""
+"""Batches of this size are not merged any more: larger ones are not read faster."""
 
-MOST_BATCHES: Final = 64
-"""As many batches of a bucket that are not full may pile up behind its last full one."""
+MAX_BATCHES: Final = 64
+"""Small batches that may follow the last full one of a bucket before they are merged."""
 
-LARGEST_BYTES: Final = (1 << 22) // JOURNAL_ROW.itemsize * JOURNAL_ROW.itemsize
-"""No batch is stored larger than this (whole rows of 4 MiB), so that reading it takes little memory."""
+MAX_BATCH_BYTES: Final = (1 << 22) // JOURNAL_ROW.itemsize * JOURNAL_ROW.itemsize
+"""Largest batch that is stored (whole rows in 4 MiB), so that reading takes little memory."""
 
 MERGED_BYTES: Final = 1 << 24
-"""A save merges about this much and leaves the rest to the next, so that no save takes long."""
+"""A save merges about this much, so that it does not take long; the next one continues."""
 
 _BUCKETS_A_STATEMENT: Final = 500
 _BATCHES_A_FETCH: Final = 8
 
 
 def pieces(rows: bytes) -> list[bytes]:
-    """Rows of one batch, cut where it is too large to be stored as one; never between a row and its VECTOR rows."""
+    """Split the rows of a batch that is too large; never between a row and its VECTOR rows."""
     if len(rows) % JOURNAL_ROW.itemsize:
         raise ValueError(f"a journal batch is whole rows of {JOURNAL_ROW.itemsize} bytes, got {len(rows)} bytes")
-    if len(rows) <= LARGEST_BYTES:
+    if len(rows) <= MAX_BATCH_BYTES:
         return [rows] if rows else []
     entry = np.frombuffer(rows, JOURNAL_ROW)["entry"]
     result = []
     start = 0
     while start < entry.size:
-        end = min(start + LARGEST_BYTES // JOURNAL_ROW.itemsize, entry.size)
+        end = min(start + MAX_BATCH_BYTES // JOURNAL_ROW.itemsize, entry.size)
         while start + 1 < end < entry.size and entry[end] == VECTOR:
             end -= 1
         result.append(rows[start * JOURNAL_ROW.itemsize : end * JOURNAL_ROW.itemsize])
@@ -45,75 +45,90 @@ def pieces(rows: bytes) -> list[bytes]:
 
 
 def append(
-    connection: sa.Connection, partition: int, first_sequence: int, batches: Sequence[tuple[Bucket, bytes]]
+    connection: sa.Connection,
+    table: sa.Table,
+    partition: int,
+    first_sequence: int,
+    batches: Iterable[tuple[Bucket, bytes]],
 ) -> None:
-    """Store batches under consecutive sequence numbers."""
-    _insert(connection, partition, enumerate(batches, first_sequence))
+    """Store batches under consecutive sequence numbers in JOURNAL or SAMPLE_CANDIDATES."""
+    values = [
+        {
+            "partition": partition,
+            "sequence": sequence,
+            "model": bucket.model,
+            "bucket_ms": bucket.start_ms,
+            "rows": rows,
+        }
+        | ({"size": len(rows)} if "size" in table.c else {})
+        for sequence, (bucket, rows) in enumerate(batches, first_sequence)
+    ]
+    if values:
+        connection.execute(sa.insert(table), values)
 
 
-def drop(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> None:
+def drop(connection: sa.Connection, table: sa.Table, partition: int, buckets: Sequence[Bucket]) -> None:
     """Remove the batches of these buckets."""
     if buckets:
         connection.execute(
-            sa.delete(JOURNAL).where(
-                JOURNAL.c.partition == partition,
-                JOURNAL.c.model == sa.bindparam("dropped_model"),
-                JOURNAL.c.bucket_ms == sa.bindparam("dropped_ms"),
+            sa.delete(table).where(
+                table.c.partition == partition,
+                table.c.model == sa.bindparam("dropped_model"),
+                table.c.bucket_ms == sa.bindparam("dropped_ms"),
             ),
             [{"dropped_model": bucket.model, "dropped_ms": bucket.start_ms} for bucket in buckets],
         )
 
 
-def read(database: Database, connection: sa.Connection, partition: int) -> Iterator[JournalBatch]:
-    """The batches in the order of their sequence numbers, a few at a time."""
+def read(
+    database: Database, connection: sa.Connection, table: sa.Table, partition: int
+) -> Iterator[tuple[Bucket, bytes]]:
+    """Yield the batches in the order of their sequence numbers, a few at a time."""
     statement = (
-        sa.select(JOURNAL.c.model, JOURNAL.c.bucket_ms, JOURNAL.c.rows)
-        .where(JOURNAL.c.partition == partition)
-        .order_by(JOURNAL.c.sequence)
+        sa.select(table.c.model, table.c.bucket_ms, table.c.rows)
+        .where(table.c.partition == partition)
+        .order_by(table.c.sequence)
     )
     with database.stream(connection, statement, _BATCHES_A_FETCH) as result:
         for model, start_ms, rows in result:
-            yield JournalBatch(Bucket(model, start_ms), rows)
+            yield Bucket(model, start_ms), rows
 
 
 def compact(connection: sa.Connection, partition: int, buckets: Iterable[Bucket]) -> None:
-    """Merge batches of those buckets where too many have piled up.
+    """Merge the batches of those buckets that have too many small ones.
 
-    A merged batch takes the place of its first one: within a bucket, nothing changes its order.
+    A merged batch has the sequence number of its first one, so the order within a bucket stays.
     """
     budget = MERGED_BYTES
     for bucket in _crowded(connection, partition, list(buckets)):
-        of_bucket = (
+        in_bucket = (
             JOURNAL.c.partition == partition,
             JOURNAL.c.model == bucket.model,
             JOURNAL.c.bucket_ms == bucket.start_ms,
         )
-        known = connection.execute(
-            sa.select(JOURNAL.c.sequence, JOURNAL.c.size).where(*of_bucket).order_by(JOURNAL.c.sequence)
+        batches = connection.execute(
+            sa.select(JOURNAL.c.sequence, JOURNAL.c.size).where(*in_bucket).order_by(JOURNAL.c.sequence)
         ).all()
-        start = merge_from([size for _, size in known])
-        if start == len(known):
+        start = merge_from([size for _, size in batches])
+        if start == len(batches):
             continue
-        merged = (*of_bucket, JOURNAL.c.sequence >= known[start].sequence)
+        merged = (*in_bucket, JOURNAL.c.sequence >= batches[start].sequence)
         rows = connection.execute(sa.select(JOURNAL.c.rows).where(*merged).order_by(JOURNAL.c.sequence)).scalars()
         whole = b"".join(rows)
         connection.execute(sa.delete(JOURNAL).where(*merged))
-        _insert(
-            connection,
-            partition,
-            # Fewer pieces than there were batches: their numbers suffice.
-            ((known[start + i].sequence, (bucket, piece)) for i, piece in enumerate(pieces(whole))),
-        )
+        # There are fewer pieces than there were batches, so the numbers of these suffice.
+        for piece, batch in zip(pieces(whole), batches[start:], strict=False):
+            append(connection, JOURNAL, partition, batch.sequence, [(bucket, piece)])
         budget -= len(whole)
         if budget <= 0:
             break
 
 
 def merge_from(sizes: Sequence[int]) -> int:
-    """From which batch on a bucket's batches are merged into one.
+    """Place of the first batch of a bucket that is merged with the ones after it.
 
-    Only what follows the last full batch is merged, and an older batch only together with newer ones that are at
-    least as large as it: what holds it doubles each time, so no row is rewritten more often than log2(FULL_BYTES /
+    Only batches after the last full one are merged, and an older batch only with newer ones that together are at least
+    as large: the batch that holds a row doubles each time, so no row is rewritten more often than log2(FULL_BYTES /
     size of what 64 batches hold), and at most 64 + log2(FULL_BYTES) batches stay behind the last full one.
 
     Parameters
@@ -124,12 +139,12 @@ def merge_from(sizes: Sequence[int]) -> int:
     Returns
     -------
     int
-        Place of the first batch that is merged; ``len(sizes)`` if there is nothing to do.
+        ``len(sizes)`` if there is nothing to do.
     """
     start = len(sizes)
     while start and sizes[start - 1] < FULL_BYTES:
         start -= 1
-    if len(sizes) - start <= MOST_BATCHES:
+    if len(sizes) - start <= MAX_BATCHES:
         return len(sizes)
     newer = sum(sizes[start:])
     while True:
@@ -140,8 +155,8 @@ def merge_from(sizes: Sequence[int]) -> int:
 
 
 def _crowded(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> list[Bucket]:
-    """Those of the buckets that hold more small batches than they should, the fullest first."""
-    found: list[tuple[int, Bucket]] = []
+    """Those of the buckets that have too many small batches, the fullest first."""
+    crowded: list[tuple[int, Bucket]] = []
     for at in range(0, len(buckets), _BUCKETS_A_STATEMENT):
         small = sa.func.count()
         rows = connection.execute(
@@ -152,23 +167,7 @@ def _crowded(connection: sa.Connection, partition: int, buckets: Sequence[Bucket
                 JOURNAL.c.size < FULL_BYTES,
             )
             .group_by(JOURNAL.c.model, JOURNAL.c.bucket_ms)
-            .having(small > MOST_BATCHES)
+            .having(small > MAX_BATCHES)
         )
-        found += [(count, Bucket(model, start_ms)) for model, start_ms, count in rows]
-    return [bucket for _, bucket in sorted(found, reverse=True)]
-
-
-def _insert(connection: sa.Connection, partition: int, batches: Iterable[tuple[int, tuple[Bucket, bytes]]]) -> None:
-    values = [
-        {
-            "partition": partition,
-            "sequence": sequence,
-            "model": bucket.model,
-            "bucket_ms": bucket.start_ms,
-            "size": len(rows),
-            "rows": rows,
-        }
-        for sequence, (bucket, rows) in batches
-    ]
-    if values:
-        connection.execute(sa.insert(JOURNAL), values)
+        crowded += [(count, Bucket(model, start_ms)) for model, start_ms, count in rows]
+    return [bucket for _, bucket in sorted(crowded, reverse=True)]

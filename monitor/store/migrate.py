@@ -1,4 +1,4 @@
-"""Creates the tables or brings them forward, and refuses a store that is not for this version of the service."""
+"""Create or migrate the tables, and refuse a store of a later version of the service."""
 
 import threading
 from collections.abc import Iterator
@@ -21,36 +21,36 @@ _FOLDER: Final = Path(__file__).parent / "migrations"
 _GRID_VERSION: Final = "grid_version"
 
 _ADVISORY_LOCK: Final = 0x63616C_6D6F6E
-"""Number of the PostgreSQL lock that admits one migrating process at a time."""
+"""PostgreSQL advisory lock: one process migrates at a time."""
 
-# Alembic keeps the migration that runs in module-level names.
+# Alembic keeps the running migration in module-level names.
 _one_at_a_time = threading.Lock()
 
 
 def migrate(database: Database) -> None:
-    """Bring the tables to the newest revision. Any number of processes may do so at once.
+    """Migrate the tables to the newest revision. Several processes may do so at once.
 
     Raises
     ------
     IncompatibleStore
-        The store is of a revision or a grid that this version does not know.
+        The store has a revision or a grid that this version does not support.
     StoreUnavailable
         The database does not answer.
     """
     with migrating(database) as connection:
-        found = revision_of(connection)
-        if found is None:
+        revision = revision_of(connection)
+        if revision is None:
             check_free(database, connection)
         else:
-            check_known(database.shown, found)
-        if found != newest_revision():
+            check_known(database.shown, revision)
+        if revision != newest_revision():
             upgrade(connection)
         _check_grid(database, connection)
 
 
 @contextmanager
 def migrating(database: Database) -> Iterator[sa.Connection]:
-    """One transaction that may change the tables; no other process changes them meanwhile."""
+    """One transaction that may change the tables, exclusive among processes."""
     with _one_at_a_time, database.writing() as connection:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
@@ -58,14 +58,14 @@ def migrating(database: Database) -> Iterator[sa.Connection]:
 
 
 def upgrade(connection: sa.Connection, revision: str = "head") -> None:
-    """Bring the tables to a revision, from an earlier one or from none, within a block of :func:`migrating`."""
+    """Migrate to a revision, from an earlier one or from none, within :func:`migrating`."""
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
 
 
 def revision_of(connection: sa.Connection) -> str | None:
-    """The schema revision that a store is of; None where it is none."""
+    """Schema revision of a store; None if the database is not a store."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
@@ -78,13 +78,7 @@ def newest_revision() -> str:
 
 
 def check_known(shown: str, revision: str) -> None:
-    """Refuse a revision of a newer version of the service.
-
-    Raises
-    ------
-    IncompatibleStore
-        This version does not know it.
-    """
+    """Refuse a revision of a later version of the service. Raises IncompatibleStore."""
     scripts = ScriptDirectory.from_config(_config())
     if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise IncompatibleStore(
@@ -100,11 +94,11 @@ def _config() -> Config:
 
 
 def check_free(database: Database, connection: sa.Connection) -> None:
-    """Refuse a database in which a table of ours is, and no schema revision. Raises IncompatibleStore."""
+    """Refuse a database with one of our table names but no schema revision. Raises IncompatibleStore."""
     taken = sorted(set(sa.inspect(connection).get_table_names()) & set(schema.METADATA.tables))
     if taken:
         raise IncompatibleStore(
-            f"{database.shown} holds a table {taken[0]} that is not this service's: give it a database of its own"
+            f"{database.shown} has a table {taken[0]} that is not this service's: give it a database of its own"
         )
 
 
@@ -118,15 +112,15 @@ def _check_grid(database: Database, connection: sa.Connection) -> None:
 
 
 def grid_version_of(connection: sa.Connection) -> str:
-    """The version of the grid that a store's score tables are of; empty where that is not said."""
-    found = connection.execute(sa.select(schema.META.c.value).where(schema.META.c.key == _GRID_VERSION))
-    return found.scalar_one_or_none() or ""
+    """Version of the grid of a store's score tables; empty if it is not stored."""
+    version = connection.execute(sa.select(schema.META.c.value).where(schema.META.c.key == _GRID_VERSION))
+    return version.scalar_one_or_none() or ""
 
 
-def check_grid(shown: str, found: str) -> None:
+def check_grid(shown: str, version: str) -> None:
     """Refuse score tables of another grid. Raises IncompatibleStore."""
-    if found != str(GRID_VERSION):
+    if version != str(GRID_VERSION):
         raise IncompatibleStore(
-            f"{shown} holds score tables of grid version {found}, this version needs {GRID_VERSION}:"
+            f"{shown} holds score tables of grid version {version}, this version needs {GRID_VERSION}:"
             " run the version of the service that wrote them, or begin a new store and read the log again"
         )

@@ -1,4 +1,4 @@
-"""Closed panes and sketches in the database: each the sum of what dropped buckets left behind in it."""
+"""Closed panes and their sketches in the database, each the sum of what dropped buckets added to it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,16 @@ _PANES_A_FETCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ClosedParts(Generic[T]):
-    """One kind of what closed panes hold, in a table of its own.
+    """Table of one kind of data of closed panes.
 
     Attributes
     ----------
     table, column
-        Where it is kept.
+        Table and column of the data.
     to_bytes, from_bytes
-        How it is stored.
+        Encoding of the data.
     sum
-        Adds what was left behind in one pane, the newest first.
+        Adds the parts of one pane, the newest first.
     """
 
     table: sa.Table
@@ -43,7 +43,7 @@ class ClosedParts(Generic[T]):
     def add(
         self, database: Database, connection: sa.Connection, partition: int, closed: Iterable[tuple[PaneKey, T]]
     ) -> None:
-        """Add to what is stored, of which some may stand there already."""
+        """Add parts to the stored panes."""
         parts: dict[PaneKey, list[T]] = {}
         for key, part in closed:
             parts.setdefault(key, []).append(part)
@@ -60,14 +60,14 @@ class ClosedParts(Generic[T]):
                 {
                     "partition": partition,
                     **dict(zip(_KEY, _columns(key), strict=True)),
-                    self.column: self.to_bytes(of_pane[0] if len(of_pane) == 1 else self.sum(of_pane)),
+                    self.column: self.to_bytes(pane_parts[0] if len(pane_parts) == 1 else self.sum(pane_parts)),
                 }
-                for key, of_pane in parts.items()
+                for key, pane_parts in parts.items()
             ],
         )
 
     def read(self, database: Database, connection: sa.Connection, partition: int) -> Iterator[tuple[PaneKey, T]]:
-        """All that is stored, in the order of the keys."""
+        """Yield all panes of a partition, in the order of the keys."""
         statement = self._select().where(self.table.c.partition == partition).order_by(*self._key_columns())
         with database.stream(connection, statement, _PANES_A_FETCH) as result:
             yield from map(self._part, result)
@@ -98,7 +98,7 @@ class ClosedParts(Generic[T]):
 def expire(
     connection: sa.Connection, table: sa.Table, partition: int, before_ms: Mapping[tuple[str, int], int]
 ) -> None:
-    """Remove the panes of (model, slide) that start before, from a table that is keyed as panes are."""
+    """Remove the panes of (model, slide) that start earlier, from a table with the key of panes."""
     if before_ms:
         connection.execute(
             sa.delete(table).where(
@@ -123,7 +123,7 @@ def _pane_key(model: str, slide_ms: int, start_ms: int, version: str, segment: s
 
 
 def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch:
-    """Those of the newest plan: where the declaration changed, older ones can be added to nothing any more."""
+    """The sum of those with the newest plan; sketches of an earlier declaration cannot be added."""
     total = SkceSketch.zero(sketches[0].plan)
     for sketch in sketches:
         if sketch.plan == total.plan:

@@ -1,4 +1,4 @@
-"""Samples in the database: candidates beside the journal, and closed samples for refits."""
+"""Closed samples in the database."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,85 +6,38 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.closed_samples import ClosedSample, merge
 from monitor.store.database import Database
 from monitor.store.recalibrations import Sample
-from monitor.store.schema import CLOSED_SAMPLES, SAMPLE_CANDIDATES
+from monitor.store.schema import CLOSED_SAMPLES
 
 MAX_PARTS: Final = 8
-"""If a span has more parts, they are merged into one."""
+"""Parts of a span; when one more comes, they are merged into one."""
 
 MERGED_BYTES: Final = 1 << 21
-"""A save merges about this many bytes of a partition, or twice what it adds if that is more; the next save merges the
-rest. So no save takes long, and parts do not accumulate."""
+"""A save merges about this much, or twice what it adds if that is more: it does not take long, and the number of parts
+stays small."""
 
 _SPAN: Final = ("model", "slide_ms", "start_ms", "version", "segment")
-_KEYS_PER_STATEMENT: Final = 500
-_BATCHES_PER_FETCH: Final = 8
-_SAMPLES_PER_FETCH: Final = 8
-
-
-def append_candidates(
-    connection: sa.Connection, partition: int, first_sequence: int, batches: Sequence[CandidateBatch]
-) -> None:
-    """Store batches under consecutive sequence numbers; a whole batch replaces the others of its bucket."""
-    drop_candidates(connection, partition, [batch.bucket for batch in batches if batch.whole])
-    if batches:
-        connection.execute(
-            sa.insert(SAMPLE_CANDIDATES),
-            [
-                {
-                    "partition": partition,
-                    "sequence": sequence,
-                    "model": batch.bucket.model,
-                    "bucket_ms": batch.bucket.start_ms,
-                    "rows": batch.rows,
-                }
-                for sequence, batch in enumerate(batches, first_sequence)
-            ],
-        )
-
-
-def drop_candidates(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> None:
-    """Remove the candidates of these buckets."""
-    if buckets:
-        connection.execute(
-            sa.delete(SAMPLE_CANDIDATES).where(
-                SAMPLE_CANDIDATES.c.partition == partition,
-                SAMPLE_CANDIDATES.c.model == sa.bindparam("dropped_model"),
-                SAMPLE_CANDIDATES.c.bucket_ms == sa.bindparam("dropped_ms"),
-            ),
-            [{"dropped_model": bucket.model, "dropped_ms": bucket.start_ms} for bucket in buckets],
-        )
-
-
-def read_candidates(database: Database, connection: sa.Connection, partition: int) -> Iterator[CandidateBatch]:
-    """Read the batches by sequence number, a few at a time."""
-    statement = (
-        sa.select(SAMPLE_CANDIDATES.c.model, SAMPLE_CANDIDATES.c.bucket_ms, SAMPLE_CANDIDATES.c.rows)
-        .where(SAMPLE_CANDIDATES.c.partition == partition)
-        .order_by(SAMPLE_CANDIDATES.c.sequence)
-    )
-    with database.stream(connection, statement, _BATCHES_PER_FETCH) as result:
-        for model, start_ms, rows in result:
-            yield CandidateBatch(Bucket(model, start_ms), rows)
+_KEYS_A_STATEMENT: Final = 500
+_SAMPLES_A_FETCH: Final = 8
 
 
 class EncodedSample(NamedTuple):
-    """An encoded part of a span's sample."""
+    """A part of a span's sample, ready to be written."""
 
     key: PaneKey
     data: bytes
     merged_until: int = -1
-    """It includes and replaces the span's parts up to this sequence number; -1 for none."""
+    """It contains and replaces the span's parts up to this sequence number; -1 for none."""
 
 
 def encode_closed(database: Database, partition: int, closed: Iterable[SampledSpan]) -> list[EncodedSample]:
-    """Encode what a save writes, before it locks anything; spans with too many parts are merged.
+    """Encode samples for a save before it takes a lock, and merge the parts of spans that have too many.
 
-    Only the owner of the partition writes its spans, and the save succeeds only if the epoch is still the owner's: so
-    what is read here is still current when it is written.
+    Only the owner of a partition writes its spans, and the save fails if the owner has changed, so the parts that are
+    read here cannot change before they are replaced.
     """
     parts: dict[PaneKey, list[ClosedSample]] = {}
     for key, part in closed:
@@ -111,7 +64,7 @@ def encode_closed(database: Database, partition: int, closed: Iterable[SampledSp
 
 
 def append_closed(connection: sa.Connection, partition: int, sequence: int, parts: Sequence[EncodedSample]) -> None:
-    """Write parts of different spans under one sequence number, and delete the parts that they include."""
+    """Write parts of different spans under one sequence number, and remove the parts that they contain."""
     for part in parts:
         if part.merged_until >= 0:
             is_merged = CLOSED_SAMPLES.c.partition == partition, CLOSED_SAMPLES.c.sequence <= part.merged_until
@@ -135,7 +88,7 @@ def append_closed(connection: sa.Connection, partition: int, sequence: int, part
 def read_sample(
     database: Database, model: str, version: str, *, from_ms: int, to_ms: int | None, limit: int | None
 ) -> Sample:
-    """Read the sample of a version: see :class:`~monitor.store.recalibrations.SampleStore`."""
+    """See :meth:`monitor.store.sql.SqlStore.read_sample`."""
     columns = CLOSED_SAMPLES.c
     span = columns.partition, columns.slide_ms, columns.start_ms
     statement = (
@@ -145,28 +98,26 @@ def read_sample(
     )
     if to_ms is not None:
         statement = statement.where(columns.start_ms < to_ms)
-    with database.reading() as connection, database.stream(connection, statement, _SAMPLES_PER_FETCH) as result:
+    with database.reading() as connection, database.stream(connection, statement, _SAMPLES_A_FETCH) as result:
         return merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
 
 
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
-    """Sum the parts of each span; rows of a span follow each other."""
-    for _, of_span in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
-        yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in of_span])
+    """Yield the sum of each span's parts, which are consecutive rows."""
+    for _, span_parts in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):
+        yield ClosedSample.sum([ClosedSample.from_bytes(row[-1]) for row in span_parts])
 
 
 def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> list[tuple[PaneKey, int]]:
-    """Return the spans with the maximum number of parts, those with the most parts first, and their sizes in bytes."""
+    """Those of the spans that have too many parts, the fullest first, and their bytes."""
     columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
     crowded = []
     by_columns = {_span(key): key for key in keys}
     spans = list(by_columns)
-    for at in range(0, len(spans), _KEYS_PER_STATEMENT):
+    for at in range(0, len(spans), _KEYS_A_STATEMENT):
         rows = connection.execute(
             sa.select(*columns, sa.func.count(), sa.func.sum(CLOSED_SAMPLES.c.size))
-            .where(
-                CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_PER_STATEMENT])
-            )
+            .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_A_STATEMENT]))
             .group_by(*columns)
             .having(sa.func.count() >= MAX_PARTS)
         )

@@ -1,6 +1,6 @@
-"""The store's tables, as the newest migration leaves them."""
+"""The store's tables, as of the newest migration."""
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -23,13 +23,13 @@ METADATA: Final = MetaData()
 
 
 class Name(TypeDecorator[str]):
-    """Text that a producer chose. PostgreSQL's text cannot hold U+0000, and one such name must not stop a partition."""
+    """Text chosen by a producer. Escapes U+0000, which PostgreSQL cannot store and which must not stop a partition."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Escape what the database cannot hold."""
+        """Escape U+0000."""
         if value is None or ("\0" not in value and "\\" not in value):
             return value
         return value.replace("\\", "\\\\").replace("\0", "\\0")
@@ -47,15 +47,15 @@ META: Final = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What the whole store was written with."""
+"""Versions of the whole store."""
 
 PARTITIONS: Final = Table(
     "partitions",
     METADATA,
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("epoch", BigInteger, nullable=False),
-    # Raised by every save, also by one without a batch: it numbers the batches, and tells later whether a save whose
-    # COMMIT went unanswered took place.
+    # Raised by every save, even without batches: it numbers the batches, and shows whether a save whose COMMIT was
+    # not confirmed took place.
     Column("next_sequence", BigInteger, nullable=False),
     Column("dead_letters_pruned", BigInteger, nullable=False),
 )
@@ -63,6 +63,21 @@ PARTITIONS: Final = Table(
 
 def _partition() -> Column[int]:
     return Column("partition", Integer, ForeignKey("partitions.partition"), primary_key=True, autoincrement=False)
+
+
+def _pane_key() -> list[Column[Any]]:
+    """Columns of a pane's key, in the order in which the index also finds expired panes."""
+    return [
+        Column("model", Name, primary_key=True),
+        Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
+        Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
+        Column("version", Name, primary_key=True),
+        Column("segment", Name, primary_key=True),
+    ]
+
+
+def _number() -> Column[int]:
+    return Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
 
 
 OFFSETS: Final = Table(
@@ -103,7 +118,7 @@ JOURNAL: Final = Table(
     Column("bucket_ms", BigInteger, nullable=False),
     Column("size", Integer, nullable=False),
     Column("rows", LargeBinary, nullable=False),
-    # Covers what the compaction asks, so that it reads no rows to learn that there is nothing to do.
+    # Covers the query of the compaction, so that it reads no rows if there is nothing to do.
     Index("journal_by_bucket", "partition", "model", "bucket_ms", "sequence", "size"),
 )
 
@@ -111,12 +126,7 @@ CLOSED_PANES: Final = Table(
     "closed_panes",
     METADATA,
     _partition(),
-    # In this order the key also finds what has expired.
-    Column("model", Name, primary_key=True),
-    Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("version", Name, primary_key=True),
-    Column("segment", Name, primary_key=True),
+    *_pane_key(),
     Column("grid_table", LargeBinary, nullable=False),
 )
 
@@ -124,11 +134,7 @@ CLOSED_SKETCHES: Final = Table(
     "closed_sketches",
     METADATA,
     _partition(),
-    Column("model", Name, primary_key=True),
-    Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("version", Name, primary_key=True),
-    Column("segment", Name, primary_key=True),
+    *_pane_key(),
     Column("sketch", LargeBinary, nullable=False),
 )
 
@@ -147,19 +153,15 @@ CLOSED_SAMPLES: Final = Table(
     "closed_samples",
     METADATA,
     _partition(),
-    Column("model", Name, primary_key=True),
-    Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("version", Name, primary_key=True),
-    Column("segment", Name, primary_key=True),
+    *_pane_key(),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("size", Integer, nullable=False),
     Column("sample", LargeBinary, nullable=False),
-    # A refit asks for one model's version, of all partitions.
+    # A refit reads one version of a model, of all partitions.
     Index("closed_samples_by_version", "model", "version"),
 )
 """Keyed as panes are: ``slide_ms`` is the width of the span, ``segment`` is always ``all``. A span's sample is the sum
-of its parts, which are numbered as they were saved; ``size`` is how many bytes one has."""
+of its parts, numbered in the order in which they were saved; ``size`` is their number of bytes."""
 
 COUNTERS: Final = Table(
     "counters",
@@ -173,7 +175,7 @@ COUNTERS: Final = Table(
 DEAD_LETTERS: Final = Table(
     "dead_letters",
     METADATA,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    _number(),
     Column("stored_ms", BigInteger, nullable=False),
     Column("topic", Text, nullable=False),
     Column("partition", Integer, nullable=False),
@@ -186,7 +188,7 @@ DEAD_LETTERS: Final = Table(
     Column("headers", LargeBinary, nullable=False),  # MessagePack: [[name, bytes], ...]
     UniqueConstraint("topic", "partition", "offset", name="dead_letters_by_offset"),
     Index("dead_letters_by_reason", "reason", "number"),
-    # A number is never given twice, so that a page's end stays a place to go on from.
+    # A number is never reused, so that pages can continue after a number.
     sqlite_autoincrement=True,
 )
 
@@ -197,7 +199,7 @@ _NOT_REVOKED: Final = text("revoked_ms IS NULL")
 REFITS: Final = Table(
     "refits",
     METADATA,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    _number(),
     Column("id", Text, nullable=False, unique=True),
     Column("model", Name, nullable=False),
     Column("version", Name, nullable=False),
@@ -218,7 +220,7 @@ REFITS: Final = Table(
     Column("comparison", Text),  # JSON
     Column("figures", Text, nullable=False),  # JSON: [name, ...]
     Column("baseline", Text),
-    # Who works at it, or did last: so that an end that is told twice is told from one that comes too late.
+    # The worker of it, or the last one: tells a repeated report of its end from one that comes too late.
     Column("owner", Text),
     Column("lease_until_ms", BigInteger),
     Column("idempotency_key", Name, unique=True),
@@ -268,7 +270,7 @@ REFIT_SCHEDULES: Final = Table(
 AUDIT: Final = Table(
     "audit",
     METADATA,
-    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    _number(),
     Column("at_ms", BigInteger, nullable=False),
     Column("actor", Name, nullable=False),
     Column("action", Text, nullable=False),

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import FencedOut, StoreError
-from monitor.events.model import Stratum
-from monitor.store import audit, journal, letters, panes, samples
+from monitor.events.model import DeadLetter, Reason, Stratum
+from monitor.store import audit, journal, panes, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     CandidateBatch,
@@ -22,20 +22,30 @@ from monitor.store.base import (
     PartitionState,
     StoredDeadLetter,
 )
-from monitor.store.database import Database
+from monitor.store.database import Database, Snapshot, Stream
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
-from monitor.store.schema import CLOSED_SAMPLES, COUNTERS, MODELS, OFFSETS, PARTITIONS, STRATA
-from monitor.store.streams import Snapshot, Stream
+from monitor.store.schema import (
+    CLOSED_SAMPLES,
+    COUNTERS,
+    DEAD_LETTERS,
+    JOURNAL,
+    MODELS,
+    OFFSETS,
+    PARTITIONS,
+    SAMPLE_CANDIDATES,
+    STRATA,
+)
 
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
+_headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
 
 
 class SqlStore:
-    """Partitions and dead letters in an SQL database: a StateStore and a DeadLetterStore.
+    """Partitions, dead letters and samples in an SQL database.
 
-    One SQLite file may be shared by several processes of one machine; epochs keep them apart as they keep apart the
-    replicas on one PostgreSQL.
+    Several processes of one machine may share a SQLite file, as replicas share a PostgreSQL database: epochs keep them
+    apart.
     """
 
     def __init__(self, database: Database, dead_letter_limit: int) -> None:
@@ -53,18 +63,18 @@ class SqlStore:
         patience_seconds: float = 10.0,
         clock: Clock | None = None,
     ) -> Self:
-        """Open a store, and create it if there is none.
+        """Open a store, and create it if it is missing.
 
         Parameters
         ----------
         url
             ``sqlite:///folder/monitor.db`` or ``postgresql://user:password@host/database``.
         dead_letter_limit
-            As many dead letters are kept; beyond them the oldest go.
+            Number of dead letters that are kept; the oldest are removed.
         patience_seconds
             How long to wait for another process's lock.
         clock
-            Tells when a dead letter was stored.
+            Times of dead letters.
 
         Raises
         ------
@@ -85,7 +95,7 @@ class SqlStore:
 
     @property
     def database(self) -> Database:
-        """The database, for what else is kept in it. It is closed with the store."""
+        """The database, for other tables in it. It is closed with the store."""
         return self._database
 
     def close(self) -> None:
@@ -101,17 +111,26 @@ class SqlStore:
         self.close()
 
     def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
-        """Become the partition's owner: its epoch is raised, and what an earlier owner would save is refused.
+        """Become the partition's owner: raise its epoch, so that saves of an earlier owner are refused.
 
-        The epoch is read first, then ``still_assigned`` is called, and the epoch is raised only if it is still the one
-        that was read: see :meth:`monitor.store.base.StateStore.claim`.
+        The epoch is read first, then ``still_assigned`` is called, and the epoch is raised only if it is unchanged. So
+        a claim that was delayed (by the database, or in a stopped process) fails if another process was assigned the
+        partition meanwhile: either that one claimed it before the epoch was read, and then the assignment has changed;
+        or it claims later, and then the epoch has changed.
+
+        Parameters
+        ----------
+        partition
+            Number of the partition.
+        still_assigned
+            Asks the group, not this process's memory, whether the partition is still assigned.
 
         Raises
         ------
         FencedOut
             It is assigned to another process, or another process has claimed it meanwhile.
         StoreUnavailable
-            The database does not answer. Whether the partition was claimed is not known: claim it anew.
+            The database does not answer. It is unknown whether the partition was claimed: claim it again.
         """
         epoch_of = sa.select(PARTITIONS.c.epoch).where(PARTITIONS.c.partition == partition)
         with self._database.reading() as connection:
@@ -140,30 +159,26 @@ class SqlStore:
         """The state as of the last checkpoint; empty if there was none.
 
         The streams read from one snapshot of the database, which is held until all of them are exhausted, closed (each
-        has a ``close``) or forgotten. Within a bucket the batches come in the order in which they were saved; where
-        batches of a bucket were merged, they stand in the first one's place.
+        has a ``close``) or forgotten. The batches of a bucket come in the order in which they were saved; merged
+        batches have the place of the first one.
         """
-        connection = self._database.snapshot()
+        database, connection = self._database, self._database.snapshot()
         snapshot = Snapshot(connection, streams=4)
+        batches = journal.read(database, connection, JOURNAL, partition)
+        candidates = journal.read(database, connection, SAMPLE_CANDIDATES, partition)
+        tables = panes.TABLES.read(database, connection, partition)
+        sketches = panes.SKETCHES.read(database, connection, partition)
         try:
-            with self._database.translated():
+            with database.translated():
                 return PartitionState(
                     offsets=_mapping(connection, OFFSETS, partition, "topic", "next_offset"),
                     models=_models(connection, partition),
                     strata=_strata(connection, partition),
                     counters=_counters(connection, partition),
-                    journal=Stream[JournalBatch](journal.read(self._database, connection, partition), snapshot),
-                    panes=Stream[ClosedPane](
-                        (ClosedPane(*pane) for pane in panes.TABLES.read(self._database, connection, partition)),
-                        snapshot,
-                    ),
-                    sketches=Stream[ClosedSketch](
-                        (ClosedSketch(*pane) for pane in panes.SKETCHES.read(self._database, connection, partition)),
-                        snapshot,
-                    ),
-                    candidates=Stream[CandidateBatch](
-                        samples.read_candidates(self._database, connection, partition), snapshot
-                    ),
+                    journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
+                    panes=Stream((ClosedPane(*pane) for pane in tables), snapshot),
+                    sketches=Stream((ClosedSketch(*pane) for pane in sketches), snapshot),
+                    candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
                 )
         except BaseException:
             connection.close()
@@ -172,32 +187,31 @@ class SqlStore:
     def save(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Save all of these, or none.
 
-        Batches and dead letters are of the time before the drop: a batch of a bucket that the same checkpoint drops
-        is not kept. After StoreUnavailable, call again with the same checkpoints: if the lost answer was that of a
-        COMMIT, that is found out, and nothing is saved twice. One checkpoint a partition.
+        Batches of a bucket that the same checkpoint drops are not kept. After StoreUnavailable, call again with the
+        same checkpoints: if only the answer to a COMMIT was lost, nothing is saved twice. One checkpoint per partition.
 
         Raises
         ------
         FencedOut
-            Another process has claimed one of the partitions since. Names it.
+            Another process has claimed one of the partitions, which the message names.
         StoreUnavailable
             The database does not answer.
         StoreError
-            A save whose answer was lost took place after all, but this is another checkpoint: its events would be
-            counted twice. Claim and load the partition anew.
+            A save whose answer was lost took place, and this is another checkpoint: its events would be counted twice.
+            Claim and load the partition again.
         """
-        # In one order everywhere, so that two savers never wait for each other.
+        # Always in one order, so that two saves never deadlock.
         ordered = sorted(checkpoints, key=lambda checkpoint: checkpoint.partition)
         if len({checkpoint.partition for checkpoint in ordered}) < len(ordered):
-            raise ValueError("one save takes one checkpoint a partition")
-        # Before the lock is taken, which keeps other writers waiting.
-        encoded = [samples.encode_closed(self._database, each.partition, each.closed_samples) for each in ordered]
+            raise ValueError("a save takes one checkpoint per partition")
+        # Before the lock, which blocks other writers.
+        encoded = [samples.encode_closed(self._database, part.partition, part.closed_samples) for part in ordered]
         saving: dict[int, _InDoubt] = {}
         committing = False
         try:
             with self._database.writing() as connection:
                 for checkpoint, closed in zip(ordered, encoded, strict=True):
-                    if self._took_place(connection, checkpoint):
+                    if self._is_saved(connection, checkpoint):
                         continue
                     next_sequence = self._save(connection, checkpoint, closed)
                     saving[checkpoint.partition] = _InDoubt(checkpoint, next_sequence)
@@ -210,7 +224,7 @@ class SqlStore:
             self._in_doubt.pop(checkpoint.partition, None)
 
     def saved_offsets(self) -> Mapping[tuple[str, int], int]:
-        """(topic, partition) -> the offset up to which it is read and saved, whichever process owns it. Any thread.
+        """(topic, partition) -> the offset up to which it is read and saved, by any process. Any thread.
 
         Raises
         ------
@@ -225,38 +239,41 @@ class SqlStore:
         self, *, after: int = 0, limit: int = 100, reason: str | None = None
     ) -> Sequence[StoredDeadLetter]:
         """Letters with a number greater than ``after``, ascending, at most ``limit``."""
+        letters = DEAD_LETTERS.c
+        statement = sa.select(DEAD_LETTERS).where(letters.number > after).order_by(letters.number).limit(limit)
+        if reason is not None:
+            statement = statement.where(letters.reason == reason)
         with self._database.reading() as connection:
-            return letters.page(connection, after, limit, reason)
+            return [_dead_letter(row._asdict()) for row in connection.execute(statement)]
 
     def count_dead_letters(self) -> Mapping[str, int]:
         """Number of stored letters by reason."""
+        statement = sa.select(DEAD_LETTERS.c.reason, sa.func.count()).group_by(DEAD_LETTERS.c.reason)
         with self._database.reading() as connection:
-            return letters.count(connection)
+            return {reason: letters for reason, letters in connection.execute(statement)}  # noqa: C416 - a row is no pair to the type checker
 
     def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
-        """Remove these, after they were replayed or discarded, and append ``entry`` to the audit trail with that."""
+        """Remove replayed or discarded letters, and append ``entry`` to the audit trail."""
         with self._database.writing() as connection:
-            letters.remove(connection, numbers)
+            connection.execute(sa.delete(DEAD_LETTERS).where(DEAD_LETTERS.c.number.in_(numbers)))
             if entry is not None:
                 audit.take_turn(self._database, connection)
                 audit.append(connection, [entry])
 
     def pruned_dead_letters(self) -> int:
-        """Number of letters that ever went because there were more than the limit."""
+        """Number of letters that were removed because of the limit."""
         with self._database.reading() as connection:
             return int(connection.execute(sa.select(sa.func.sum(PARTITIONS.c.dead_letters_pruned))).scalar_one() or 0)
 
     def read_sample(
         self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
     ) -> Sample:
-        """Events of [from, to) by the time of their prediction, whose outcome can change no more.
-
-        Of all partitions in the store, also those that other processes hold. Any thread.
+        """Sampled events predicted in [from, to) whose outcome can no longer change, of all partitions. Any thread.
 
         Parameters
         ----------
         limit
-            At most so many events: a deterministic, stratified part of what there is.
+            Largest number of events: a deterministic, stratified part of the sample.
 
         Raises
         ------
@@ -267,8 +284,8 @@ class SqlStore:
         """
         return samples.read_sample(self._database, model, version, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
-    def _took_place(self, connection: sa.Connection, checkpoint: Checkpoint) -> bool:
-        """Whether this checkpoint is stored already, by a save that ended in doubt."""
+    def _is_saved(self, connection: sa.Connection, checkpoint: Checkpoint) -> bool:
+        """Whether this checkpoint was saved by a COMMIT that was not confirmed."""
         earlier = self._in_doubt.get(checkpoint.partition)
         if earlier is None:
             return False
@@ -282,8 +299,8 @@ class SqlStore:
         if checkpoint == earlier.checkpoint:
             return True
         raise StoreError(
-            f"partition {checkpoint.partition}: the checkpoint whose confirmation was lost is stored after all, and"
-            " this other one would count its events twice: claim and load the partition anew"
+            f"partition {checkpoint.partition}: a checkpoint whose confirmation was lost is stored, and this other one"
+            " would count its events twice: claim and load the partition again"
         )
 
     def _save(self, connection: sa.Connection, checkpoint: Checkpoint, closed: Sequence[samples.EncodedSample]) -> int:
@@ -298,56 +315,39 @@ class SqlStore:
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
         next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2)
 
-        _upsert(
-            self._database,
-            connection,
-            OFFSETS,
-            ["partition", "topic"],
-            [
-                {"partition": partition, "topic": topic, "next_offset": offset}
-                for topic, offset in checkpoint.offsets.items()
-            ],
-        )
-        _upsert(
-            self._database,
-            connection,
-            MODELS,
-            ["partition", "model_id"],
-            [
-                {"partition": partition, "model_id": model_id, **model._asdict()}
-                for model_id, model in enumerate(checkpoint.models)
-            ],
-        )
-        if checkpoint.new_strata:
-            connection.execute(
-                sa.insert(STRATA),
-                [
-                    {
-                        "partition": partition,
-                        "stratum_id": stratum_id,
-                        "model": stratum.model,
-                        "version": stratum.version,
-                        "segments": msgspec.json.encode(stratum.segments).decode(),
-                    }
-                    for stratum_id, stratum in enumerate(checkpoint.new_strata, checkpoint.first_stratum)
-                ],
-            )
-        _upsert(
-            self._database,
-            connection,
-            COUNTERS,
-            ["partition", "type", "result"],
-            [
-                {"partition": partition, "type": kind, "result": result, "events": events}
-                for (kind, result), events in checkpoint.counters.items()
-            ],
-        )
-
-        journal.append(connection, partition, next_sequence - len(batches), batches)
+        offsets = [
+            {"partition": partition, "topic": topic, "next_offset": offset}
+            for topic, offset in checkpoint.offsets.items()
+        ]
+        models = [
+            {"partition": partition, "model_id": model_id, **model._asdict()}
+            for model_id, model in enumerate(checkpoint.models)
+        ]
+        strata = [
+            {
+                "partition": partition,
+                "stratum_id": stratum_id,
+                "model": stratum.model,
+                "version": stratum.version,
+                "segments": msgspec.json.encode(stratum.segments).decode(),
+            }
+            for stratum_id, stratum in enumerate(checkpoint.new_strata, checkpoint.first_stratum)
+        ]
+        counters = [
+            {"partition": partition, "type": kind, "result": result, "events": events}
+            for (kind, result), events in checkpoint.counters.items()
+        ]
+        if strata:
+            connection.execute(sa.insert(STRATA), strata)
+        for table, rows in ((OFFSETS, offsets), (MODELS, models), (COUNTERS, counters)):
+            _upsert(self._database, connection, table, rows)
+        journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)
-        samples.drop_candidates(connection, partition, checkpoint.dropped)
-        samples.append_candidates(connection, partition, first_candidate, candidates)
-        journal.drop(connection, partition, checkpoint.dropped)
+        replaced = [batch.bucket for batch in candidates if batch.whole]
+        journal.drop(connection, SAMPLE_CANDIDATES, partition, [*checkpoint.dropped, *replaced])
+        new_candidates = [(batch.bucket, batch.rows) for batch in candidates]
+        journal.append(connection, SAMPLE_CANDIDATES, partition, first_candidate, new_candidates)
+        journal.drop(connection, JOURNAL, partition, checkpoint.dropped)
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
         panes.TABLES.add(self._database, connection, partition, checkpoint.closed)
         panes.SKETCHES.add(self._database, connection, partition, checkpoint.closed_sketches)
@@ -361,8 +361,21 @@ class SqlStore:
     def _save_dead_letters(self, connection: sa.Connection, checkpoint: Checkpoint) -> None:
         if not checkpoint.dead_letters:
             return
-        letters.add(self._database, connection, checkpoint.dead_letters, self._database.clock.now_ms())
-        pruned = letters.prune(connection, self._dead_letter_limit)
+        stored_ms = self._database.clock.now_ms()
+        rows = [
+            {
+                **letter._asdict(),
+                "stored_ms": stored_ms,
+                "reason": letter.reason.value,
+                "headers": msgspec.msgpack.encode(letter.headers),
+            }
+            for letter in checkpoint.dead_letters
+        ]
+        insert = self._database.insert(DEAD_LETTERS)
+        connection.execute(insert.on_conflict_do_nothing(index_elements=["topic", "partition", "offset"]), rows)
+        number = DEAD_LETTERS.c.number
+        last = sa.select(number).order_by(number.desc()).limit(1).offset(self._dead_letter_limit).scalar_subquery()
+        pruned = connection.execute(sa.delete(DEAD_LETTERS).where(number <= last)).rowcount
         if pruned:
             connection.execute(
                 sa.update(PARTITIONS)
@@ -372,14 +385,14 @@ class SqlStore:
 
 
 class _InDoubt(NamedTuple):
-    """A save whose COMMIT was not answered, and the partition's next sequence number if it took place."""
+    """A save whose COMMIT was not confirmed, and the partition's next sequence number if it took place."""
 
     checkpoint: Checkpoint
     next_sequence: int
 
 
 def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int) -> int:
-    """Take the partition for this transaction, and that many sequence numbers; its next number from then on."""
+    """Lock the partition for this transaction and reserve sequence numbers; returns the first one after them."""
     is_partition = PARTITIONS.c.partition == checkpoint.partition
     next_sequence: int | None = connection.execute(
         sa.update(PARTITIONS)
@@ -396,13 +409,11 @@ def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int) -> in
     return next_sequence
 
 
-def _upsert(
-    database: Database, connection: sa.Connection, table: sa.Table, key: list[str], rows: list[dict[str, Any]]
-) -> None:
+def _upsert(database: Database, connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
     if rows:
         insert = database.insert(table)
-        others = {column.name: insert.excluded[column.name] for column in table.c if column.name not in key}
-        connection.execute(insert.on_conflict_do_update(index_elements=key, set_=others), rows)
+        others = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+        connection.execute(insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=others), rows)
 
 
 def _mapping(connection: sa.Connection, table: sa.Table, partition: int, key: str, value: str) -> dict[Any, Any]:
@@ -411,7 +422,7 @@ def _mapping(connection: sa.Connection, table: sa.Table, partition: int, key: st
 
 
 def _models(connection: sa.Connection, partition: int) -> list[ModelState]:
-    # The columns are called as the fields are.
+    # The columns are named like the fields.
     columns = [MODELS.c[name] for name in ModelState._fields]
     rows = connection.execute(sa.select(*columns).where(MODELS.c.partition == partition).order_by(MODELS.c.model_id))
     return [ModelState(*row) for row in rows]
@@ -426,3 +437,11 @@ def _strata(connection: sa.Connection, partition: int) -> list[Stratum]:
 def _counters(connection: sa.Connection, partition: int) -> dict[tuple[str, str], int]:
     rows = connection.execute(sa.select(COUNTERS).where(COUNTERS.c.partition == partition))
     return {(row.type, row.result): row.events for row in rows}
+
+
+def _dead_letter(row: dict[str, Any]) -> StoredDeadLetter:
+    number, stored_ms = row.pop("number"), row.pop("stored_ms")
+    headers = _headers_from_bytes.decode(row.pop("headers"))
+    return StoredDeadLetter(
+        number, stored_ms, DeadLetter(**row | {"reason": Reason(row["reason"]), "headers": headers})
+    )

@@ -1,4 +1,4 @@
-"""The join of a partition: its tables, the watermarks of its models, and the count of every event's fate."""
+"""The join of one partition: its tables, the watermarks of its models, and the results of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,34 +9,43 @@ from numpy.typing import NDArray
 
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
-from monitor.store import base
-from monitor.store.base import JOURNAL_ROW, Counters, ModelState
-from monitor.stream import fates
-from monitor.stream import join_table_loops as kernel
-from monitor.stream.columns import GrowingTable
-from monitor.stream.join_loops import apply_events
-from monitor.stream.join_table_loops import Accepted, Events, Known, Models, Waiting
-from monitor.stream.join_upkeep_loops import evict_known, evict_waiting, restore_rows, restore_waiting
-from monitor.stream.vector_loops import BLOCK, Vectors, free_vectors
-from monitor.stream.vectors import blocks_in, journal_rows
+from monitor.store.base import CLAIMED, JOURNAL_ROW, PREDICTED, VECTOR, VECTOR_ROW, WAITING, Counters, ModelState
+from monitor.stream import event_results, join_loops
+from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
+from monitor.stream.table import GrowingTable
+from monitor.stream.table_loops import UNANSWERED
+from monitor.stream.vector_loops import (
+    BLOCK,
+    NO_OUTCOME,
+    Blocks,
+    Vectors,
+    count_blocks,
+    free_vectors,
+    read_blocks,
+    write_blocks,
+)
 
-_TYPES: Final = {Kind.PREDICTION: fates.PREDICTION, Kind.OUTCOME: fates.OUTCOME, Kind.LABELLED: fates.LABELLED}
+_TYPES: Final = {
+    Kind.PREDICTION: event_results.PREDICTION,
+    Kind.OUTCOME: event_results.OUTCOME,
+    Kind.LABELLED: event_results.LABELLED,
+}
 _RESULTS: Final = {
-    kernel.ACCEPTED: fates.ACCEPTED,
-    kernel.DUPLICATE: fates.DUPLICATE,
-    kernel.LATE: fates.LATE,
-    kernel.REFUSED: fates.REFUSED,
-    kernel.JOINED: fates.JOINED,
-    kernel.CORRECTION: fates.CORRECTED,
-    kernel.SUPERSEDED: fates.SUPERSEDED,
-    kernel.EARLY: fates.EARLY,
-    kernel.AFTER_HORIZON: fates.AFTER_HORIZON,
-    kernel.BEFORE_PREDICTION: fates.BEFORE_PREDICTION,
-    kernel.ORPHAN: fates.ORPHAN,
+    join_loops.ACCEPTED: event_results.ACCEPTED,
+    join_loops.DUPLICATE: event_results.DUPLICATE,
+    join_loops.LATE: event_results.LATE,
+    join_loops.REFUSED: event_results.REFUSED,
+    join_loops.JOINED: event_results.JOINED,
+    join_loops.CORRECTION: event_results.CORRECTED,
+    join_loops.SUPERSEDED: event_results.SUPERSEDED,
+    join_loops.EARLY: event_results.EARLY,
+    join_loops.AFTER_HORIZON: event_results.AFTER_HORIZON,
+    join_loops.BEFORE_PREDICTION: event_results.BEFORE_PREDICTION,
+    join_loops.ORPHAN: event_results.ORPHAN,
 }
 _NEVER: Final = -1
 _NO_PROBABILITIES: Final = np.empty(0)
-_EVICTED_AT_ONCE: Final = 1 << 18
+_EVICTION_ROWS: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +55,18 @@ class Joined:
     Attributes
     ----------
     rows
-        JOURNAL_ROW, shape (k,): what is to be written to the journal and added to the panes, in order.
+        JOURNAL_ROW, shape (k,): rows for the journal and the panes, in order.
     model
         int32, shape (k,): model id of each row.
-    filed_ms
-        int64, shape (k,): the time by which each row is filed into a bucket of the journal.
+    bucket_time_ms
+        int64, shape (k,): the time that puts each row into a bucket of the journal.
     event
-        int32, shape (k,): which event of the batch each row with the entry PREDICTED comes from; of no meaning for
-        others.
+        int32, shape (k,): place in the batch of the event of each row with the entry PREDICTED; undefined for others.
     """
 
     rows: NDArray[np.void]
     model: NDArray[np.int32]
-    filed_ms: NDArray[np.int64]
+    bucket_time_ms: NDArray[np.int64]
     event: NDArray[np.int32]
 
 
@@ -68,13 +76,13 @@ class Join:
     Parameters
     ----------
     strata
-        The names that the events' columns refer to. New models are taken up as they appear there.
+        The names that the events' columns refer to. It grows as models appear.
     """
 
     def __init__(self, strata: Strata) -> None:
         self._strata = strata
-        self._known: GrowingTable[Known] = GrowingTable(
-            Known,
+        self._predictions: GrowingTable[Predictions] = GrowingTable(
+            Predictions,
             {
                 "id_high": (np.uint64, ()),
                 "id_low": (np.uint64, ()),
@@ -91,8 +99,8 @@ class Join:
             {"values": (np.float64, (BLOCK,)), "next": (np.int32, ()), "classes": (np.int16, ())},
             indexed=False,
         )
-        self._waiting: GrowingTable[Waiting] = GrowingTable(
-            Waiting,
+        self._early: GrowingTable[EarlyOutcomes] = GrowingTable(
+            EarlyOutcomes,
             {
                 "id_high": (np.uint64, ()),
                 "id_low": (np.uint64, ()),
@@ -106,54 +114,48 @@ class Join:
         )
         empty = np.zeros(0, np.int64)
         self._models = Models(empty, empty, empty, empty, empty)
-        self._counts = np.zeros((len(_TYPES), kernel.FATES), np.int64)
+        self._counts = np.zeros((len(_TYPES), join_loops.RESULTS), np.int64)
 
     @property
     def predictions(self) -> int:
-        """Predictions that are kept, answered or not."""
-        return self._known.rows
+        """Predictions in the table, with or without an outcome."""
+        return self._predictions.rows
 
     @property
-    def room(self) -> int:
-        """What they take in the table, in rows of about 70 bytes: one each, and one more for every four classes."""
-        return self._known.rows + self._vectors.rows
+    def rows(self) -> int:
+        """Rows of about 70 bytes that they take: one each, and one more for every four classes."""
+        return self._predictions.rows + self._vectors.rows
 
     @property
     def unanswered(self) -> int:
         """Those of them without an outcome."""
-        return int(self._known.meta[kernel.UNANSWERED])
+        return int(self._predictions.meta[UNANSWERED])
 
     @property
     def early_outcomes(self) -> int:
         """Outcomes that wait for their prediction."""
-        return self._waiting.rows
+        return self._early.rows
 
     @property
     def nbytes(self) -> int:
         """Bytes of the tables."""
-        return self._known.nbytes + self._vectors.nbytes + self._waiting.nbytes
+        return self._predictions.nbytes + self._vectors.nbytes + self._early.nbytes
 
     def counters(self) -> dict[tuple[str, str], int]:
-        """(type, result) -> number of events that met this fate."""
+        """(type, result) -> number of events."""
         return {
-            (type_, result): int(self._counts[kind, fate])
+            (type_, result): int(self._counts[kind, column])
             for kind, type_ in _TYPES.items()
-            for fate, result in _RESULTS.items()
-            if result in fates.RESULTS[type_]
+            for column, result in _RESULTS.items()
+            if result in event_results.RESULTS[type_]
         }
 
     def model_states(self) -> list[ModelState]:
         """Names and watermarks, by model id."""
         models = self._current_models()
-        return [
-            ModelState(
-                name,
-                int(models.prediction_watermark_ms[at]),
-                int(models.outcome_watermark_ms[at]),
-                int(models.evicted_before_ms[at]),
-            )
-            for at, name in enumerate(self._strata.models)
-        ]
+        watermarks = models.prediction_watermark_ms, models.outcome_watermark_ms, models.evicted_before_ms
+        columns = [column.tolist() for column in watermarks]
+        return [ModelState(*state) for state in zip(self._strata.models, *columns, strict=True)]
 
     def watermarks_ms(self) -> NDArray[np.int64]:
         """Newest event time of each model, shape (models,); -1 where none was read."""
@@ -164,75 +166,66 @@ class Join:
         """Join a batch of decoded events, in log order."""
         outcomes = int(np.count_nonzero(events.kind == Kind.OUTCOME))
         size = len(events)
-        accepted = _room_for(size + 2 * (self._waiting.rows + outcomes) + 1)
+        accepted = _empty_rows(size + 2 * (self._early.rows + outcomes) + 1)
         classes, probabilities = events.vectors or (np.zeros(size, np.int32), _NO_PROBABILITIES)
-        written = apply_events(
-            Events(
-                events.kind,
-                events.id_hash,
-                events.time_ms,
-                events.prediction,
-                events.outcome.astype(np.int16, copy=False),
-                events.model,
-                events.stratum,
-                classes,
-                probabilities,
-            ),
-            self._known.reserve(size - outcomes),
+        times = events.kind, events.id_hash, events.time_ms
+        labels = events.prediction, events.outcome.astype(np.int16, copy=False)
+        written = join_loops.apply_events(
+            Events(*times, *labels, events.model, events.stratum, classes, probabilities),
+            self._predictions.reserve(size - outcomes),
             self._vectors.reserve(int((-(-classes // BLOCK)).sum())),
-            self._waiting.reserve(outcomes),
+            self._early.reserve(outcomes),
             self._current_models(),
             self._counts,
             accepted,
         )
-        accepted = _part(accepted, written)
+        accepted = _first(accepted, written)
         if not self._vectors.rows:
-            return Joined(accepted.rows, accepted.model, accepted.filed_ms, accepted.event)
-        rows, origin = journal_rows(accepted, self._vectors.reserve(0))
-        return Joined(rows, accepted.model[origin], accepted.filed_ms[origin], accepted.event[origin])
+            return Joined(accepted.rows, accepted.model, accepted.bucket_time_ms, accepted.event)
+        rows, origin = _journal_rows(accepted, self._vectors.reserve(0))
+        return Joined(rows, accepted.model[origin], accepted.bucket_time_ms[origin], accepted.event[origin])
 
     def predictions_ms(self) -> NDArray[np.int64]:
-        """Time of the newest prediction of each model, shape (models,); -1 where none was read. Not to be changed."""
+        """Time of the newest prediction of each model, shape (models,), or -1. Do not change it."""
         return self._current_models().prediction_watermark_ms
 
-    def due_before_ms(self, heard_ms: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """For each model, the time before which nothing can change any more, shape (models,).
+    def final_before_ms(self, outcomes_read_ms: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """For each model, the time before which predictions can no longer change, shape (models,).
 
-        A prediction of time t can change until both of its logs, predictions and outcomes, have passed t by horizon
-        and lateness: what comes later for it is late in its own log. A log of outcomes that has fallen silent holds
-        this up, but by no more than once that span.
+        A prediction of time t can change until both logs, predictions and outcomes, have passed t by horizon and
+        lateness: an event that comes later for it is late in its own log. A silent log of outcomes delays this by at
+        most the same span once more.
 
         Parameters
         ----------
-        heard_ms
-            int64, at most as long as there are models: time of the newest prediction up to which all outcomes that
-            were written have been read. By default all have, as in a log that holds both.
+        outcomes_read_ms
+            int64, shape (k,), k <= models: time of the newest prediction up to which all written outcomes have been
+            read. By default all have, as in a topic that holds both.
         """
         models = self._current_models()
         retention = models.horizon_ms + models.lateness_ms
         newest = models.prediction_watermark_ms
-        heard = newest
-        if heard_ms is not None:
-            heard = np.full(newest.size, _NEVER, np.int64)
-            heard[: heard_ms.size] = heard_ms
-        clock = np.minimum(newest, np.maximum(models.outcome_watermark_ms, heard - retention))
+        read_to = newest
+        if outcomes_read_ms is not None:
+            read_to = np.full(newest.size, _NEVER, np.int64)
+            read_to[: outcomes_read_ms.size] = outcomes_read_ms
+        clock = np.minimum(newest, np.maximum(models.outcome_watermark_ms, read_to - retention))
         return np.asarray(clock - retention)
 
     def evict(self, before_ms: NDArray[np.int64], *, early: bool = False) -> NDArray[np.void]:
-        """Take out what is filed before ``before_ms[model]``.
+        """Remove predictions before ``before_ms[model]``, and outcomes that waited for one; these become orphans.
 
         Parameters
         ----------
         before_ms
             int64, shape (models,).
         early
-            Whether it leaves before its time: then a prediction that old which still comes is late.
+            Whether they could still change: then a prediction as old that is read later counts as late.
 
         Returns
         -------
         JOURNAL_ROW, shape (k,)
-            The predictions that left, each with what is known of its outcome, those over several classes with their
-            probabilities. Outcomes that waited are orphans now.
+            The removed predictions with their outcomes, those over several classes with their probabilities.
         """
         models = self._current_models()
         if early:
@@ -240,92 +233,100 @@ class Join:
         of_stratum = self._strata.models_of_strata()
         parts: list[NDArray[np.void]] = []
         while True:
-            room = _room_for(min(_EVICTED_AT_ONCE, self._known.rows))
+            space = _empty_rows(min(_EVICTION_ROWS, self._predictions.rows))
             vectors = self._vectors.reserve(0)
-            count = evict_known(self._known.reserve(0), vectors, of_stratum, before_ms, room)
-            taken = _part(room, count)
-            parts.append(journal_rows(taken, vectors)[0] if self._vectors.rows else taken.rows)
-            free_vectors(taken.vector, vectors)
-            if count < room.rows.size or count == 0:
+            count = join_loops.evict_predictions(self._predictions.reserve(0), vectors, of_stratum, before_ms, space)
+            evicted = _first(space, count)
+            parts.append(_journal_rows(evicted, vectors)[0] if self._vectors.rows else evicted.rows)
+            free_vectors(evicted.vector, vectors)
+            if count < space.rows.size or count == 0:
                 break
-        orphans = evict_waiting(self._waiting.reserve(0), models.lateness_ms, before_ms)
-        self._counts[Kind.OUTCOME, kernel.EARLY] -= orphans
-        self._counts[Kind.OUTCOME, kernel.ORPHAN] += orphans
+        orphans = join_loops.evict_early_outcomes(self._early.reserve(0), models.lateness_ms, before_ms)
+        self._counts[Kind.OUTCOME, join_loops.EARLY] -= orphans
+        self._counts[Kind.OUTCOME, join_loops.ORPHAN] += orphans
         return np.concatenate(parts)
 
     def restore(self, models: Sequence[ModelState], counters: Counters) -> None:
-        """Take up watermarks and counts, before the journal."""
+        """Restore watermarks and counts, before the journal."""
         current = self._current_models()
         for at, state in enumerate(models):
             current.prediction_watermark_ms[at] = state.prediction_watermark_ms
             current.outcome_watermark_ms[at] = state.outcome_watermark_ms
             current.evicted_before_ms[at] = state.evicted_before_ms
         for kind, type_ in _TYPES.items():
-            for fate, result in _RESULTS.items():
-                self._counts[kind, fate] = counters.get((type_, result), 0)
+            for column, result in _RESULTS.items():
+                self._counts[kind, column] = counters.get((type_, result), 0)
 
     def restore_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
-        """Take up rows of the journal, each bucket's in their order.
+        """Restore rows of the journal, in order within each bucket.
 
         Returns
         -------
         JOURNAL_ROW, shape (k,)
-            Rows that answer predictions which are not there yet, with their VECTOR rows. The buckets of one model
-            overlap where the width of its buckets was changed; then a prediction can come after its answers, which are
-            to be given in again.
+            Outcomes whose prediction is not there yet, with their VECTOR rows: restore these again at the end. Buckets
+            of one model overlap if their width was changed; then a prediction can follow its outcomes.
         """
-        predicted = int(np.count_nonzero(rows["entry"] == base.PREDICTED))
-        blocks = blocks_in(rows)
-        astray = np.empty(rows.size, np.bool_)
-        restore_rows(rows, blocks, self._known.reserve(predicted), self._vectors.reserve(blocks.label.size), astray)
-        return rows[astray]
+        predicted = int(np.count_nonzero(rows["entry"] == PREDICTED))
+        blocks = read_blocks(rows)
+        vectors = self._vectors.reserve(blocks.label.size)
+        unmatched = np.empty(rows.size, np.bool_)
+        join_loops.restore_rows(rows, blocks, self._predictions.reserve(predicted), vectors, unmatched)
+        return rows[unmatched]
 
-    def restore_waiting(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
-        """Take up the outcomes that still wait, from all rows of the journal that tell of waiting ones."""
+    def restore_early_outcomes(self, rows: NDArray[np.void], model: NDArray[np.int32]) -> None:
+        """Restore the outcomes that still wait, from all WAITING and CLAIMED rows of the journal."""
         arrival = rows["prediction"]
-        claimed = arrival[rows["entry"] == base.CLAIMED]
-        waits = (rows["entry"] == base.WAITING) & ~np.isin(arrival, claimed)
+        claimed = arrival[rows["entry"] == CLAIMED]
+        waits = (rows["entry"] == WAITING) & ~np.isin(arrival, claimed)
         order = np.argsort(arrival[waits], kind="stable")
         kept = rows[waits][order]
-        restore_waiting(kept, model[waits][order], self._waiting.reserve(kept.size))
+        join_loops.restore_early_outcomes(kept, model[waits][order], self._early.reserve(kept.size))
 
     def _current_models(self) -> Models:
-        known = self._models.horizon_ms.size
         policies = self._strata.policies
-        if known < len(policies):
-            new = policies[known:]
+        new = policies[self._models.horizon_ms.size :]
+        if new:
             never = np.full(len(new), _NEVER, np.int64)
-            added = Models(
-                np.array([policy.horizon_ms for policy in new], np.int64),
-                np.array([policy.lateness_ms for policy in new], np.int64),
-                never,
-                never,
-                never,
-            )
+            horizon_ms = np.array([policy.horizon_ms for policy in new], np.int64)
+            lateness_ms = np.array([policy.lateness_ms for policy in new], np.int64)
+            added = horizon_ms, lateness_ms, never, never, never
             self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
         return self._models
 
 
-def _room_for(rows: int) -> Accepted:
-    return Accepted(
-        np.empty(rows, JOURNAL_ROW),
-        np.empty(rows, np.int32),
-        np.empty(rows, np.int64),
-        np.empty(rows, np.int32),
-        np.empty(rows, np.int32),
-        np.empty(rows, np.int16),
-        np.empty(rows, np.int16),
-    )
+def _empty_rows(rows: int) -> Accepted:
+    types = JOURNAL_ROW, np.int32, np.int64, np.int32, np.int32, np.int16, np.int16
+    return Accepted._make(np.empty(rows, dtype) for dtype in types)
 
 
-def _part(accepted: Accepted, rows: int) -> Accepted:
-    """The first so many of the rows."""
-    return Accepted(
-        accepted.rows[:rows],
-        accepted.model[:rows],
-        accepted.filed_ms[:rows],
-        accepted.event[:rows],
-        accepted.vector[:rows],
-        accepted.label[:rows],
-        accepted.before[:rows],
-    )
+def _first(accepted: Accepted, rows: int) -> Accepted:
+    return Accepted._make(column[:rows] for column in accepted)
+
+
+def _journal_rows(accepted: Accepted, vectors: Vectors) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+    """Insert the VECTOR rows of predictions over several classes behind their rows.
+
+    Returns
+    -------
+    rows
+        JOURNAL_ROW, shape (k,), some of which are VECTOR_ROW.
+    origin
+        int64, shape (k,): the accepted row that each is, or belongs to.
+    """
+    blocks_behind = count_blocks(accepted.vector, vectors)
+    origin = np.repeat(np.arange(blocks_behind.size), 1 + blocks_behind)
+    is_block = np.ones(origin.size, np.bool_)
+    is_block[np.cumsum(1 + blocks_behind) - 1 - blocks_behind] = False
+    count = int(blocks_behind.sum())
+    blocks = Blocks(np.empty((count, BLOCK)), *(np.empty(count, np.int16) for _ in range(3)))
+    write_blocks(accepted.vector, accepted.label, accepted.before, vectors, blocks)
+    written = np.zeros(count, VECTOR_ROW)
+    for name in Blocks._fields:
+        written[name] = getattr(blocks, name)
+    written["stratum"] = NO_OUTCOME
+    written["outcome"] = NO_OUTCOME
+    written["entry"] = VECTOR
+    rows = np.empty(origin.size, JOURNAL_ROW)
+    rows[~is_block] = accepted.rows
+    rows[is_block] = written.view(JOURNAL_ROW)
+    return rows, origin

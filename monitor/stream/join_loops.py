@@ -1,50 +1,196 @@
-"""The join by prediction id: each event, in log order, against the table of what is known.
+"""The join by prediction id: its tables, the join of a batch, restoring after a restart, and eviction.
 
-The order in which predictions and outcomes are read relative to each other does not matter: an outcome that is read
-before its prediction waits, and is settled when the prediction comes as if it had been read right after it.
+Events are joined in log order. The order in which predictions and outcomes are read relative to each other does not
+matter: an outcome that is read before its prediction waits, and is joined when the prediction comes as if it had been
+read right after it.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import ANSWERED, CLAIMED, CONFIRMED, CORRECTED, PREDICTED, WAITING
-from monitor.stream.hash_loops import Row, find, remove
-from monitor.stream.join_table_loops import (
-    ACCEPTED,
-    AFTER_HORIZON,
-    BEFORE_PREDICTION,
-    CORRECTION,
-    DUPLICATE,
-    EARLY,
-    FREE,
-    JOINED,
-    LATE,
-    NO_OUTCOME,
-    REFUSED,
-    SUPERSEDED,
-    UNANSWERED,
-    Accepted,
-    Events,
-    Known,
-    Models,
-    Waiting,
-    add_known,
-    add_waiting,
-    give_row,
-    write_row,
-)
-from monitor.stream.vector_loops import Vectors, add_vector, is_hit
+from monitor.store.base import ANSWERED, CLAIMED, CONFIRMED, CORRECTED, PREDICTED, VECTOR, WAITING
+from monitor.stream.table_loops import UNANSWERED, USED, Row, allocate_row, find, insert, release_row, remove
+from monitor.stream.vector_loops import NO_OUTCOME, Blocks, Vectors, add_vector, is_hit, write_row
+
+FREE: Final = -2
+"""In place of the outcome in a row that is not in use."""
+
+# Results of events, as columns of the counts. Their names are in event_results.py.
+ACCEPTED: Final = 0
+DUPLICATE: Final = 1
+LATE: Final = 2
+REFUSED: Final = 3
+JOINED: Final = 4
+CORRECTION: Final = 5
+SUPERSEDED: Final = 6
+EARLY: Final = 7
+AFTER_HORIZON: Final = 8
+BEFORE_PREDICTION: Final = 9
+ORPHAN: Final = 10
+RESULTS: Final = 11
 
 _PREDICTION: Final = 0
 _OUTCOME: Final = 1
 
 
+class Predictions(NamedTuple):
+    """The predictions in the join, column by column, in no order.
+
+    For a prediction over several classes, ``prediction`` is the largest probability and ``outcome`` the class that
+    came true; ``vector`` is the first row of its probabilities in :class:`~monitor.stream.vector_loops.Vectors`, else
+    -1. Free rows are chained through ``time_ms``.
+    """
+
+    slots: NDArray[np.uint64]
+    id_high: NDArray[np.uint64]
+    id_low: NDArray[np.uint64]
+    time_ms: NDArray[np.int64]
+    prediction: NDArray[np.float64]
+    outcome_ms: NDArray[np.int64]
+    stratum: NDArray[np.int32]
+    vector: NDArray[np.int32]
+    outcome: NDArray[np.int16]
+    meta: NDArray[np.int64]
+
+
+class EarlyOutcomes(NamedTuple):
+    """The outcomes that wait for their prediction. Those of one id are chained in order of arrival."""
+
+    slots: NDArray[np.uint64]
+    id_high: NDArray[np.uint64]
+    id_low: NDArray[np.uint64]
+    time_ms: NDArray[np.int64]
+    arrival: NDArray[np.int64]
+    model: NDArray[np.int32]
+    outcome: NDArray[np.int16]
+    next: NDArray[np.int32]
+    last: NDArray[np.int32]
+    """In the first row of a chain, the last row of it."""
+    meta: NDArray[np.int64]
+
+
+class Models(NamedTuple):
+    """Policy and watermarks of each model, by model id. The loops raise the watermarks."""
+
+    horizon_ms: NDArray[np.int64]
+    lateness_ms: NDArray[np.int64]
+    prediction_watermark_ms: NDArray[np.int64]
+    outcome_watermark_ms: NDArray[np.int64]
+    evicted_before_ms: NDArray[np.int64]
+
+
+class Events(NamedTuple):
+    """A decoded batch: see :class:`monitor.events.model.EventColumns`."""
+
+    kind: NDArray[np.int8]
+    id_hash: NDArray[np.uint64]
+    time_ms: NDArray[np.int64]
+    prediction: NDArray[np.float64]
+    outcome: NDArray[np.int16]
+    model: NDArray[np.int32]
+    stratum: NDArray[np.int32]
+    classes: NDArray[np.int32]
+    probabilities: NDArray[np.float64]
+
+
+class Accepted(NamedTuple):
+    """What a batch changed: rows of the journal, with the model and the time that puts each into a bucket.
+
+    For predictions over several classes also ``vector``, the first row of the probabilities (else -1), and the class
+    that came true, now (``label``) and before (``before``), or -1. ``event`` is the place of the event in the batch,
+    written for rows with the entry PREDICTED only.
+    """
+
+    rows: NDArray[np.void]
+    model: NDArray[np.int32]
+    bucket_time_ms: NDArray[np.int64]
+    event: NDArray[np.int32]
+    vector: NDArray[np.int32]
+    label: NDArray[np.int16]
+    before: NDArray[np.int16]
+
+
 @njit()
-def _settle(
-    known: Known,
+def _write_prediction(
+    rows: NDArray[np.void], at: int, entry: int, predictions: Predictions, row: Row, outcome_ms: int, outcome: int
+) -> None:
+    """Write a row of the join's table as a row of the journal."""
+    write_row(
+        rows,
+        at,
+        entry,
+        predictions.id_high[row],
+        predictions.id_low[row],
+        predictions.time_ms[row],
+        predictions.prediction[row],
+        outcome_ms,
+        predictions.stratum[row],
+        outcome,
+    )
+
+
+@njit()
+def _add_prediction(
+    predictions: Predictions,
+    high: np.uint64,
+    low: np.uint64,
+    time_ms: int,
+    prediction: float,
+    outcome_ms: int,
+    stratum: int,
+    vector: Row,
+    outcome: int | np.int64,
+) -> Row:
+    """Insert a prediction; returns its row. The caller guarantees free rows."""
+    row = allocate_row(predictions.time_ms, predictions.meta)
+    predictions.id_high[row] = high
+    predictions.id_low[row] = low
+    predictions.time_ms[row] = time_ms
+    predictions.prediction[row] = prediction
+    predictions.outcome_ms[row] = outcome_ms
+    predictions.stratum[row] = stratum
+    predictions.vector[row] = vector
+    predictions.outcome[row] = outcome
+    insert(predictions.slots, high, low, row)
+    if outcome == NO_OUTCOME:
+        predictions.meta[UNANSWERED] += 1
+    return row
+
+
+@njit()
+def _add_early_outcome(
+    early: EarlyOutcomes,
+    high: np.uint64,
+    low: np.uint64,
+    time_ms: int,
+    arrival: Row,
+    model: int,
+    outcome: int | np.int64,
+) -> None:
+    """Insert an outcome without a prediction, behind earlier ones of the same id."""
+    row = allocate_row(early.time_ms, early.meta)
+    early.id_high[row] = high
+    early.id_low[row] = low
+    early.time_ms[row] = time_ms
+    early.arrival[row] = arrival
+    early.model[row] = model
+    early.outcome[row] = outcome
+    early.next[row] = -1
+    head = find(early.slots, early.id_high, early.id_low, high, low)
+    if head < 0:
+        early.last[row] = row
+        insert(early.slots, high, low, row)
+    else:
+        early.next[early.last[head]] = row
+        early.last[head] = row
+
+
+@njit()
+def _join_outcome(
+    predictions: Predictions,
     vectors: Vectors,
     row: Row,
     time_ms: int,
@@ -54,58 +200,47 @@ def _settle(
     accepted: Accepted,
     at: int,
 ) -> tuple[int, int]:
-    """Hold an outcome against its prediction: its fate, and how many rows of the journal were written (0 or 1)."""
-    predicted_ms = known.time_ms[row]
+    """Join an outcome with its prediction; returns its result, and how many rows were written (0 or 1)."""
+    predicted_ms = predictions.time_ms[row]
     if time_ms > predicted_ms + horizon_ms:
         return AFTER_HORIZON, 0
     if time_ms < predicted_ms - lateness_ms:
         return BEFORE_PREDICTION, 0
-    vector = known.vector[row]
+    vector = predictions.vector[row]
     if vector < 0:
-        # That of several classes answers a prediction of two only where the model was declared in between.
+        # A class beyond two meets a prediction of two only if the model's classes were declared in between.
         outcome = is_hit(vectors, vector, outcome)
-    before = known.outcome[row]
+    before = predictions.outcome[row]
     if before == NO_OUTCOME:
-        fate, entry = JOINED, ANSWERED
-        known.meta[UNANSWERED] -= 1
+        result, entry = JOINED, ANSWERED
+        predictions.meta[UNANSWERED] -= 1
     elif before == outcome:
-        if time_ms <= known.outcome_ms[row]:
+        if time_ms <= predictions.outcome_ms[row]:
             return DUPLICATE, 0
-        fate, entry = DUPLICATE, CONFIRMED
-    elif time_ms < known.outcome_ms[row]:
+        result, entry = DUPLICATE, CONFIRMED
+    elif time_ms < predictions.outcome_ms[row]:
         return SUPERSEDED, 0
     else:
-        # Of two outcomes with the same time the later in the log is the correction.
-        fate, entry = CORRECTION, CORRECTED
-    known.outcome[row] = outcome
-    known.outcome_ms[row] = time_ms
+        # Of two outcomes with the same time, the later one in the log is the correction.
+        result, entry = CORRECTION, CORRECTED
+    predictions.outcome[row] = outcome
+    predictions.outcome_ms[row] = time_ms
     hit = outcome
     if vector >= 0:
         hit = is_hit(vectors, vector, outcome)
         if entry == CORRECTED and hit == is_hit(vectors, vector, before):
-            entry = CONFIRMED  # of the top label, which this row tells of
+            entry = CONFIRMED  # the row is about the top label
         accepted.label[at], accepted.before[at] = outcome, before
     accepted.vector[at] = vector
-    write_row(
-        accepted.rows,
-        at,
-        entry,
-        known.id_high[row],
-        known.id_low[row],
-        predicted_ms,
-        known.prediction[row],
-        time_ms,
-        known.stratum[row],
-        hit,
-    )
-    return fate, 1
+    _write_prediction(accepted.rows, at, entry, predictions, row, time_ms, hit)
+    return result, 1
 
 
 @njit()
-def _write_waiting(
+def _write_early(
     accepted: Accepted, at: int, entry: int, high: np.uint64, low: np.uint64, time_ms: int, arrival: int, outcome: int
 ) -> None:
-    """Write what becomes of an outcome that waits. The row's ``outcome`` has no room for a class beyond 127."""
+    """Write an early outcome. A class above 1 goes into ``stratum``, as ``outcome`` holds at most 127."""
     above = outcome if outcome > 1 else -1
     accepted.vector[at] = -1
     write_row(accepted.rows, at, entry, high, low, time_ms, float(arrival), time_ms, above, min(outcome, 1))
@@ -114,9 +249,9 @@ def _write_waiting(
 @njit()
 def apply_events(
     events: Events,
-    known: Known,
+    predictions: Predictions,
     vectors: Vectors,
-    waiting: Waiting,
+    early: EarlyOutcomes,
     models: Models,
     counts: NDArray[np.int64],
     accepted: Accepted,
@@ -126,18 +261,18 @@ def apply_events(
     Parameters
     ----------
     counts
-        int64, shape (3, FATES), by kind and fate; raised in place. Their outcomes' row, summed up, numbers arrivals.
-    vectors
-        Has room for the probabilities of all events.
+        int64, shape (3, RESULTS), by kind and result; raised in place. The sum over outcomes numbers their arrivals.
+    predictions, vectors, early
+        Have free rows for all events.
     accepted
-        Room for one row an event, two more an outcome that waits or may come to wait, and one to spare.
+        Room for one row per event, two more per outcome that waits or may come to wait, and one to spare.
 
     Returns
     -------
     int
         Rows written to ``accepted``.
     """
-    filed_model, filed_ms = accepted.model, accepted.filed_ms
+    row_model, bucket_ms = accepted.model, accepted.bucket_time_ms
     written = 0
     read = 0
     arrivals = counts[_OUTCOME].sum()
@@ -164,17 +299,19 @@ def apply_events(
             if newest >= 0 and time_ms < newest - lateness_ms:
                 counts[kind, LATE] += 1
                 continue
-            row = find(known.slots, known.id_high, known.id_low, high, low)
+            row = find(predictions.slots, predictions.id_high, predictions.id_low, high, low)
             if row < 0:
                 counts[kind, EARLY] += 1
-                add_waiting(waiting, high, low, time_ms, arrivals, model, outcome)
-                _write_waiting(accepted, written, WAITING, high, low, time_ms, arrivals, outcome)
-                filed_model[written], filed_ms[written] = model, time_ms + lateness_ms
+                _add_early_outcome(early, high, low, time_ms, arrivals, model, outcome)
+                _write_early(accepted, written, WAITING, high, low, time_ms, arrivals, outcome)
+                row_model[written], bucket_ms[written] = model, time_ms + lateness_ms
                 written += 1
                 continue
-            fate, wrote = _settle(known, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written)
-            counts[kind, fate] += 1
-            filed_model[written], filed_ms[written] = model, known.time_ms[row]
+            result, wrote = _join_outcome(
+                predictions, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written
+            )
+            counts[kind, result] += 1
+            row_model[written], bucket_ms[written] = model, predictions.time_ms[row]
             written += wrote
             continue
 
@@ -185,13 +322,15 @@ def apply_events(
         if time_ms < models.evicted_before_ms[model] or (newest >= 0 and time_ms < newest - horizon_ms - lateness_ms):
             counts[kind, LATE] += 1
             continue
-        row = find(known.slots, known.id_high, known.id_low, high, low)
+        row = find(predictions.slots, predictions.id_high, predictions.id_low, high, low)
         if row >= 0:
-            fate, wrote = DUPLICATE, 0
+            result, wrote = DUPLICATE, 0
             if kind != _PREDICTION:
-                fate, wrote = _settle(known, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written)
-            counts[kind, fate] += 1
-            filed_model[written], filed_ms[written] = model, known.time_ms[row]
+                result, wrote = _join_outcome(
+                    predictions, vectors, row, time_ms, outcome, horizon_ms, lateness_ms, accepted, written
+                )
+            counts[kind, result] += 1
+            row_model[written], bucket_ms[written] = model, predictions.time_ms[row]
             written += wrote
             continue
         prediction, stratum = events.prediction[index], events.stratum[index]
@@ -202,29 +341,171 @@ def apply_events(
             hit = is_hit(vectors, vector, outcome)
             accepted.label[written], accepted.before[written] = outcome, -1
         accepted.vector[written] = vector
-        row = add_known(known, high, low, time_ms, prediction, time_ms, stratum, vector, outcome)
-        write_row(accepted.rows, written, PREDICTED, high, low, time_ms, prediction, time_ms, stratum, hit)
-        filed_model[written], filed_ms[written] = model, time_ms
+        row = _add_prediction(predictions, high, low, time_ms, prediction, time_ms, stratum, vector, outcome)
+        _write_prediction(accepted.rows, written, PREDICTED, predictions, row, time_ms, hit)
+        row_model[written], bucket_ms[written] = model, time_ms
         accepted.event[written] = index
         written += 1
         counts[kind, ACCEPTED] += 1
 
-        link = find(waiting.slots, waiting.id_high, waiting.id_low, high, low)
+        link = find(early.slots, early.id_high, early.id_low, high, low)
         if link < 0:
             continue
-        remove(waiting.slots, high, low, link)
+        remove(early.slots, high, low, link)
         while link >= 0:
-            early_ms, early = waiting.time_ms[link], waiting.outcome[link]
-            _write_waiting(accepted, written, CLAIMED, high, low, early_ms, waiting.arrival[link], early)
-            filed_model[written], filed_ms[written] = model, early_ms + lateness_ms
+            outcome_ms, outcome = early.time_ms[link], early.outcome[link]
+            _write_early(accepted, written, CLAIMED, high, low, outcome_ms, early.arrival[link], outcome)
+            row_model[written], bucket_ms[written] = model, outcome_ms + lateness_ms
             written += 1
-            fate, wrote = _settle(known, vectors, row, early_ms, early, horizon_ms, lateness_ms, accepted, written)
-            filed_model[written], filed_ms[written] = model, time_ms
+            result, wrote = _join_outcome(
+                predictions, vectors, row, outcome_ms, outcome, horizon_ms, lateness_ms, accepted, written
+            )
+            row_model[written], bucket_ms[written] = model, time_ms
             written += wrote
             counts[_OUTCOME, EARLY] -= 1
-            counts[_OUTCOME, fate] += 1
-            following = waiting.next[link]
-            waiting.outcome[link] = FREE
-            give_row(link, waiting.time_ms, waiting.meta)
+            counts[_OUTCOME, result] += 1
+            following = early.next[link]
+            early.outcome[link] = FREE
+            release_row(link, early.time_ms, early.meta)
             link = following
     return written
+
+
+@njit()
+def restore_rows(
+    rows: NDArray[np.void], blocks: Blocks, predictions: Predictions, vectors: Vectors, unmatched: NDArray[np.bool_]
+) -> None:
+    """Restore predictions and their outcomes from rows of the journal, in order. Skips WAITING and CLAIMED rows.
+
+    Parameters
+    ----------
+    blocks
+        Columns of the VECTOR rows.
+    unmatched
+        bool, shape (rows,): marks outcomes whose prediction is not in the table (yet), with their VECTOR rows.
+    """
+    block = 0
+    flat = blocks.values.reshape(blocks.values.size)
+    for index in range(rows.size):
+        entry = rows[index].entry
+        if entry == VECTOR:
+            unmatched[index] = unmatched[index - 1]
+            block += 1
+            continue
+        unmatched[index] = False
+        if entry == WAITING or entry == CLAIMED:
+            continue
+        high, low = rows[index].id_high, rows[index].id_low
+        outcome = np.int64(rows[index].outcome)
+        has_vector = index + 1 < rows.size and rows[index + 1].entry == VECTOR
+        if has_vector:
+            outcome = np.int64(blocks.label[block])
+        if entry == PREDICTED:
+            vector: Row = -1
+            if has_vector:
+                vector = add_vector(vectors, flat, block * blocks.values.shape[1], blocks.classes[block])
+            _add_prediction(
+                predictions,
+                high,
+                low,
+                rows[index].time_ms,
+                rows[index].prediction,
+                rows[index].outcome_ms,
+                rows[index].stratum,
+                vector,
+                outcome,
+            )
+            continue
+        row = find(predictions.slots, predictions.id_high, predictions.id_low, high, low)
+        if row < 0:
+            unmatched[index] = True
+            continue
+        if predictions.outcome[row] == NO_OUTCOME:
+            predictions.meta[UNANSWERED] -= 1
+        elif rows[index].outcome_ms < predictions.outcome_ms[row]:
+            continue  # a newer outcome of another bucket came first
+        predictions.outcome[row] = outcome
+        predictions.outcome_ms[row] = rows[index].outcome_ms
+
+
+@njit()
+def restore_early_outcomes(rows: NDArray[np.void], model: NDArray[np.int32], early: EarlyOutcomes) -> None:
+    """Restore waiting outcomes, in order of arrival."""
+    for index in range(rows.size):
+        _add_early_outcome(
+            early,
+            rows[index].id_high,
+            rows[index].id_low,
+            rows[index].time_ms,
+            np.int64(rows[index].prediction),
+            model[index],
+            max(np.int64(rows[index].outcome), np.int64(rows[index].stratum)),
+        )
+
+
+@njit()
+def evict_predictions(
+    predictions: Predictions,
+    vectors: Vectors,
+    model_of_stratum: NDArray[np.int32],
+    before_ms: NDArray[np.int64],
+    evicted: Accepted,
+) -> int:
+    """Move predictions older than ``before_ms[model]`` to ``evicted`` until it is full; returns their number.
+
+    Their probabilities stay in ``vectors``, for the caller to free.
+    """
+    written = 0
+    for row in range(predictions.meta[USED]):
+        if written == evicted.rows.size:
+            break
+        if (
+            predictions.outcome[row] == FREE
+            or predictions.time_ms[row] >= before_ms[model_of_stratum[predictions.stratum[row]]]
+        ):
+            continue
+        high, low = predictions.id_high[row], predictions.id_low[row]
+        vector, outcome = predictions.vector[row], predictions.outcome[row]
+        evicted.vector[written], evicted.label[written], evicted.before[written] = vector, outcome, -1
+        hit = is_hit(vectors, vector, outcome)
+        _write_prediction(evicted.rows, written, PREDICTED, predictions, row, predictions.outcome_ms[row], hit)
+        written += 1
+        if outcome == NO_OUTCOME:
+            predictions.meta[UNANSWERED] -= 1
+        predictions.outcome[row] = FREE
+        remove(predictions.slots, high, low, row)
+        release_row(row, predictions.time_ms, predictions.meta)
+    return written
+
+
+@njit()
+def evict_early_outcomes(early: EarlyOutcomes, lateness_ms: NDArray[np.int64], before_ms: NDArray[np.int64]) -> int:
+    """Remove outcomes whose time plus lateness is before ``before_ms[model]``; returns their number."""
+    removed = 0
+    for head in range(early.meta[USED]):
+        if early.outcome[head] == FREE:
+            continue
+        high, low = early.id_high[head], early.id_low[head]
+        if find(early.slots, early.id_high, early.id_low, high, low) != head:
+            continue  # its chain is handled at the first row
+        model = early.model[head]
+        remove(early.slots, high, low, head)
+        first, last, link = -1, -1, head
+        while link >= 0:
+            following = early.next[link]
+            if early.time_ms[link] + lateness_ms[model] < before_ms[model]:
+                early.outcome[link] = FREE
+                release_row(link, early.time_ms, early.meta)
+                removed += 1
+            else:
+                if first < 0:
+                    first = link
+                else:
+                    early.next[last] = link
+                last = link
+                early.next[link] = -1
+            link = following
+        if first >= 0:
+            early.last[first] = last
+            insert(early.slots, high, low, first)
+    return removed

@@ -1,29 +1,30 @@
-"""The stream without a source that waits and without a store: what a log that stands in a file comes to."""
+"""The stream without a source and a store, for a log in a file."""
 
 from collections import Counter
 from typing import Final
 
 import numpy as np
 
+from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, RecordBatch
-from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
-from monitor.stream.reader import PaneView
+from monitor.stream.pane_view import PaneView
+from monitor.stream.partition import Partition, PartitionSettings
 
 _RECORDS_BETWEEN_EVICTIONS: Final = 200_000
 
 
 class OfflineStream:
-    """Joins a log, batch by batch, as the service does it; the panes are there to be read at any time.
+    """Joins a log batch by batch, as the service does. The panes can be read at any time.
 
     Parameters
     ----------
     decoder
-        Turns bytes into columns.
+        Decodes messages to columns.
     settings
-        What all partitions have in common, as for the service.
+        Settings of all partitions, as for the service.
     """
 
-    def __init__(self, decoder: EventDecoder, settings: PartitionSettings) -> None:
+    def __init__(self, decoder: Decoder, settings: PartitionSettings) -> None:
         self._decoder = decoder
         self._settings = settings
         self._partitions: dict[int, Partition] = {}
@@ -32,7 +33,7 @@ class OfflineStream:
         self.dead_letters: list[DeadLetter] = []
 
     def read(self, batch: RecordBatch, default_kind: Kind | None = None) -> None:
-        """Take up a batch. Batches of one partition come in the order of its log."""
+        """Join a batch. Batches of one partition come in the order of its log."""
         partition = self._partitions.get(batch.partition)
         if partition is None:
             partition = self._partitions[batch.partition] = Partition(batch.partition, 0, self._settings)
@@ -43,18 +44,18 @@ class OfflineStream:
             self.settle(finished=False)
 
     def settle(self, *, finished: bool = True) -> None:
-        """Let go of what can change no more, and take up the dead letters.
+        """Close what can no longer change, and collect the dead letters.
 
         Parameters
         ----------
         finished
-            Whether the log is read to its end. Before that, a model's outcomes may all be still to come, as where one
-            topic's events stand in the file behind the other's.
+            Whether the log is read to its end. Before that all outcomes of a model may still come, as in a file with
+            one topic behind the other.
         """
         self._since_eviction = 0
-        heard_ms = None if finished else np.zeros(0, np.int64)
+        outcomes_read_ms = None if finished else np.zeros(0, np.int64)
         for partition in self._partitions.values():
-            self.dead_letters += partition.checkpoint(heard_ms).dead_letters
+            self.dead_letters += partition.checkpoint(outcomes_read_ms).dead_letters
 
     def counters(self) -> Counter[tuple[str, str]]:
         """(type, result) -> events; each event read is counted once."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from monitor.compiled import njit
 from monitor.store.base import ANSWERED, CORRECTED, PREDICTED
-from monitor.stream.hash_loops import Row, find, insert, remove
-from monitor.stream.join_table_loops import COUNT, FREE_HEAD, NO_OUTCOME, USED
+from monitor.stream.table_loops import USED, Row, allocate_row, find, insert, release_row, remove
+from monitor.stream.vector_loops import NO_OUTCOME
 
 _SERIES_SHIFT: Final = np.uint64(32)
 _LEVEL_SHIFT: Final = np.uint64(58)
@@ -23,14 +23,14 @@ class Panes(NamedTuple):
 
     slots: NDArray[np.uint64]
     key: NDArray[np.uint64]
-    nothing: NDArray[np.uint64]
+    zeros: NDArray[np.uint64]
     """Zeros: the second half of the index's key, which panes do not need."""
     first: NDArray[np.int32]
     """First row of its chain in ``cells``; in a free row, the next free one."""
     predictions: NDArray[np.int64]
     labelled: NDArray[np.int64]
     changed: NDArray[np.int64]
-    """The change that was the last to concern it, by number."""
+    """Number of its last change."""
     alive: NDArray[np.bool_]
     meta: NDArray[np.int64]
 
@@ -77,17 +77,11 @@ def unpack_key(key: int) -> tuple[int, int, int]:
 
 @njit()
 def _pane_row(panes: Panes, key: np.uint64) -> Row:
-    row: Row = find(panes.slots, panes.key, panes.nothing, key, np.uint64(0))
+    row: Row = find(panes.slots, panes.key, panes.zeros, key, np.uint64(0))
     if row >= 0:
         return row
-    if panes.meta[FREE_HEAD] >= 0:
-        row = panes.meta[FREE_HEAD]
-        panes.meta[FREE_HEAD] = panes.first[row]
-    else:
-        row = panes.meta[USED]
-        panes.meta[USED] += 1
-        panes.nothing[row] = 0
-    panes.meta[COUNT] += 1
+    row = allocate_row(panes.first, panes.meta)
+    panes.zeros[row] = 0
     panes.key[row] = key
     panes.first[row] = -1
     panes.predictions[row] = 0
@@ -103,13 +97,7 @@ def _cell_row(panes: Panes, pane: Row, cells: Cells, cell: Row) -> Row:
     row: Row = find(cells.slots, cells.pane, cells.cell, key, second)
     if row >= 0:
         return row
-    if cells.meta[FREE_HEAD] >= 0:
-        row = cells.meta[FREE_HEAD]
-        cells.meta[FREE_HEAD] = cells.next[row]
-    else:
-        row = cells.meta[USED]
-        cells.meta[USED] += 1
-    cells.meta[COUNT] += 1
+    row = allocate_row(cells.next, cells.meta)
     cells.pane[row] = key
     cells.cell[row] = second
     cells.values[row] = 0
@@ -129,20 +117,20 @@ def accumulate(
     cells: Cells,
     change: int,
 ) -> None:
-    """Add what rows of the journal say to the panes of their prediction times.
+    """Add rows of the journal to the panes of their prediction times.
 
     Parameters
     ----------
     rows
-        Rows of the journal. Those of waiting outcomes, and confirmations, change no pane.
+        Rows of the journal. Those of waiting outcomes and confirmations change no pane.
     slides_ms
         int64, shape (levels,): width of the panes of each level.
     change
-        The number of this change; each is larger than the one before.
+        Number of this change, larger than the one before.
 
     Notes
     -----
-    The caller sees to it that there is room for one pane and one cell a row, level and series.
+    The caller guarantees free rows for one pane and one cell per row, level and series.
     """
     for index in range(rows.size):
         entry = rows[index].entry
@@ -161,8 +149,8 @@ def accumulate(
         above = np.int64(np.rint(prediction * grid.units)) - grid.anchors[cell]
         for level in range(slides_ms.size):
             number = time_ms // slides_ms[level]
-            for place in range(fan_out.start[stratum], fan_out.start[stratum + 1]):
-                pane = _pane_row(panes, pane_key(level, fan_out.series[place], number))
+            for at in range(fan_out.start[stratum], fan_out.start[stratum + 1]):
+                pane = _pane_row(panes, pane_key(level, fan_out.series[at], number))
                 row = _cell_row(panes, pane, cells, cell)
                 panes.changed[pane] = change
                 cells.values[row, added] += 1
@@ -180,7 +168,7 @@ def accumulate(
 def add_cells(
     key: np.uint64, cell: NDArray[np.int64], values: NDArray[np.int64], panes: Panes, cells: Cells, change: int
 ) -> None:
-    """Add a table, cell by cell, to one pane. The caller sees to it that there is room."""
+    """Add a table, cell by cell, to one pane. The caller guarantees free rows."""
     pane = _pane_row(panes, key)
     panes.changed[pane] = change
     for index in range(cell.size):
@@ -193,13 +181,13 @@ def add_cells(
 
 
 @njit()
-def pane_rows(panes: Panes, level: int, series: int, first: int, last: int, found: NDArray[np.int64]) -> int:
-    """Rows of the panes numbered first to last - 1 that exist, into ``found``; returns their number."""
+def pane_rows(panes: Panes, level: int, series: int, first: int, last: int, out: NDArray[np.int64]) -> int:
+    """Rows of the panes numbered first to last - 1 that exist, into ``out``; returns their number."""
     count = 0
     for number in range(first, last):
-        row = find(panes.slots, panes.key, panes.nothing, pane_key(level, series, number), np.uint64(0))
+        row = find(panes.slots, panes.key, panes.zeros, pane_key(level, series, number), np.uint64(0))
         if row >= 0:
-            found[count] = row
+            out[count] = row
             count += 1
     return count
 
@@ -210,7 +198,7 @@ def last_change(panes: Panes, level: int, series: int, first: int, last: int) ->
     newest = 0
     count = 0
     for number in range(first, last):
-        row = find(panes.slots, panes.key, panes.nothing, pane_key(level, series, number), np.uint64(0))
+        row = find(panes.slots, panes.key, panes.zeros, pane_key(level, series, number), np.uint64(0))
         if row >= 0:
             newest = max(newest, panes.changed[row])
             count += 1
@@ -248,8 +236,8 @@ def pane_cells(pane: int, panes: Panes, cells: Cells, cell: NDArray[np.int64], v
 
 @njit()
 def expire(panes: Panes, cells: Cells, slides_ms: NDArray[np.int64], before_ms: NDArray[np.int64]) -> int:
-    """Take out the panes that start before ``before_ms[level, series]``; returns their number."""
-    taken = 0
+    """Remove the panes that start before ``before_ms[level, series]``; returns their number."""
+    removed = 0
     zero = np.uint64(0)
     for pane in range(panes.meta[USED]):
         if not panes.alive[pane]:
@@ -264,14 +252,10 @@ def expire(panes: Panes, cells: Cells, slides_ms: NDArray[np.int64], before_ms: 
         while row >= 0:
             following = cells.next[row]
             remove(cells.slots, key, cells.cell[row], row)
-            cells.next[row] = cells.meta[FREE_HEAD]
-            cells.meta[FREE_HEAD] = row
-            cells.meta[COUNT] -= 1
+            release_row(row, cells.next, cells.meta)
             row = following
         remove(panes.slots, key, zero, pane)
         panes.alive[pane] = False
-        panes.first[pane] = panes.meta[FREE_HEAD]
-        panes.meta[FREE_HEAD] = pane
-        panes.meta[COUNT] -= 1
-        taken += 1
-    return taken
+        release_row(pane, panes.first, panes.meta)
+        removed += 1
+    return removed

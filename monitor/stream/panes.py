@@ -14,23 +14,22 @@ from monitor.events.strata import Strata
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
 from monitor.store.base import JOURNAL_ROW, VECTOR, ClosedPane, ClosedSketch, PaneKey
-from monitor.stream import pane_loops as kernel
-from monitor.stream.columns import GrowingTable
-from monitor.stream.join_table_loops import USED
+from monitor.stream import pane_loops
 from monitor.stream.pane_loops import Cells, FanOut, Grid, Panes
 from monitor.stream.sketches import SketchTable
-from monitor.stream.vector_loops import ClassFanOut, class_rows
-from monitor.stream.vectors import blocks_in
+from monitor.stream.table import GrowingTable
+from monitor.stream.table_loops import USED
+from monitor.stream.vector_loops import ClassFanOut, class_rows, read_blocks
 
 _CHUNK: Final = 4096
-"""Rows accumulated at once: room is made for the worst case, in which each row opens a pane of its own."""
+"""Rows accumulated at once; space is reserved for the worst case, a new pane for each row."""
 
 _identities: Final = itertools.count()
-"""Tells tables apart: that of a partition which comes back counts its changes from the start."""
+"""Numbers the tables: the table of a partition that comes back counts its changes from 0 again."""
 
 
 class PanesRevision(NamedTuple):
-    """What panes of one table are at a time: two are equal only where the panes are."""
+    """Version of some panes of one table: two are equal only if the panes are."""
 
     table: int
     last_change: int
@@ -43,9 +42,9 @@ class PaneTable:
     Parameters
     ----------
     strata
-        Says which series a stratum's predictions belong to.
+        Series of each stratum.
     slides_ms
-        Widths of the panes that are kept.
+        Widths of the panes.
     """
 
     def __init__(self, strata: Strata, slides_ms: Sequence[int]) -> None:
@@ -55,7 +54,7 @@ class PaneTable:
             Panes,
             {
                 "key": (np.uint64, ()),
-                "nothing": (np.uint64, ()),
+                "zeros": (np.uint64, ()),
                 "first": (np.int32, ()),
                 "predictions": (np.int64, ()),
                 "labelled": (np.int64, ()),
@@ -77,7 +76,7 @@ class PaneTable:
         self._lock = threading.Lock()
         self._identity = next(_identities)
         self._changes = 0
-        self._take_up_names()
+        self._update_names()
 
     @property
     def nbytes(self) -> int:
@@ -90,30 +89,30 @@ class PaneTable:
         return self._series
 
     def accumulate(self, rows: NDArray[np.void]) -> None:
-        """Add what rows of the journal say, in any order but that of the rows of one prediction."""
+        """Add rows of the journal. Rows of one prediction must be in order."""
         self._refresh()
         for start in range(0, rows.size, _CHUNK):
             self._accumulate(rows[start : start + _CHUNK], self._fan_out)
         if (rows["entry"] == VECTOR).any():
-            for of_classes in self._class_rows(rows):
-                self._accumulate(of_classes, self._each_class)
+            for class_part in self._class_rows(rows):
+                self._accumulate(class_part, self._class_series)
             for part in self._sketches.contributions(rows):
                 with self._lock:
                     self._changes += 1
                     self._sketches.add(part, self._changes)
 
     def add(self, panes: Iterable[ClosedPane]) -> None:
-        """Add closed panes, as they were stored. Those of a width that is no longer kept are passed over."""
+        """Add stored closed panes. Skips those of a width that is no longer kept."""
         self._refresh()
         levels = {int(slide): level for level, slide in enumerate(self._slides_ms)}
         for key, table in panes:
             level, series = levels.get(key.slide_ms), self._series.get(key.series)
             if level is None or series is None:
                 continue
-            packed = np.uint64(kernel.pane_key(level, series, key.start_ms // key.slide_ms))
+            packed = np.uint64(pane_loops.pane_key(level, series, key.start_ms // key.slide_ms))
             with self._lock:
                 self._changes += 1
-                kernel.add_cells(
+                pane_loops.add_cells(
                     packed,
                     table.cell,
                     table.values,
@@ -123,7 +122,7 @@ class PaneTable:
                 )
 
     def add_sketches(self, sketches: Iterable[ClosedSketch]) -> None:
-        """Add closed sketches, as they were stored. Those that are no longer of use are passed over."""
+        """Add stored closed sketches. Skips those that no longer fit the settings."""
         self._refresh()
         for closed in sketches:
             with self._lock:
@@ -131,7 +130,7 @@ class PaneTable:
                 self._sketches.add_closed(closed, self._series, self._changes)
 
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
-        """The sketch of the panes that start in [from, to); None where the series has none."""
+        """The sketch of the panes that start in [from, to); None if the series has none."""
         series_id = self._series.get(series)
         if series_id is None:
             return None
@@ -143,17 +142,17 @@ class PaneTable:
         with self._lock:
             rows, panes = self._rows(series, slide_ms, from_ms, to_ms)
             if rows.size:
-                kernel.sum_panes(rows, panes, self._cells.reserve(0), dense)
+                pane_loops.sum_panes(rows, panes, self._cells.reserve(0), dense)
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> PanesRevision:
-        """What changes whenever a pane that starts in [from, to) does, appears or expires; without summing any."""
+        """Value that changes whenever a pane that starts in [from, to) changes, appears or expires."""
         series_id = self._series.get(series)
         if series_id is None or to_ms <= from_ms:
             return PanesRevision(self._identity, 0, 0)
         numbers = _numbers(slide_ms, from_ms, to_ms)
         with self._lock:
             # A pane that expires is one less, and one that comes back has changed.
-            newest, panes = kernel.last_change(
+            newest, panes = pane_loops.last_change(
                 self._panes.reserve(0), self._level(slide_ms), series_id, numbers.start, numbers.stop
             )
             # A correction from one class to another may change the sketch alone.
@@ -161,7 +160,7 @@ class PaneTable:
         return PanesRevision(self._identity, newest, panes)
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[tuple[int, int, int]]:
-        """(start, predictions, labelled) of each pane that starts in [from, to), ascending; empty ones left out."""
+        """(start, predictions, labelled) of each pane that starts in [from, to), ascending, without empty panes."""
         with self._lock:
             rows, panes = self._rows(series, slide_ms, from_ms, to_ms)
             numbers = panes.key[rows] & np.uint64(0xFFFFFFFF)
@@ -169,20 +168,20 @@ class PaneTable:
             return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def expire(self, before_ms: NDArray[np.int64]) -> int:
-        """Forget the panes that start before ``before_ms[level, series]``; levels ascend by width."""
+        """Remove the panes that start before ``before_ms[level, series]``; levels ascend by width."""
         with self._lock:
             slides = self._slides_ms.tolist()
             self._sketches.expire(
                 {
                     (series_id, slide): at_ms
-                    for slide, of_level in zip(slides, before_ms.tolist(), strict=True)
-                    for series_id, at_ms in enumerate(of_level)
+                    for slide, level_before in zip(slides, before_ms.tolist(), strict=True)
+                    for series_id, at_ms in enumerate(level_before)
                 }
             )
-            return int(kernel.expire(self._panes.reserve(0), self._cells.reserve(0), self._slides_ms, before_ms))
+            return int(pane_loops.expire(self._panes.reserve(0), self._cells.reserve(0), self._slides_ms, before_ms))
 
     def dump(self) -> list[ClosedPane]:
-        """All panes, as they are stored."""
+        """All panes, to be stored."""
         names = list(self._series)
         result = []
         cell = np.empty(grid.cell_count(), np.int64)
@@ -192,8 +191,8 @@ class PaneTable:
             for row in range(int(self._panes.meta[USED])):
                 if not panes.alive[row]:
                     continue
-                level, series, number = kernel.unpack_key(int(panes.key[row]))
-                count = kernel.pane_cells(row, panes, cells, cell, values)
+                level, series, number = pane_loops.unpack_key(int(panes.key[row]))
+                count = pane_loops.pane_cells(row, panes, cells, cell, values)
                 order = np.argsort(cell[:count])
                 slide = int(self._slides_ms[level])
                 key = PaneKey(slide, number * slide, names[series])
@@ -201,13 +200,13 @@ class PaneTable:
         return result
 
     def dump_sketches(self) -> list[ClosedSketch]:
-        """All sketches, as they are stored."""
+        """All sketches, to be stored."""
         with self._lock:
             return self._sketches.dump(self._series)
 
     def _class_rows(self, rows: NDArray[np.void]) -> Iterator[NDArray[np.void]]:
         """Rows of predictions over several classes as binary ones, a chunk at a time: each class against the rest."""
-        blocks = blocks_in(rows)
+        blocks = read_blocks(rows)
         out = np.empty(max(_CHUNK, int(self._classes.classes.max(initial=0))), JOURNAL_ROW)
         index = block = 0
         while index < rows.size:
@@ -215,16 +214,16 @@ class PaneTable:
             yield out[:written]
 
     def _accumulate(self, rows: NDArray[np.void], fan_out: FanOut) -> None:
-        room = rows.size * int(np.diff(fan_out.start).max(initial=1)) * self._slides_ms.size
+        rows_needed = rows.size * int(np.diff(fan_out.start).max(initial=1)) * self._slides_ms.size
         with self._lock:
             self._changes += 1
-            kernel.accumulate(
+            pane_loops.accumulate(
                 rows,
                 fan_out,
                 self._slides_ms,
                 self._grid,
-                self._panes.reserve(room),
-                self._cells.reserve(room),
+                self._panes.reserve(rows_needed),
+                self._cells.reserve(rows_needed),
                 self._changes,
             )
 
@@ -234,23 +233,23 @@ class PaneTable:
         if series_id is None or to_ms <= from_ms:
             return np.zeros(0, np.int64), panes
         numbers = _numbers(slide_ms, from_ms, to_ms)
-        found = np.empty(len(numbers), np.int64)
-        count = kernel.pane_rows(panes, self._level(slide_ms), series_id, numbers.start, numbers.stop, found)
-        return found[:count], panes
+        numbered = np.empty(len(numbers), np.int64)
+        count = pane_loops.pane_rows(panes, self._level(slide_ms), series_id, numbers.start, numbers.stop, numbered)
+        return numbered[:count], panes
 
     def _level(self, slide_ms: int) -> int:
         return int(np.searchsorted(self._slides_ms, slide_ms))
 
     def _refresh(self) -> None:
-        """Take up series that have appeared."""
+        """Update the names if strata have appeared."""
         if self._fan_out.start.size - 1 != self._strata.stratum_count:
-            self._take_up_names()
+            self._update_names()
 
-    def _take_up_names(self) -> None:
+    def _update_names(self) -> None:
         self._fan_out = FanOut(*self._strata.fan_out())
         self._classes = ClassFanOut(*self._strata.class_fan_out())
-        self._each_class = FanOut(np.arange(self._classes.series.size + 1, dtype=np.int32), self._classes.series)
-        self._sketches.take_up_names()
+        self._class_series = FanOut(np.arange(self._classes.series.size + 1, dtype=np.int32), self._classes.series)
+        self._sketches.update_names()
         self._series = {name: at for at, name in enumerate(self._strata.series)}
 
 

@@ -1,15 +1,16 @@
-"""A partition: the unit of state. Its names, its join, its panes, its offsets and what is not saved yet."""
+"""A partition, the unit of state: its names, join, panes, offsets and unsaved changes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
-from monitor.events.model import DeadLetter, EventColumns, Kind, ModelPolicy, RecordBatch
+from monitor.events.codec import Decoder
+from monitor.events.model import DeadLetter, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.store.base import (
     CLAIMED,
@@ -25,65 +26,37 @@ from monitor.store.base import (
     PartitionState,
     SampledSpan,
 )
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.join import Join, Joined
-from monitor.stream.join_table_loops import NO_OUTCOME
-from monitor.stream.journal import Files, bucket_width_ms, sort_into_buckets
+from monitor.stream.journal import JournalBuckets, bucket_width_ms, sort_into_buckets
 from monitor.stream.panes import PaneTable
-from monitor.stream.sample_settings import SampleSettings
-from monitor.stream.sampling import Sampler
+from monitor.stream.sampling import Sampler, SampleSettings
+from monitor.stream.vector_loops import NO_OUTCOME
 
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
-_FILLED_AGAIN: Final = 0.9
-"""A join that is full is emptied down to this share, so that it is not done at every checkpoint."""
-
-
-class DecodedBatch(Protocol):
-    """A batch as the decoder hands it over."""
-
-    @property
-    def columns(self) -> EventColumns:
-        """The valid events."""
-        ...
-
-    @property
-    def dead_letters(self) -> list[DeadLetter]:
-        """The others."""
-        ...
-
-    @property
-    def features(self) -> Sequence[NDArray[np.float32] | None]:
-        """What came with each valid event as features, in the order of the columns; None where nothing did."""
-        ...
-
-
-class EventDecoder(Protocol):
-    """Turns bytes into columns."""
-
-    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> DecodedBatch:
-        """Decode a batch; every record becomes an event or a dead letter."""
-        ...
+_EVICT_TO_SHARE: Final = 0.9
+"""A full join is emptied down to this share, so that this is not done at every checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """What all partitions have in common.
+    """Settings of all partitions.
 
     Attributes
     ----------
     policy
-        The policy of a model by name, or None where the model is not declared and has to be.
+        Name of a model -> its policy, or None if it has to be declared and is not.
     caps
-        How many names may appear by themselves.
+        How many names may appear without a declaration.
     pane_retention_ms
-        Width of panes -> how long they are kept beyond their model's horizon and lateness.
+        Width of panes -> how long they are kept beyond horizon and lateness of their model.
     max_predictions
-        How many predictions the join of one partition may keep, where one over K classes counts as 1 + K / 4. Beyond it
-        the oldest leave before their time.
+        How many predictions the join of one partition may keep; one over K classes counts as 1 + K / 4. Beyond it the
+        oldest are evicted.
     samples
-        How many labelled events are kept with their features, for refits. By default none are.
+        How many labelled events are kept for refits. None by default.
     """
 
     policy: Callable[[str], ModelPolicy | None]
@@ -94,16 +67,16 @@ class PartitionSettings:
 
 
 class Partition:
-    """The state of one partition. Written by the pipeline's thread; its panes and watermarks are read by any.
+    """The state of one partition. Written by the pipeline's thread; any thread may read panes and watermarks.
 
     Parameters
     ----------
     number, epoch
-        Which partition, and the epoch under which it was claimed.
+        Number of the partition, and the epoch under which it was claimed.
     settings
-        What all partitions have in common.
+        Settings of all partitions.
     state
-        What was saved of it.
+        The saved state.
     """
 
     def __init__(
@@ -114,40 +87,27 @@ class Partition:
         self.offsets: dict[str, int] = {}
         self._settings = settings
         self._strata = Strata(settings.policy, settings.caps)
-        self._join = Join(self._strata)
+        self.join = Join(self._strata)
         self.panes = PaneTable(self._strata, list(settings.pane_retention_ms))
-        self._sampler = Sampler(self._strata, settings.samples)
-        self._files = Files()
+        self.sampler = Sampler(self._strata, settings.samples)
+        self._buckets = JournalBuckets()
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
-        self._reasons: Counter[str] = Counter()
-        self._departed: Counter[str] = Counter()
+        self.dead_letter_reasons: Counter[str] = Counter()
+        self.departed: Counter[str] = Counter()
+        """Result -> predictions that have left the join."""
         self._saved_strata = 0
         self.saved_offsets: dict[str, int] = {}
         self._kept_from_ms: dict[tuple[str, int], int] = {}
-        self._clocks: dict[str, tuple[int, ModelPolicy]] = {}
+        self.clocks: Mapping[str, tuple[int, ModelPolicy]] = {}
+        """Model -> newest event time and policy. Replaced, never changed."""
         if state is not None:
             self._restore(state)
 
     @property
     def unsaved_rows(self) -> int:
-        """Rows of the journal that wait for the next checkpoint."""
+        """Rows of the journal since the last checkpoint."""
         return sum(part.rows.size for part in self._unsaved)
-
-    @property
-    def join(self) -> Join:
-        """The join, to be looked at."""
-        return self._join
-
-    @property
-    def sampler(self) -> Sampler:
-        """The candidates for its samples, to be looked at."""
-        return self._sampler
-
-    @property
-    def clocks(self) -> Mapping[str, tuple[int, ModelPolicy]]:
-        """Model -> newest event time and policy. Replaced, never changed."""
-        return self._clocks
 
     @property
     def changed(self) -> bool:
@@ -156,82 +116,69 @@ class Partition:
 
     def event_counters(self) -> dict[tuple[str, str], int]:
         """(type, result) -> events; each event read is counted once."""
-        counted = self._join.counters()
-        counted[fates.UNKNOWN, fates.DEAD_LETTER] = self._reasons.total()
-        return counted
+        dead_letters = self.dead_letter_reasons.total()
+        return {**self.join.counters(), (event_results.UNKNOWN, event_results.DEAD_LETTER): dead_letters}
 
     def counters(self) -> dict[tuple[str, str], int]:
         """Every count that is saved with the partition."""
         counted = self.event_counters()
-        counted.update({(_REASON, reason): count for reason, count in self._reasons.items()})
-        counted.update({(_DEPARTED, fate): count for fate, count in self._departed.items()})
-        counted.update({(_CANDIDATE, fate): count for fate, count in self._sampler.fates.items()})
+        for type_, counter in self._saved_counters().items():
+            counted.update({(type_, result): count for result, count in counter.items()})
         return counted
 
-    @property
-    def dead_letter_reasons(self) -> Mapping[str, int]:
-        """Reason -> messages."""
-        return self._reasons
-
-    @property
-    def departed(self) -> Mapping[str, int]:
-        """Fate -> predictions that have left the join."""
-        return self._departed
+    def _saved_counters(self) -> dict[str, Counter[str]]:
+        return {_REASON: self.dead_letter_reasons, _DEPARTED: self.departed, _CANDIDATE: self.sampler.results}
 
     def kept_from_ms(self, model: str, slide_ms: int) -> int:
-        """Panes that start earlier are gone; 0 where none went."""
+        """Start of the oldest panes that are kept; 0 while all are."""
         return self._kept_from_ms.get((model, slide_ms), 0)
 
-    def apply(self, batch: RecordBatch, decoder: EventDecoder, default_kind: Kind | None) -> int:
-        """Take up a batch of records; returns how many of them were no valid events."""
+    def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> int:
+        """Decode and join a batch of records; returns how many were not valid events."""
         decoded = decoder.decode(batch, self._strata, default_kind)
-        joined = self._join.apply(decoded.columns)
-        # Before its series has panes: whoever reads those asks for the model's clock next.
+        joined = self.join.apply(decoded.columns)
+        # Before its series have panes: readers of panes ask for the model's clock next.
         self._note_clocks()
         if joined.rows.size:
             self.panes.accumulate(joined.rows)
-            self._sampler.take(joined, decoded.features)
+            self.sampler.add(joined, decoded.features)
             self._unsaved.append(joined)
-        self._reasons.update(letter.reason.value for letter in decoded.dead_letters)
+        self.dead_letter_reasons.update(letter.reason.value for letter in decoded.dead_letters)
         self._dead_letters += decoded.dead_letters
         self.offsets[batch.topic] = batch.next_offset
         return len(decoded.dead_letters)
 
-    def checkpoint(self, heard_ms: NDArray[np.int64] | None = None) -> Checkpoint:
-        """What changed since the last one. What can change no more leaves the join on the way.
+    def checkpoint(self, outcomes_read_ms: NDArray[np.int64] | None = None) -> Checkpoint:
+        """Changes since the last checkpoint. Predictions that can no longer change leave the join.
 
-        Parameters
-        ----------
-        heard_ms
-            Up to which prediction all outcomes that were written have been read, by model: see
-            :meth:`Join.due_before_ms`.
+        ``outcomes_read_ms`` is as for :meth:`Join.final_before_ms`.
         """
         names = self._strata.models
         batches: list[JournalBatch] = []
-        for batch, filed_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
+        for batch, bucket_times_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
             batches.append(batch)
-            self._files.add(batch.bucket, filed_ms)
-        self._sampler.sort_in()
-        dropped, left, sampled = self._evict(names, heard_ms)
+            self._buckets.add(batch.bucket, bucket_times_ms)
+        self.sampler.assign_pending()
+        dropped, left, sampled = self._evict(names, outcomes_read_ms)
         closed, closed_sketches = self._close(left)
         expired = self._expire() if dropped else {}
-        gone = set(dropped)
+        removed = set(dropped)
         strata = self._strata.strata
         result = Checkpoint(
             partition=self.number,
             epoch=self.epoch,
             offsets=dict(self.offsets),
-            models=self._join.model_states(),
+            models=self.join.model_states(),
             first_stratum=self._saved_strata,
             new_strata=strata[self._saved_strata :],
-            journal=[batch for batch in batches if batch.bucket not in gone],
+            journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closed=closed,
             closed_sketches=closed_sketches,
             expired_before_ms=expired,
-            candidates=self._sampler.unsaved(),
+            candidates=self.sampler.unsaved(),
             closed_samples=sampled,
-            expired_samples_before_ms=self._sampler.expired_before_ms(self._clocks) if dropped else {},
+            expired_samples_before_ms=self.sampler.expired_before_ms(self.clocks) if dropped else {},
             counters=self.counters(),
             dead_letters=self._dead_letters,
         )
@@ -243,41 +190,41 @@ class Partition:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
 
     def _evict(
-        self, names: list[str], heard_ms: NDArray[np.int64] | None
+        self, names: list[str], outcomes_read_ms: NDArray[np.int64] | None
     ) -> tuple[list[Bucket], list[NDArray[np.void]], list[SampledSpan]]:
-        """Let go of what can change no more, and of more where there is too much.
+        """Remove what can no longer change, and the oldest beyond the limit.
 
         Returns
         -------
-        Buckets, rows of predictions, and what those of them that had all their time add to the samples.
+        Dropped buckets, rows of their predictions, and the samples of those that can no longer change.
         """
         before_ms = np.full(len(names), -1, np.int64)
         dropped: list[Bucket] = []
-        for model, due_ms in enumerate(self._join.due_before_ms(heard_ms).tolist()):
-            buckets, cut = self._files.droppable(names[model], due_ms)
+        for model, before in enumerate(self.join.final_before_ms(outcomes_read_ms).tolist()):
+            buckets, cut = self._buckets.droppable(names[model], before)
             if buckets:
                 dropped += buckets
                 before_ms[model] = cut
         left: list[NDArray[np.void]] = []
         sampled: list[SampledSpan] = []
         if dropped:
-            left.append(self._join.evict(before_ms))
-            self._count_departed(left[-1], fates.EXPIRED)
-            sampled = self._sampler.close(dropped, left[-1])
+            left.append(self.join.evict(before_ms))
+            self._count_departed(left[-1], event_results.EXPIRED)
+            sampled = self.sampler.close(dropped, left[-1])
         for bucket in dropped:
-            self._files.remove(bucket)
-        if self._join.room > self._settings.max_predictions:
-            more, rows = self._evict_before_time(names)
-            self._count_departed(rows, fates.EVICTED)
-            self._sampler.discard(more)
+            self._buckets.remove(bucket)
+        if self.join.rows > self._settings.max_predictions:
+            more, rows = self._evict_early(names)
+            self._count_departed(rows, event_results.EVICTED)
+            self.sampler.discard(more)
             dropped += more
             left.append(rows)
         return dropped, left, sampled
 
-    def _evict_before_time(self, names: list[str]) -> tuple[list[Bucket], NDArray[np.void]]:
-        excess = self._join.room - int(self._settings.max_predictions * _FILLED_AGAIN)
+    def _evict_early(self, names: list[str]) -> tuple[list[Bucket], NDArray[np.void]]:
+        excess = self.join.rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
         cuts: dict[str, int] = {}
-        for bucket, newest_ms, rows in self._files.oldest_first():
+        for bucket, newest_ms, rows in self._buckets.oldest_first():
             if excess <= 0:
                 break
             cuts[bucket.model] = newest_ms + 1
@@ -285,37 +232,37 @@ class Partition:
         before_ms = np.full(len(names), -1, np.int64)
         dropped: list[Bucket] = []
         for model, cut in cuts.items():
-            buckets, before_ms[names.index(model)] = self._files.droppable(model, cut)
+            buckets, before_ms[names.index(model)] = self._buckets.droppable(model, cut)
             dropped += buckets
-        left = self._join.evict(before_ms, early=True)
+        left = self.join.evict(before_ms, early=True)
         for bucket in dropped:
-            self._files.remove(bucket)
+            self._buckets.remove(bucket)
         return dropped, left
 
     def _close(self, left: list[NDArray[np.void]]) -> tuple[list[ClosedPane], list[ClosedSketch]]:
-        """The panes of predictions that left the join: what their dropped buckets leave behind."""
+        """The panes and sketches of predictions that left the join."""
         if not left:
             return [], []
-        scratch = PaneTable(self._strata, list(self._settings.pane_retention_ms))
+        closed = PaneTable(self._strata, list(self._settings.pane_retention_ms))
         for rows in left:
-            scratch.accumulate(rows)
-        return scratch.dump(), scratch.dump_sketches()
+            closed.accumulate(rows)
+        return closed.dump(), closed.dump_sketches()
 
-    def _count_departed(self, rows: NDArray[np.void], unanswered_fate: str) -> None:
+    def _count_departed(self, rows: NDArray[np.void], unanswered_result: str) -> None:
         policies = self._strata.policies
         models = self._strata.models_of_strata()
         of_predictions = rows["entry"] == PREDICTED
         unanswered = rows["stratum"][of_predictions & (rows["outcome"] == NO_OUTCOME)]
-        self._departed[fates.ANSWERED] += int(np.count_nonzero(of_predictions)) - unanswered.size
+        self.departed[event_results.ANSWERED] += int(np.count_nonzero(of_predictions)) - unanswered.size
         for model, count in enumerate(np.bincount(models[unanswered], minlength=len(policies)).tolist()):
-            implied = unanswered_fate == fates.EXPIRED and policies[model].implied_negative
-            self._departed[fates.IMPLIED_NEGATIVE if implied else unanswered_fate] += count
+            implied = unanswered_result == event_results.EXPIRED and policies[model].implied_negative
+            self.departed[event_results.IMPLIED_NEGATIVE if implied else unanswered_result] += count
 
     def _expire(self) -> dict[tuple[str, int], int]:
-        """Forget panes that no window will ask for again; returns what the store may forget too."""
+        """Remove panes that no window needs any more; returns what the store can remove too."""
         slides = sorted(self._settings.pane_retention_ms)
         before: dict[tuple[str, int], int] = {}
-        for model, (clock_ms, policy) in self._clocks.items():
+        for model, (clock_ms, policy) in self.clocks.items():
             for slide in slides:
                 kept = clock_ms - policy.retention_ms - self._settings.pane_retention_ms[slide]
                 before[model, slide] = kept - kept % slide
@@ -329,54 +276,50 @@ class Partition:
         return before
 
     def _note_clocks(self) -> None:
-        watermarks = self._join.watermarks_ms().tolist()
-        self._clocks = dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
+        watermarks = self.join.watermarks_ms().tolist()
+        self.clocks = dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
         self._strata.restore([model.name for model in state.models], state.strata)
         self._saved_strata = len(state.strata)
-        self._join.restore(state.models, state.counters)
+        self.join.restore(state.models, state.counters)
+        counters = self._saved_counters()
         for (type_, result), count in state.counters.items():
-            if type_ == _REASON:
-                self._reasons[result] = count
-            elif type_ == _DEPARTED:
-                self._departed[result] = count
-            elif type_ == _CANDIDATE:
-                self._sampler.fates[result] = count
+            if type_ in counters:
+                counters[type_][result] = count
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         policies = self._strata.policies
         waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
-        astray: list[NDArray[np.void]] = []
+        unmatched: list[NDArray[np.void]] = []
         for batch in state.journal:
             rows = np.frombuffer(bytearray(batch.rows), JOURNAL_ROW)
-            # The kernels index by these, and check nothing.
+            # The loops use these as indices, unchecked.
             of_predictions = rows["entry"] < WAITING
             if (
                 batch.bucket.model not in model_ids
                 or int(rows["stratum"].max(initial=-1, where=of_predictions)) >= self._strata.stratum_count
             ):
-                raise self._damaged(f"it tells of names of {batch.bucket.model} that were not saved")
+                raise self._damaged(f"it refers to names of {batch.bucket.model} that were not saved")
             model = model_ids[batch.bucket.model]
-            astray.append(self._join.restore_rows(rows))
+            unmatched.append(self.join.restore_rows(rows))
             self.panes.accumulate(rows)
             of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
-            filed_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
-            # Rows of probabilities are filed with the row that they belong to.
+            bucket_times_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
+            # Rows of probabilities have the time of the row that they belong to.
             origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
-            self._files.add(batch.bucket, filed_ms[origin])
+            self._buckets.add(batch.bucket, bucket_times_ms[origin])
             if of_waiting.any():
-                told = rows[of_waiting]
-                waiting.append((told, np.full(told.size, model, np.int32)))
-        lost = sum(np.count_nonzero(self._join.restore_rows(rows)["entry"] != VECTOR) for rows in astray if rows.size)
+                waiting.append((rows[of_waiting], np.full(int(of_waiting.sum()), model, np.int32)))
+        lost = sum(np.count_nonzero(self.join.restore_rows(rows)["entry"] != VECTOR) for rows in unmatched if rows.size)
         if lost:
-            raise self._damaged(f"{lost} of its outcomes answer predictions that it does not hold")
+            raise self._damaged(f"{lost} of its outcomes belong to predictions that it does not hold")
         if waiting:
-            self._join.restore_waiting(
+            self.join.restore_early_outcomes(
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
-        self._sampler.restore(state.candidates)
+        self.sampler.restore(state.candidates)
         self.panes.add(state.panes)
         self.panes.add_sketches(state.sketches)
         self._note_clocks()

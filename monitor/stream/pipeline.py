@@ -1,4 +1,4 @@
-"""The pipeline: polls, joins, checkpoints, and follows the partitions as they come and go."""
+"""The pipeline: poll, join, save checkpoints, and follow the assignment of partitions."""
 
 import threading
 from collections import Counter
@@ -17,30 +17,29 @@ from monitor.errors import (
     StoreUnavailable,
     TooManyDeadLetters,
 )
+from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
-from monitor.outage_log import Outage
+from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
-from monitor.stream.alignment import Alignment
-from monitor.stream.caught_up import CaughtUp
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.partition import EventDecoder, Partition, PartitionSettings
-from monitor.stream.reader import PaneView
-from monitor.stream.retry import Retry
+from monitor.stream.pane_view import PaneView
+from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
+from monitor.stream.topic_progress import Alignment, OutcomeProgress
 
 _log = structlog.get_logger(__name__)
 
 _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
-"""What is tried again: time fixes the one, and a person the other (a password, an ACL, a topic), without a restart."""
+"""Failures that are retried: an outage ends, and a person fixes a password, an ACL or a topic without a restart."""
 
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
-"""However short the interval seems, no more than this many rows wait to be saved."""
+"""A checkpoint is saved early once this many rows of the journal are unsaved."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCeiling:
-    """When bad events are too many to go on: a bad deploy must not drain the topic into the dead letters.
+    """Share of bad messages that stops consumption: a bad deploy must not drain the topic into the dead letters.
 
     Attributes
     ----------
@@ -56,18 +55,18 @@ class DeadLetterCeiling:
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """How the pipeline runs.
+    """Settings of the pipeline.
 
     Attributes
     ----------
     kinds
-        Topic -> type of its events when they name none, or None.
+        Topic -> type of its events that name none, or None.
     poll_seconds, max_poll_records
-        How long a poll waits for the first record, and how many it brings at the most.
+        How long a poll waits for the first record, and how many records it returns at most.
     checkpoint_seconds
         How often the state is saved while events come.
     alignment_seconds
-        By how much one topic of a partition may run ahead of another, in the time at which records were written.
+        How far one topic of a partition may be ahead of another, by the times at which records were written.
     """
 
     kinds: Mapping[str, Kind | None]
@@ -79,30 +78,30 @@ class PipelineSettings:
 
 
 class Pipeline:
-    """Runs the way of an event, from the source to the store. :meth:`run` is the thread that owns the source.
+    """Takes events from the source to the store. The thread of :meth:`run` owns the source.
 
     Parameters
     ----------
     source, store
-        Where events come from and where state is kept.
+        Source of events and store of the state.
     decoder
-        Turns bytes into columns.
+        Decodes messages to columns.
     partitions
-        What all partitions have in common.
+        Settings of all partitions.
     settings
-        How the pipeline runs.
+        Settings of the pipeline.
     clock
-        For intervals and backoff alone: what is computed depends on the events' own time.
+        For intervals and backoff only: results depend on the times of events.
     send_dead_letters
-        Called with the dead letters of a checkpoint before it is saved; may raise SourceUnavailable or
-        SourceMisconfigured, and is then called again. So a letter can be sent twice after a crash, and is never lost.
+        Called with the dead letters of a checkpoint before it is saved. If it raises SourceUnavailable or
+        SourceMisconfigured it is called again, so a letter can be sent twice but is never lost.
     """
 
     def __init__(
         self,
         source: Source,
         store: StateStore,
-        decoder: EventDecoder,
+        decoder: Decoder,
         *,
         partitions: PartitionSettings,
         settings: PipelineSettings,
@@ -118,23 +117,23 @@ class Pipeline:
         self._send_dead_letters = send_dead_letters
         self._partitions: dict[int, Partition] = {}
         self._unclaimed: set[int] = set()
-        """Partitions that are assigned to this replica and not claimed and restored yet."""
+        """Partitions assigned to this replica that are not claimed and restored yet."""
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
-        # In one log, the outcomes stand where they came.
+        # A single topic holds outcomes and predictions in the order in which they came.
         self._outcome_topics = [
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
-        self._caught_up: dict[int, CaughtUp] = {}
+        self._outcome_progress: dict[int, OutcomeProgress] = {}
         self._paused: frozenset[TopicPartition] = frozenset()
-        self._source_retry, self._save_retry = Retry(clock), Retry(clock)
-        self._claim_retry, self._fenced_retry = Retry(clock), Retry(clock)
-        self._source_outage = Outage(_log, "the source does not answer", "the source answers again", clock)
-        self._claim_outage = Outage(_log, "the store does not answer", "the store answers again", clock)
-        self._checkpoint_outage = Outage(
-            _log, "the checkpoint could not be saved and is tried again", "checkpoints are saved again", clock
+        self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
+        self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
+        self._save_retry = Retry(
+            clock,
+            Outage(_log, "the checkpoint could not be saved and is tried again", "checkpoints are saved again", clock),
         )
-        self._dead_letters_told = DeadLetterLog(_log, clock)
+        self._fenced_retry = Retry(clock)
+        self._dead_letter_log = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
         self._block = Counter[str]()
         self._fenced = ""
@@ -142,16 +141,16 @@ class Pipeline:
         self.panes = PaneView()
         self.status = PipelineStatus()
         self.failure: Exception | None = None
-        """Why :meth:`run` returned by itself: a MonitorError where an operator has to mend something."""
+        """Why :meth:`run` returned by itself: a MonitorError if an operator has to fix something."""
 
     def stop(self) -> None:
-        """Ask :meth:`run` to finish its batch, save, leave and return. Any thread."""
+        """Make :meth:`run` finish its batch, save and return. Any thread."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Run until :meth:`stop`, or until something happens that waiting does not mend.
+        """Run until :meth:`stop`, or until an error that retrying does not fix.
 
-        Returns in both cases; ``status`` says which: Phase.STOPPED, or Phase.FAILED with the reason.
+        Returns in both cases, with the status Phase.STOPPED, or Phase.FAILED and the reason.
         """
         phase, detail = Phase.STOPPED, ""
         try:
@@ -161,7 +160,7 @@ class Pipeline:
         except MonitorError as error:
             phase, detail, self.failure = Phase.FAILED, str(error), error
             _log.error("the pipeline stopped", error=type(error).__name__, detail=detail)
-        except Exception as error:  # noqa: BLE001 - the thread ends here; the status must say why
+        except Exception as error:  # noqa: BLE001 - the thread ends here, and the status has to say why
             phase, detail, self.failure = Phase.FAILED, f"unexpected {type(error).__name__}: {error}", error
             _log.exception("the pipeline failed")
         finally:
@@ -169,10 +168,10 @@ class Pipeline:
             self._publish(phase, detail)
 
     def step(self) -> None:
-        """One turn: poll, apply what came, restore a partition that is assigned, save when it is time.
+        """Poll once, join the records, restore an assigned partition, and save when it is time.
 
-        No more than one partition is restored between two polls, and a store that does not answer is not waited for:
-        the group takes a member that does not poll for dead.
+        At most one partition is restored between two polls, and it does not wait for an unavailable store: the group
+        expels members that do not poll.
         """
         poll_seconds = 0.0 if self._may_claim else self._settings.poll_seconds
         try:
@@ -180,14 +179,11 @@ class Pipeline:
         except _SOURCE_FAILURES as error:
             self._publish(Phase.SOURCE_UNAVAILABLE, str(error))
             self._checkpoint_when_due()
-            pause_seconds = self._source_retry.failed()
-            self._source_outage.failed(error, retry_seconds=pause_seconds)
-            self._stopping.wait(pause_seconds)
+            self._stopping.wait(self._source_retry.failed(error))
             return
-        self._source_outage.over()
         self._source_retry.over()
         if polled.revoked:
-            self._hand_over(polled.revoked)
+            self._release(polled.revoked)
         if polled.assigned:
             self._unclaimed |= polled.assigned
             self._fenced_retry.over()
@@ -195,7 +191,7 @@ class Pipeline:
             self._apply(batch)
         if self._may_claim:
             self._claim(min(self._unclaimed))
-        self._note_caught_up()
+        self._note_outcome_progress()
         self._checkpoint_when_due()
         self._publish(*self._phase())
         self._pause_and_resume()
@@ -203,7 +199,7 @@ class Pipeline:
     def _apply(self, batch: RecordBatch) -> None:
         partition = self._partitions.get(batch.partition)
         if partition is None:
-            return  # it was lost to another process; its records are that one's
+            return  # another process claimed it and reads these records
         dead = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
         if batch.records:
             where = TopicPartition(batch.topic, batch.partition)
@@ -236,41 +232,40 @@ class Pipeline:
             epoch = self._store.claim(number, self._source.still_assigned)
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
         except StoreUnavailable as error:
-            pause_seconds = self._claim_retry.failed()
-            self._claim_outage.failed(error, partition=number, retry_seconds=pause_seconds)
+            self._claim_retry.failed(error, partition=number)
             return
         except FencedOut as error:
-            # Either the next poll says that the partition is another's, or it is claimed again.
+            # Either the next poll revokes the partition, or it is claimed again.
             pause_seconds = self._claim_retry.failed()
             _log.info("partition not claimed", partition=number, detail=str(error), retry_seconds=pause_seconds)
             return
-        self._claim_outage.over()
         self._claim_retry.over()
         self._unclaimed.remove(number)
         self._partitions[number] = partition
-        self._caught_up[number] = CaughtUp()
+        self._outcome_progress[number] = OutcomeProgress()
         self._fenced = ""
         self._source.start(number, partition.offsets)
         self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
         if not self._unclaimed:
-            self.panes.show(self._partitions)  # together: some of what was restored would be some of each window
+            # Only now: with some of the partitions, windows would be incomplete.
+            self.panes.show(self._partitions)
 
-    def _hand_over(self, numbers: frozenset[int]) -> None:
-        """Save what is not saved yet, if the new owner has not come first, and forget the partitions."""
+    def _release(self, numbers: frozenset[int]) -> None:
+        """Save revoked partitions unless the new owner has claimed them already, and forget them."""
         leaving = [self._checkpoint(number) for number in sorted(numbers) if number in self._partitions]
         waiting = [checkpoint for checkpoint in self._unsaved if checkpoint.partition in numbers]
         self._unsaved = [checkpoint for checkpoint in self._unsaved if checkpoint.partition not in numbers]
         for checkpoint in (*waiting, *leaving):
-            # The new owner reads what is not saved again, from the last checkpoint: nothing is lost or counted twice.
+            # The new owner reads unsaved records again from the last checkpoint: nothing is lost or counted twice.
             try:
                 self._send(checkpoint)
                 self._store.save([checkpoint])
             except FencedOut as error:
-                _log.info("partition handed over unsaved", partition=checkpoint.partition, reason=str(error))
+                _log.info("partition revoked unsaved", partition=checkpoint.partition, reason=str(error))
             except (StoreUnavailable, *_SOURCE_FAILURES) as error:
                 # A later checkpoint of a partition must never be saved without the one before it.
-                _log.info("partitions handed over unsaved", partitions=sorted(numbers), reason=str(error))
+                _log.info("partitions revoked unsaved", partitions=sorted(numbers), reason=str(error))
                 break
         self._unclaimed -= numbers
         self._forget(numbers)
@@ -278,7 +273,7 @@ class Pipeline:
     def _forget(self, numbers: frozenset[int]) -> None:
         for number in numbers:
             self._partitions.pop(number, None)
-            self._caught_up.pop(number, None)
+            self._outcome_progress.pop(number, None)
             self._alignment.forget(number)
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
         self.panes.show(self._partitions)
@@ -299,37 +294,34 @@ class Pipeline:
         self._last_checkpoint = self._clock.monotonic()
 
     def _checkpoint(self, number: int) -> Checkpoint:
-        heard_ms = self._caught_up[number].heard_ms if self._outcome_topics else None
-        return self._partitions[number].checkpoint(heard_ms)
+        outcomes_read_ms = self._outcome_progress[number].outcomes_read_ms if self._outcome_topics else None
+        return self._partitions[number].checkpoint(outcomes_read_ms)
 
-    def _note_caught_up(self) -> None:
-        """Note the partitions whose outcomes are all read."""
+    def _note_outcome_progress(self) -> None:
+        """Note the partitions whose written outcomes are all read."""
         if not self._outcome_topics:
             return
         lag, now = self._lag(), self._clock.monotonic()
         for number, partition in self._partitions.items():
             outcomes = [TopicPartition(topic, number) for topic in self._outcome_topics]
-            # Of one that is paused, the end is not heard.
+            # The end of a paused log is not updated.
             if all(lag.get(where) == 0 and where not in self._paused for where in outcomes):
-                self._caught_up[number].note(now, partition.join.predictions_ms())
+                self._outcome_progress[number].note_caught_up(now, partition.join.predictions_ms())
 
     def _save(self) -> None:
-        """Save what waits; on failure it goes on waiting, and nothing is read meanwhile."""
+        """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""
         if not self._unsaved:
             return
         began = self._clock.monotonic()
         try:
             for checkpoint in self._unsaved:
                 self._send(checkpoint)
-            self._save_what_is_ours()
+            self._save_or_give_up()
         except (StoreUnavailable, *_SOURCE_FAILURES) as error:
-            self._save_retry.failed()
-            waiting = [checkpoint.partition for checkpoint in self._unsaved]
-            self._checkpoint_outage.failed(error, partitions=waiting)
+            self._save_retry.failed(error, partitions=[checkpoint.partition for checkpoint in self._unsaved])
             return
-        self._checkpoint_outage.over()
         self._save_retry.over()
-        self._dead_letters_told.note(letter for checkpoint in self._unsaved for letter in checkpoint.dead_letters)
+        self._dead_letter_log.note(letter for checkpoint in self._unsaved for letter in checkpoint.dead_letters)
         self._unsaved = []
         self._source.commit(
             {
@@ -344,10 +336,10 @@ class Pipeline:
             checkpoint_seconds=self._clock.monotonic() - began,
         )
 
-    def _save_what_is_ours(self) -> None:
-        """Save in one transaction; a partition that another process has claimed since is given up.
+    def _save_or_give_up(self) -> None:
+        """Save in one transaction, and give up partitions that another process has claimed.
 
-        It is claimed again unless the group says, at the next poll, that it is another's.
+        These are claimed again unless the next poll revokes them.
         """
         try:
             self._store.save(self._unsaved)
@@ -366,7 +358,7 @@ class Pipeline:
                 self._unsaved.remove(checkpoint)
 
     def _save_all(self) -> None:
-        """Save everything that there is to save, now."""
+        """Save everything now."""
         if self._unsaved:
             self._save()
         if not self._unsaved:
@@ -380,9 +372,9 @@ class Pipeline:
             self._send_dead_letters(checkpoint.dead_letters)
 
     def _pause_and_resume(self) -> None:
-        """Bring nothing while a checkpoint cannot be saved, nor from a topic that runs ahead of its sibling.
+        """Pause everything while a checkpoint cannot be saved; else topics that are ahead, and unclaimed partitions.
 
-        Nor from a partition that is to be claimed again: it is read anew from what is saved.
+        A partition that is claimed again is read from its saved offsets.
         """
         if self._unsaved:
             wanted = self._topic_partitions(self._partitions.keys() | self._unclaimed)
@@ -407,21 +399,19 @@ class Pipeline:
         return frozenset(TopicPartition(topic, number) for topic in self._settings.kinds for number in numbers)
 
     def _phase(self) -> tuple[Phase, str]:
-        """Where the pipeline stands after a poll that succeeded, and why."""
+        """The phase after a poll that succeeded, and its detail."""
         if self._unsaved:
-            return Phase.STORE_UNAVAILABLE, self._checkpoint_outage.detail
-        if self._unclaimed and self._claim_outage.detail:
-            return Phase.STORE_UNAVAILABLE, self._claim_outage.detail
-        # At a start, some of the partitions would be some of each window; once ready, it stays so while more come.
+            return Phase.STORE_UNAVAILABLE, self._save_retry.detail
+        if self._unclaimed and self._claim_retry.detail:
+            return Phase.STORE_UNAVAILABLE, self._claim_retry.detail
+        # At a start, windows are incomplete until all partitions are restored; later it stays ready while more come.
         if self._partitions and (self.status.ready or not self._unclaimed):
             return Phase.RUNNING, ""
         return Phase.STARTING, self._fenced or ("" if self._unclaimed else "no partition is assigned yet")
 
     def _publish(self, phase: Phase, detail: str) -> None:
         partitions = self._partitions.values()
-        counters: Counter[tuple[str, str]] = Counter()
-        reasons: Counter[Reason] = Counter()
-        departed: Counter[str] = Counter()
+        counters, reasons, departed = Counter[tuple[str, str]](), Counter[Reason](), Counter[str]()
         for partition in partitions:
             counters.update(partition.event_counters())
             reasons.update({Reason(reason): count for reason, count in partition.dead_letter_reasons.items()})

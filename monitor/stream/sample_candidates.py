@@ -1,4 +1,4 @@
-"""Candidates: predictions that may come to be in a sample, should their outcome come."""
+"""Candidates: predictions that are in a sample if their outcome comes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monitor.store import sample_columns as arrow
-from monitor.store.bottom_samples import Hashes, Ints, keep_fewest
+from monitor.store import closed_samples as arrow
+from monitor.store.bottom_sample_loops import Hashes, Ints, keep_fewest
 
 KIND: Final = "candidates"
 
@@ -28,7 +28,7 @@ SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """Predictions, and the features that came with them. What else is known of them, the join knows.
+    """Predictions with their features. The rest of their data is in the join.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Candidates:
     confidence
         Stratum of confidence, int32, shape (n,).
     stratum
-        The partition's stratum of names, which tells version and segments; int32, shape (n,).
+        Stratum of names of the partition, with version and segments; int32, shape (n,).
     lengths
-        How many features each has, int32, shape (n,); NO_FEATURES where there were none.
+        Number of features, int32, shape (n,); NO_FEATURES for none.
     features
-        float32, shape (k,): those of all, one behind the other.
+        float32, shape (k,): the features of all, concatenated.
     """
 
     id_high: Hashes
@@ -53,17 +53,16 @@ class Candidates:
 
     @classmethod
     def joined(cls, parts: Sequence["Candidates"]) -> "Candidates":
-        """All of these, one behind the other."""
+        """Concatenate."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            np.concatenate([np.empty(0, np.uint64), *(part.id_high for part in parts)]),
-            np.concatenate([np.empty(0, np.uint64), *(part.id_low for part in parts)]),
-            np.concatenate([np.empty(0, np.int32), *(part.confidence for part in parts)]),
-            np.concatenate([np.empty(0, np.int32), *(part.stratum for part in parts)]),
-            np.concatenate([np.empty(0, np.int32), *(part.lengths for part in parts)]),
-            np.concatenate([np.empty(0, np.float32), *(part.features for part in parts)]),
-        )
+        none = np.empty(0, np.uint64), *(np.empty(0, dtype) for dtype in (np.uint64, *(np.int32,) * 3, np.float32))
+        columns = [none, *(part.columns() for part in parts)]
+        return cls(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def columns(self) -> tuple[NDArray[Any], ...]:
+        """The columns, in the order of the fields."""
+        return self.id_high, self.id_low, self.confidence, self.stratum, self.lengths, self.features
 
     def __len__(self) -> int:
         return self.id_high.size
@@ -71,54 +70,44 @@ class Candidates:
     @property
     def nbytes(self) -> int:
         """Bytes of the columns."""
-        numbers = (self.id_high, self.id_low, self.confidence, self.stratum, self.lengths, self.features)
-        return sum(column.nbytes for column in numbers)
+        return sum(column.nbytes for column in self.columns())
 
     def take(self, rows: Ints) -> "Candidates":
-        """The rows of these places."""
+        """The candidates at these places."""
         lengths, features = self.lengths[rows], self.features
         width = features.size // len(self) if len(self) else 0
         if width and (self.lengths == width).all():
             features = features.reshape(-1, width)[rows].reshape(-1)
         elif features.size:
-            held = np.maximum(self.lengths, 0).astype(np.int64)
-            taken = held[rows]
-            # Each number's place: where its row's features begin, and how far it is from them.
-            shift = (np.cumsum(held) - held)[rows] - (np.cumsum(taken) - taken)
+            sizes = np.maximum(self.lengths, 0).astype(np.int64)
+            taken = sizes[rows]
+            # The place of each number: where the features of its row begin, plus its distance from there.
+            shift = (np.cumsum(sizes) - sizes)[rows] - (np.cumsum(taken) - taken)
             features = features[np.repeat(shift, taken) + np.arange(int(taken.sum()))]
-        return Candidates(
-            self.id_high[rows], self.id_low[rows], self.confidence[rows], self.stratum[rows], lengths, features
-        )
+        return Candidates(*[*(column[rows] for column in self.columns()[:4]), lengths, features])
 
     def slices(self, cuts: Sequence[int]) -> Iterator["Candidates"]:
-        """The stretches between these places, the first of which is 0 and the last the end. They share the columns."""
+        """Yield the slices between these places, which begin with 0 and end with the length. They share the columns."""
         ends = np.concatenate([[0], np.cumsum(np.maximum(self.lengths, 0))])[cuts].tolist()
         for start, end, first, last in zip(cuts, cuts[1:], ends, ends[1:], strict=False):
-            yield Candidates(
-                self.id_high[start:end],
-                self.id_low[start:end],
-                self.confidence[start:end],
-                self.stratum[start:end],
-                self.lengths[start:end],
-                self.features[first:last],
-            )
+            yield Candidates(*[*(column[start:end] for column in self.columns()[:5]), self.features[first:last]])
 
     def fewest(self, capacity: int) -> Ints:
-        """Places of those that a sample of that capacity keeps, in the order of their hashes."""
+        """Places of the candidates that a sample of that capacity keeps, in the order of their hashes."""
         return keep_fewest(self.confidence, capacity, self.id_high, self.id_low)
 
     def feature_lists(self) -> Any:
-        """The features as a pyarrow.ListArray, null where there were none."""
+        """The features as a pyarrow.ListArray, null for none."""
         ends = np.concatenate([[0], np.cumsum(np.maximum(self.lengths, 0))])
         missing = self.lengths == NO_FEATURES
-        # An offset that is null makes the list that begins there null.
+        # A null offset makes the list that begins there null.
         mask = np.concatenate([missing, [False]]) if missing.any() else None
         return pa.ListArray.from_arrays(pa.array(ends, pa.int32(), mask=mask), pa.array(self.features, pa.float32()))
 
     @property
     def table(self) -> Any:
         """A pyarrow.Table of SCHEMA."""
-        columns = [pa.array(column) for column in (self.id_high, self.id_low, self.confidence, self.stratum)]
+        columns = [pa.array(column) for column in self.columns()[:4]]
         return pa.Table.from_arrays([*columns, self.feature_lists()], schema=SCHEMA)
 
     def to_bytes(self) -> bytes:
@@ -132,11 +121,5 @@ class Candidates:
         lists = table["features"]
         lengths = pa.compute.fill_null(pa.compute.list_value_length(lists), NO_FEATURES)
         flat = pa.compute.list_flatten(lists)
-        return cls(
-            arrow.numbers(table, "id_high"),
-            arrow.numbers(table, "id_low"),
-            arrow.numbers(table, "confidence"),
-            arrow.numbers(table, "stratum"),
-            np.asarray(lengths.to_numpy(), np.int32),
-            np.asarray(flat.to_numpy(), np.float32),
-        )
+        columns = [arrow.numbers(table, name) for name in SCHEMA.names[:4]]
+        return cls(*columns, *[np.asarray(lengths.to_numpy(), np.int32), np.asarray(flat.to_numpy(), np.float32)])

@@ -1,4 +1,4 @@
-"""Which predictions may belong to a sample, told row by row of the journal, before anything is sorted."""
+"""Choose candidates for samples, row by row of the journal, before any sorting."""
 
 from typing import Final, NamedTuple
 
@@ -7,18 +7,15 @@ from numpy.typing import NDArray
 
 from monitor.compiled import njit
 from monitor.store.base import PREDICTED, VECTOR
-from monitor.stream.hash_loops import find, insert
+from monitor.stream.table_loops import find, insert
 from monitor.stream.vector_loops import BLOCK, Blocks
 
 NO_STRATUM: Final = -1
-"""In place of a stratum: the row is no prediction."""
+"""In place of a stratum: the row is not a prediction."""
 
 
 class FullCells(NamedTuple):
-    """The cells that hold as many candidates as they may: what would be turned away is passed over at once.
-
-    A cell is of one version, and of one bucket of the journal; they are found by these two.
-    """
+    """The cells that are full, indexed by version and bucket, to skip predictions that they would reject."""
 
     slots: NDArray[np.uint64]
     version: NDArray[np.uint64]
@@ -26,7 +23,7 @@ class FullCells(NamedTuple):
     first: NDArray[np.int64]
     """Where the thresholds of a cell begin, shape (cells + 1,)."""
     threshold: NDArray[np.uint64]
-    """Of each stratum of confidence: no id whose high half is above it is let in. Strata beyond the last have none."""
+    """For each stratum of confidence, the largest high half of an id that is accepted. Later strata have no limit."""
 
 
 @njit()
@@ -45,19 +42,19 @@ def _stratum_of(p: float, edges: NDArray[np.float64]) -> int:
 def confidence_strata(
     rows: NDArray[np.void], blocks: Blocks, edges: NDArray[np.float64], stratum: NDArray[np.int32]
 ) -> None:
-    """The stratum of confidence of each prediction: how many edges its largest probability has reached.
+    """The stratum of confidence of each prediction: the number of edges up to its largest probability.
 
-    Of several classes, those whose largest probability is that of class k have k (edges + 1) more. Of equal
-    probabilities the first is the largest.
+    With several classes, k (edges + 1) more if the largest probability is that of class k. Of equal probabilities
+    the first is the largest.
 
     Parameters
     ----------
     rows, blocks
-        Rows of the journal, and what those with the entry VECTOR hold.
+        Rows of the journal, and the columns of its VECTOR rows.
     edges
         float64, shape (edges,), ascending.
     stratum
-        int32, as long as ``rows``: written; NO_STRATUM where a row is no prediction.
+        int32, shape (rows,): output; NO_STRATUM for rows that are not predictions.
     """
     block = 0
     for index in range(rows.size):
@@ -88,23 +85,23 @@ def admit(
     full: FullCells,
     chosen: NDArray[np.int64],
 ) -> int:
-    """The predictions that may become candidates: all of them, but those that a full cell is sure to turn away.
+    """Find the predictions that may become candidates: all but those that a full cell rejects.
 
     Parameters
     ----------
     rows, stratum, model
         Rows of the journal, the stratum of confidence of each, and its model.
     version_of_stratum
-        Number of the version that a stratum of names belongs to; -1 where it is not sampled.
+        Number of the version that a stratum of names belongs to; -1 if it is not sampled.
     widths_ms
         Width of each model's buckets.
     chosen
-        int64, as long as ``rows``: written.
+        int64, shape (rows,): output.
 
     Returns
     -------
     int
-        How many there are: ``chosen[:count]``, ascending.
+        Their number: they are ``chosen[:count]``, ascending.
     """
     count = 0
     for index in range(rows.size):
@@ -128,7 +125,7 @@ def admit(
 
 @njit()
 def index_keys(slots: NDArray[np.uint64], high: NDArray[np.uint64], low: NDArray[np.uint64]) -> None:
-    """Enter pairs of keys, each there once, into an empty index that has room."""
+    """Insert distinct pairs of keys into an empty index that is large enough."""
     for row in range(high.size):
         insert(slots, high[row], low[row], row)
 
@@ -140,10 +137,10 @@ def match_ids(
     slots: NDArray[np.uint64],
     high: NDArray[np.uint64],
     low: NDArray[np.uint64],
-    found: NDArray[np.int64],
+    places: NDArray[np.int64],
 ) -> None:
-    """Look up the ids of the wanted rows; writes the place of each among the keys, -1 where it is not."""
+    """Look up the ids of the wanted rows among the keys; writes their places, or -1."""
     for index in range(rows.size):
-        found[index] = -1
+        places[index] = -1
         if wanted[index]:
-            found[index] = find(slots, high, low, rows[index].id_high, rows[index].id_low)
+            places[index] = find(slots, high, low, rows[index].id_high, rows[index].id_low)

@@ -1,4 +1,4 @@
-"""What the pipeline says of itself, for Prometheus, `/readyz` and people."""
+"""Status of the pipeline, for Prometheus, `/readyz` and people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from monitor.store.base import Counters
 
 
 class Phase(StrEnum):
-    """Where the pipeline stands."""
+    """Phase of the pipeline."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -22,33 +22,33 @@ class Phase(StrEnum):
 
 
 class Unread(NamedTuple):
-    """Of one topic partition, whichever replica reads it, or none."""
+    """Backlog of one topic partition, over all replicas."""
 
     records: int
     """Records in the log from the saved offset on."""
     saved_offset: int
-    """Up to which offset it is read and saved; 0 where nothing is saved yet."""
+    """Offset up to which records are read and saved; 0 if none is saved yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """One look at the pipeline. Immutable: the pipeline swaps in a new one after each batch.
+    """Snapshot of the pipeline's status. Immutable: the pipeline publishes a new one after each batch.
 
     Attributes
     ----------
     phase, detail
-        Where it stands, and one line for people: what is wrong and what to do, or empty.
+        Its phase, and a line that says what is wrong and what to do, or nothing.
     partitions
         Partitions whose state is restored and which are being read.
     counters
-        (type, result) -> events, over the partitions that are held, since the log's beginning. Together they are the
-        events read: each event read meets one fate. See monitor/stream/fates.py for the names.
+        (type, result) -> events, over the assigned partitions, since the log's beginning. Each event read is counted
+        once. See monitor/stream/event_results.py for the names.
     dead_letters
-        Reason -> messages, likewise; their sum stands in ``counters`` too, under ("unknown", "dead_letter").
+        Reason -> messages, likewise; ``counters`` holds their sum under ("unknown", "dead_letter").
     departed
-        Fate -> accepted predictions that have left the join: answered, expired_unlabelled, implied_negative, evicted.
+        Result -> accepted predictions that left the join: answered, expired_unlabelled, implied_negative, evicted.
     pending
-        Predictions kept to be joined: waiting for their outcome, or answered and kept to recognise duplicates.
+        Predictions in the join: waiting for their outcome, or answered and kept to recognise duplicates.
     unanswered
         Those of them that have no outcome yet.
     early_outcomes
@@ -58,15 +58,15 @@ class PipelineStatus:
     checkpoint_ms
         Wall-clock time of the last checkpoint, or 0.
     checkpoint_seconds
-        What it took.
+        How long it took.
     records_read
         Messages read by this process since it started.
     purged_offsets
-        Offsets passed over since the process started because the log no longer held them.
+        Offsets skipped since the process started because the log no longer held them.
     series
-        Number of series held.
+        Number of series.
     state_bytes
-        Memory of the tables of the partitions held: of the join, and of the panes.
+        Memory of the tables of the join and of the panes.
     """
 
     phase: Phase = Phase.STARTING

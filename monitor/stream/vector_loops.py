@@ -1,9 +1,9 @@
-"""Predictions over several classes: their probabilities beside the join's table, in the journal, and as binary rows.
+"""Rows of the journal, and predictions over several classes: in the join's table, in the journal, as binary rows.
 
-The join treats such a prediction as one, whatever the number of its classes. In the journal its row tells of the
-*top label* (the largest probability, and whether that class came true), so it is a binary row like any other; rows
-with the entry VECTOR follow it, which hold the probabilities and the class that came true. To the panes it is all of
-that at once: the top label, and each class against the rest.
+The join treats a prediction over several classes as one. Its row in the journal holds the *top label* (the largest
+probability, and whether that class came true), so it is a binary row like any other; rows with the entry VECTOR follow
+it, which hold the probabilities and the class that came true. The panes count both the top label and each class
+against the rest.
 """
 
 from typing import Final, NamedTuple
@@ -12,18 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import ANSWERED, CORRECTED, PREDICTED, VECTOR
-from monitor.stream.hash_loops import Row
-from monitor.stream.join_table_loops import give_row, take_row, write_row
+from monitor.store.base import ANSWERED, CORRECTED, PREDICTED, VECTOR, VECTOR_ROW
+from monitor.stream.table_loops import Row, allocate_row, release_row
+
+NO_OUTCOME: Final = -1
 
 BLOCK: Final = 4
-"""Probabilities a row, in the table and in the journal."""
+"""Probabilities per row, in the table and in the journal."""
 
 _NO_KEY: Final = np.uint64(0)
 
 
 class Vectors(NamedTuple):
-    """The probabilities of the predictions that are kept, four a row, chained."""
+    """Probabilities of the predictions in the join's table: four per row, rows of one prediction chained."""
 
     values: NDArray[np.float64]
     """Shape (rows, 4)."""
@@ -35,10 +36,7 @@ class Vectors(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """What the VECTOR rows of a stretch of the journal hold, in their order.
-
-    All of one prediction say the same, but for ``values``.
-    """
+    """Columns of consecutive VECTOR rows of the journal. Rows of one prediction differ only in ``values``."""
 
     values: NDArray[np.float64]
     """Shape (blocks, 4)."""
@@ -46,7 +44,7 @@ class Blocks(NamedTuple):
     label: NDArray[np.int16]
     """The class that came true, or -1."""
     before: NDArray[np.int16]
-    """The class that was held to have come true until then, or -1."""
+    """The class that had come true before a correction, or -1."""
 
 
 class ClassFanOut(NamedTuple):
@@ -57,20 +55,50 @@ class ClassFanOut(NamedTuple):
     series: NDArray[np.int32]
 
 
+def read_blocks(rows: NDArray[np.void]) -> Blocks:
+    """Return the columns of the VECTOR rows among rows of the journal."""
+    vectors = rows.view(VECTOR_ROW)[rows["entry"] == VECTOR]
+    return Blocks(*(np.ascontiguousarray(vectors[name]) for name in Blocks._fields))
+
+
 @njit()
-def blocks_of(classes: int) -> int:
-    """Rows that so many probabilities take."""
+def write_row(
+    rows: NDArray[np.void],
+    at: int,
+    entry: int,
+    high: np.uint64,
+    low: np.uint64,
+    time_ms: int,
+    prediction: float,
+    outcome_ms: int,
+    stratum: int,
+    outcome: int,
+) -> None:
+    """Write one row of the journal."""
+    rows[at].id_high = high
+    rows[at].id_low = low
+    rows[at].time_ms = time_ms
+    rows[at].prediction = prediction
+    rows[at].outcome_ms = outcome_ms
+    rows[at].stratum = stratum
+    rows[at].entry = entry
+    rows[at].outcome = outcome
+
+
+@njit()
+def block_count(classes: int) -> int:
+    """Rows that hold so many probabilities."""
     return (classes + BLOCK - 1) // BLOCK
 
 
 @njit()
 def add_vector(vectors: Vectors, values: NDArray[np.float64], start: int, classes: int) -> Row:
-    """Enter ``values[start : start + classes]``; the first row. The caller sees to it that there is room."""
+    """Insert ``values[start : start + classes]``; returns the first row. The caller guarantees free rows."""
     head: Row = -1
     last: Row = -1
     for at in range(classes):
         if at % BLOCK == 0:
-            row = take_row(vectors.next, vectors.meta)
+            row = allocate_row(vectors.next, vectors.meta)
             vectors.next[row] = -1
             vectors.classes[row] = classes
             vectors.values[row] = 0.0
@@ -85,20 +113,20 @@ def add_vector(vectors: Vectors, values: NDArray[np.float64], start: int, classe
 
 @njit()
 def free_vectors(heads: NDArray[np.int32], vectors: Vectors) -> None:
-    """Take the probabilities that begin there out of use; -1 is none."""
+    """Release the chains of rows that begin at ``heads``; -1 is none."""
     for head in heads:
         row: Row = head
         while row >= 0:
             following = vectors.next[row]
-            give_row(row, vectors.next, vectors.meta)
+            release_row(row, vectors.next, vectors.meta)
             row = following
 
 
 @njit()
 def is_hit(vectors: Vectors, head: Row, label: int) -> int:
-    """Whether the prediction's top label is the class that came true; -1 while none is known.
+    """1 if the prediction's top label is the class that came true, else 0; -1 without an outcome.
 
-    Of equal probabilities the first is the largest. A prediction without a vector is of class 1.
+    Of equal probabilities the first is the top label. A prediction without a vector predicts class 1.
     """
     if label < 0:
         return -1
@@ -118,23 +146,19 @@ def is_hit(vectors: Vectors, head: Row, label: int) -> int:
 
 @njit()
 def count_blocks(heads: NDArray[np.int32], vectors: Vectors) -> NDArray[np.int64]:
-    """Rows that the probabilities take which begin there, int64, shape (heads,); none where it is -1."""
+    """Rows in each chain that begins at ``heads``, int64, shape (heads,); 0 for -1."""
     count = np.zeros(heads.size, np.int64)
     for index in range(heads.size):
         if heads[index] >= 0:
-            count[index] = blocks_of(vectors.classes[heads[index]])
+            count[index] = block_count(vectors.classes[heads[index]])
     return count
 
 
 @njit()
 def write_blocks(
-    heads: NDArray[np.int32],
-    label: NDArray[np.int16],
-    before: NDArray[np.int16],
-    vectors: Vectors,
-    blocks: Blocks,
+    heads: NDArray[np.int32], label: NDArray[np.int16], before: NDArray[np.int16], vectors: Vectors, blocks: Blocks
 ) -> None:
-    """Write the probabilities that begin there, one behind the other, into ``blocks``, which has room for them."""
+    """Copy the chains that begin at ``heads`` into ``blocks``, which has room for them."""
     at = 0
     for index in range(heads.size):
         row: Row = heads[index]
@@ -152,32 +176,32 @@ def write_blocks(
 def class_rows(
     rows: NDArray[np.void], blocks: Blocks, fan_out: ClassFanOut, start: int, first: int, out: NDArray[np.void]
 ) -> tuple[int, int, int]:
-    """Rows of the journal as binary rows, one for each class against the rest, as far as there is room.
+    """Turn predictions over classes into binary rows, one per class against the rest, until ``out`` is full.
 
-    Of a correction only the two classes change. The ``stratum`` of a row is the place of its class in
-    ``fan_out.series``; its id is 0. Classes beyond those that the model has today are passed over.
+    A correction changes two classes only. The ``stratum`` of a row is the place of its class in ``fan_out.series``;
+    its id is 0. Classes beyond those that the model has today are left out.
 
     Parameters
     ----------
     rows, blocks
-        Rows of the journal, and what those with the entry VECTOR hold.
+        Rows of the journal, and the columns of its VECTOR rows.
     start, first
-        Where to begin: in ``rows``, with a row that is no VECTOR row, and in ``blocks``, with the next that is one.
+        Where to begin: in ``rows`` at a row that is not a VECTOR row, and in ``blocks`` at the next VECTOR row.
     out
-        Room for as many rows as a prediction has classes, at least.
+        At least as many rows as a prediction has classes.
 
     Returns
     -------
     written, index, block
-        Rows written, and where to go on: in ``rows``, and in ``blocks``.
+        Rows written, and where to continue in ``rows`` and ``blocks``.
     """
     written, index, block = 0, start, first
     while index < rows.size:
         following = index + 1
         while following < rows.size and rows[following].entry == VECTOR:
             following += 1
-        held = following - index - 1
-        if held > 0:
+        vectors = following - index - 1
+        if vectors > 0:
             label, before = blocks.label[block], blocks.before[block]
             stratum = rows[index].stratum
             classes = min(np.int64(blocks.classes[block]), np.int64(fan_out.classes[stratum]))
@@ -186,26 +210,16 @@ def class_rows(
             entry = rows[index].entry
             time_ms = rows[index].time_ms
             if entry != PREDICTED and entry != ANSWERED:
-                # A corrected class may leave the top label as it was: the row of that says it is only confirmed.
+                # A corrected class may leave the top label as it was: then its row has the entry CONFIRMED.
                 entry = CORRECTED
             for at in range(classes):
                 if entry == CORRECTED and (label == before or (at != label and at != before)):
                     continue
                 value = blocks.values[block + at // BLOCK, at % BLOCK]
                 outcome = int(at == label) if label >= 0 else -1
-                write_row(
-                    out,
-                    written,
-                    entry,
-                    _NO_KEY,
-                    _NO_KEY,
-                    time_ms,
-                    value,
-                    time_ms,
-                    fan_out.first[stratum] + at,
-                    outcome,
-                )
+                place = fan_out.first[stratum] + at
+                write_row(out, written, entry, _NO_KEY, _NO_KEY, time_ms, value, time_ms, place, outcome)
                 written += 1
-            block += held
+            block += vectors
         index = following
     return written, index, block

@@ -3,9 +3,8 @@
 import threading
 from collections.abc import Sequence
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import NewKey, make_key
-from monitor.access.model import Grant, Role
+from monitor.access.model import Grant, Role, StoredKey
 from monitor.errors import StoreUnavailable
 from tests.patience import PATIENCE_SECONDS
 

@@ -8,7 +8,6 @@ import pytest
 import structlog
 
 from monitor.access import keys
-from monitor.access.base import StoredKey
 from monitor.access.keys import (
     OUTAGE_SECONDS,
     REREAD_SECONDS,
@@ -18,6 +17,7 @@ from monitor.access.keys import (
     KeyAuthenticator,
     make_key,
 )
+from monitor.access.model import StoredKey
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable, Unauthenticated
 from tests.access.keys import KEY, NOW_MS, CountingSource, stored, wrong_key
@@ -27,8 +27,8 @@ from tests.patience import PATIENCE_SECONDS, joined
 def settle(access: KeyAuthenticator) -> None:
     """Wait until all reading that was begun has ended."""
     for held in access._sources:
-        if held._reading is not None:
-            assert held._reading.ended.wait(PATIENCE_SECONDS)
+        if held._last_read is not None:
+            assert held._last_read.ended.wait(PATIENCE_SECONDS)
 
 
 def test_right_keys_are_read_once_and_then_every_few_seconds(

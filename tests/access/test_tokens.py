@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from monitor.access.model import Grant, Principal, Role
 from monitor.access.oidc import ALGORITHMS
-from monitor.access.tokens import MOST_CHARACTERS
+from monitor.access.tokens import MAX_CHARACTERS
 from monitor.errors import Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, ec_pair, rsa_pair, segment
 from tests.access.tokens import EC, ED, ISSUER, MISSING, NOW, RSA, STRANGER, Access, claims
@@ -262,9 +262,9 @@ def test_a_signed_payload_that_is_no_object(payload: bytes) -> None:
 
 def test_a_huge_token_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
     access = Access()
-    token = RSA.sign(claims(roles=["read", "x" * MOST_CHARACTERS]))
+    token = RSA.sign(claims(roles=["read", "x" * MAX_CHARACTERS]))
     monkeypatch.setattr(hashlib, "sha256", None)
-    access.refuses(token, f"a token has {MOST_CHARACTERS} characters at most, and this one {len(token)}")
+    access.refuses(token, f"a token has {MAX_CHARACTERS} characters at most, and this one {len(token)}")
     assert access.reads == 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from monitor.access.model import Grant, Principal, Role
-from monitor.access.tokens import MOST_REMEMBERED, REMEMBERED_SECONDS
+from monitor.access.tokens import MAX_REMEMBERED, REMEMBERED_SECONDS
 from tests.access.tokens import MISSING, RSA, STRANGER, Access, claims
 
 # What they allow.
@@ -134,18 +134,18 @@ def test_of_tokens_only_digests_are_kept_and_of_wrong_ones_nothing() -> None:
     access(token)
     for _ in range(5):
         access.refuses(STRANGER.sign(claims()), "not signed")
-    assert list(access.tokens._known) == [hashlib.sha256(token.encode()).digest()]
+    assert list(access.tokens._verified) == [hashlib.sha256(token.encode()).digest()]
     _, payload, signature = token.split(".")
-    assert not any(part in repr(access.tokens._known) for part in (payload, signature))
+    assert not any(part in repr(access.tokens._verified) for part in (payload, signature))
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     access = Access()
     monkeypatch.setattr(access.tokens, "_verify", lambda token: (1, claims(sub=token)))
     access("0")
-    for number in range(1, MOST_REMEMBERED + 50):
+    for number in range(1, MAX_REMEMBERED + 50):
         assert access(str(number)).name == f"oidc:{number}"
         access("0")
-    assert len(access.tokens._known) == MOST_REMEMBERED
+    assert len(access.tokens._verified) == MAX_REMEMBERED
     # The one in use stays.
-    assert hashlib.sha256(b"0").digest() in access.tokens._known
+    assert hashlib.sha256(b"0").digest() in access.tokens._verified

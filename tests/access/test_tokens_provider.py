@@ -11,8 +11,8 @@ from monitor.access import provider as module
 from monitor.access.oidc import check_url
 from monitor.access.provider import (
     ASK_AGAIN_SECONDS,
-    MOST_BYTES,
-    MOST_KEYS,
+    MAX_BYTES,
+    MAX_KEYS,
     OUTAGE_SECONDS,
     Provider,
     ProviderKeys,
@@ -56,7 +56,7 @@ class Access:
 
     def settle(self) -> None:
         """Wait until a reading that was begun has ended."""
-        reading = self.keys._last._reading
+        reading = self.keys._cache._last_read
         if reading is not None:
             assert reading.ended.wait(PATIENCE_SECONDS)
 
@@ -274,7 +274,7 @@ def no_answer(provider: Running, path: str, status: int, headers: dict[str, str]
         ),
         ((200, {}, b"<html>"), "does not answer with JSON"),
         ((200, {}, b"[" * 100_000), "does not answer with JSON"),
-        ((200, {}, b" " * (MOST_BYTES + 1)), "answers with more than 256 KiB"),
+        ((200, {}, b" " * (MAX_BYTES + 1)), "answers with more than 256 KiB"),
         ((200, {"content-encoding": "gzip"}, b"{}"), "answers compressed, unasked"),
     ],
     ids=["missing", "redirect", "page", "deep", "huge", "compressed"],
@@ -347,8 +347,8 @@ def test_keys_that_are_of_no_use_are_left_out(jwk: object, why: str) -> None:
 
 
 def test_so_many_keys_and_no_more() -> None:
-    found = parse_keys({"keys": [EC.jwk()] * (MOST_KEYS + 7)})
-    assert len(found.keys) == MOST_KEYS
+    found = parse_keys({"keys": [EC.jwk()] * (MAX_KEYS + 7)})
+    assert len(found.keys) == MAX_KEYS
     assert found.unusable == ("7 keys beyond the first 100",)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import structlog
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import NewKey, make_key
-from monitor.access.model import Grant, Principal, Role
+from monitor.access.model import Grant, Principal, Role, StoredKey
 from monitor.app.access import Credentials, make_authenticator, warn_of_no_access
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 import structlog
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import make_key
-from monitor.access.model import parse_grants
+from monitor.access.model import StoredKey, parse_grants
 from monitor.app import service as module
 from monitor.app.offline import report_log
 from monitor.app.parts import make_embedded_log, make_topics, make_writer, open_store
@@ -24,13 +23,13 @@ from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
 from monitor.errors import IncompatibleStore, SettingsError
+from monitor.events.codec import Decoded, Decoder
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.store.api_keys import ApiKeys
-from monitor.stream.partition import DecodedBatch
 from monitor.stream.status import Phase
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 
@@ -162,10 +161,10 @@ def test_too_many_dead_letters_stop_reading_and_nothing_else(tmp_path: Path, run
         assert sum(store.count_dead_letters().values()) > 0
 
 
-class Broken:
+class Broken(Decoder):
     """A decoder with a bug."""
 
-    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> DecodedBatch:
+    def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> Decoded:
         raise ZeroDivisionError("a bug")
 
 

@@ -12,9 +12,8 @@ import pytest
 import structlog
 from fastapi import FastAPI
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import KeyAuthenticator, make_key
-from monitor.access.model import Grant, Role
+from monitor.access.model import Grant, Role, StoredKey
 from monitor.clock import SystemClock
 from monitor.http.limits import Limits
 from monitor.store.api_keys import ApiKeys

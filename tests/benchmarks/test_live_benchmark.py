@@ -24,7 +24,7 @@ from monitor.recalibration.comparison import rfc3339
 from monitor.recalibration.live import LiveMonitor
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.base import PaneKey, SampledSpan
-from monitor.store.bottom_samples import EDGES
+from monitor.store.bottom_sample_loops import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Sample

@@ -12,7 +12,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from tests.stream.support import START_MS, LogRecord
 
 PREDICTIONS: Final = 150_000
@@ -105,12 +105,15 @@ def test_what_a_sample_costs_the_stream(features: int, every_ms: int, capsys: py
         for size in sizes:
             print(
                 f"  {size:6,d} labelled events: {chosen.records / best[size]:9,.0f} records/s, "
-                f"{best[size] / best[0]:.3f} times as long as without; {last[size].sampler.fates['labelled']:7,d} "
+                f"{best[size] / best[0]:.3f} times as long as without; {last[size].sampler.results['labelled']:7,d} "
                 "of them were candidates"
             )
     # The events come to the same, with a sample or without.
     assert (
-        last[0].sampler.candidates == 0 < last[2_000].sampler.fates["labelled"] < last[20_000].sampler.fates["labelled"]
+        last[0].sampler.candidates
+        == 0
+        < last[2_000].sampler.results["labelled"]
+        < last[20_000].sampler.results["labelled"]
     )
     for size in sizes[1:]:
         assert last[size].event_counters() == last[0].event_counters()

@@ -82,7 +82,7 @@ def test_a_new_store_is_said_on_standard_error(tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text('store: {url: "sqlite:///new/state.db"}', encoding="utf-8")
     done = inside("keys", "create", "prometheus", "--role", "read", cwd=tmp_path)
     assert KEY.fullmatch(done.stdout.removesuffix("\n"))
-    assert "the store's folder is not there, so it is made" in done.stderr
+    assert "the store's folder is created" in done.stderr
 
 
 def test_the_audit_trail_keeps_who_made_and_revoked_it(folder: Path) -> None:

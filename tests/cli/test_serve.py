@@ -125,7 +125,7 @@ def test_a_store_of_another_kind_is_one_line_and_status_1(tmp_path: Path) -> Non
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
     done = monitor("serve", cwd=tmp_path)
     assert done.returncode == 1
-    assert "is no SQLite file" in one_error_line(done)
+    assert "is not a SQLite file" in one_error_line(done)
 
 
 # A service whose end would take for ever.

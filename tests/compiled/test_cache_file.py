@@ -16,7 +16,7 @@ import pytest
 from numba.core import caching
 
 from monitor.compiled import cache_file
-from monitor.stream import hash_loops as hash_index
+from monitor.stream import table_loops as hash_index
 from tests.patience import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]

@@ -24,8 +24,8 @@ def test_times_and_sizes_are_those_of_the_code() -> None:
         f"at most every {provider.ASK_AGAIN_SECONDS:g} seconds",
         f"`access.oidc.refresh` and {provider.OUTAGE_SECONDS / 60:g} minutes",
         f"within {provider.READ_SECONDS:g} seconds",
-        f"{provider.MOST_BYTES // 1024} KiB",
-        f"{tokens.MOST_CHARACTERS // 1024} KiB",
+        f"{provider.MAX_BYTES // 1024} KiB",
+        f"{tokens.MAX_CHARACTERS // 1024} KiB",
         f"for {tokens.REMEMBERED_SECONDS:g} seconds",
     )
     assert [each for each in said if each not in WORDS] == []

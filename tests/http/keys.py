@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.access.base import StoredKey
 from monitor.access.keys import KeyAuthenticator, make_key
-from monitor.access.model import parse_grants
+from monitor.access.model import StoredKey, parse_grants
 from monitor.clock import Clock, ManualClock
 
 

@@ -1,21 +1,21 @@
 """A whole API on real parts in memory, over ASGI or over a socket."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import httpx
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
-from monitor.access.base import Authenticator
+from monitor.access.model import Authenticator
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
@@ -109,7 +109,7 @@ class Service:
     def __post_init__(self) -> None:
         self.refused = RefusedRequests(self.clock)
 
-    def app(self, **parts: Any) -> FastAPI:
+    def app(self, *, extra_routers: Iterable[APIRouter] = (), **parts: Any) -> FastAPI:
         exposition = Exposition(
             [
                 WindowFamilies(self.evaluator, MEASURES),
@@ -133,7 +133,7 @@ class Service:
             "traffic": self.traffic,
             "refused": self.refused,
         }
-        return create_api(Services(**(given | parts)))
+        return create_api(Services(**(given | parts)), extra_routers)
 
     def client(self, **parts: Any) -> "Client":
         return Client(self.app(**parts))

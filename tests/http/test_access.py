@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -10,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
 from monitor.http.access import Of, check_declared, needs, public
+from monitor.http.app import find_routers
 from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO
 from tests.http.service import Service, assert_problem
 
@@ -331,6 +333,26 @@ def test_a_route_that_declares_nothing_is_refused() -> None:
     mounted.mount("/files", made(dependencies=[public()]))
     with pytest.raises(ValueError, match="/files declares no role"):
         check_declared(mounted, static=())
+
+
+def test_a_file_in_a_folder_is_a_route_and_must_declare_a_role(tmp_path: Path) -> None:
+    source = """
+from fastapi import APIRouter
+from monitor.http.access import public
+
+router = APIRouter()
+
+@router.get("/v1/extra", dependencies=[{declared}])
+async def extra() -> dict[str, int]:
+    return {{"answer": 42}}
+"""
+    (tmp_path / "_helper.py").write_text("raise AssertionError")
+    (tmp_path / "extra.py").write_text(source.format(declared="public()"))
+    client = Service().client(extra_routers=find_routers(tmp_path, "routes_of_test"))
+    assert client.get("/v1/extra").json() == {"answer": 42}
+    (tmp_path / "open.py").write_text(source.format(declared=""))
+    with pytest.raises(ValueError, match=r"GET /v1/extra declares no role"):
+        Service().app(extra_routers=find_routers(tmp_path, "routes_of_test"))
 
 
 def test_with_access_control_off_everybody_may() -> None:

@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.windows import WindowFamilies
 from monitor.sources.base import TopicPartition
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
 from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, report, result, snapshot
@@ -22,8 +22,11 @@ GOLDEN = Path(__file__).parent / "exposed.txt"
 STATUS = PipelineStatus(
     phase=Phase.RUNNING,
     partitions=frozenset({0, 1}),
-    counters={(fates.PREDICTION, fates.ACCEPTED): 1_234_567, (fates.OUTCOME, fates.EARLY): 7},
-    departed={fates.EVICTED: 3},
+    counters={
+        (event_results.PREDICTION, event_results.ACCEPTED): 1_234_567,
+        (event_results.OUTCOME, event_results.EARLY): 7,
+    },
+    departed={event_results.EVICTED: 3},
     dead_letters={Reason.NOT_JSON: 2},
     pending=5_000_000,
     lag={TopicPartition("events", 1): 4, TopicPartition("events", 0): 3},

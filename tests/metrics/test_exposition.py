@@ -18,7 +18,7 @@ from monitor.metrics.series import Family, Series
 from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import Verdict
 from monitor.sources.base import TopicPartition
-from monitor.stream import fates
+from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus
 from tests.real.promtool import check_metrics
 from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, diagnosis, many_reports, report, snapshot
@@ -29,11 +29,11 @@ RUNNING = PipelineStatus(
     phase=Phase.RUNNING,
     partitions=frozenset({0, 1}),
     counters={
-        (fates.PREDICTION, fates.ACCEPTED): 1_234_567,
-        (fates.OUTCOME, fates.JOINED): 40,
-        (fates.OUTCOME, fates.EARLY): 7,
+        (event_results.PREDICTION, event_results.ACCEPTED): 1_234_567,
+        (event_results.OUTCOME, event_results.JOINED): 40,
+        (event_results.OUTCOME, event_results.EARLY): 7,
     },
-    departed={fates.EVICTED: 3},
+    departed={event_results.EVICTED: 3},
     dead_letters={Reason.NOT_JSON: 2},
     pending=5_000_000,
     unanswered=9,
@@ -186,13 +186,18 @@ def test_before_the_first_evaluation_and_checkpoint_their_times_are_absent() -> 
 
 def test_every_fate_and_reason_is_there_at_zero_from_the_start() -> None:
     found = samples(Exposition([PipelineFamilies(Pipeline())]))
-    for kind, results in fates.RESULTS.items():
+    for kind, results in event_results.RESULTS.items():
         for result in results:
             labels = frozenset({("type", kind), ("result", result)})
-            assert found.get(("calibration_events_total", labels)) == (None if result == fates.EARLY else 0)
+            assert found.get(("calibration_events_total", labels)) == (None if result == event_results.EARLY else 0)
     for reason in Reason:
         assert found["calibration_dead_letters_total", frozenset({("reason", reason.value)})] == 0
-    for result in (fates.ANSWERED, fates.EXPIRED, fates.IMPLIED_NEGATIVE, fates.EVICTED):
+    for result in (
+        event_results.ANSWERED,
+        event_results.EXPIRED,
+        event_results.IMPLIED_NEGATIVE,
+        event_results.EVICTED,
+    ):
         assert found["calibration_departed_predictions_total", frozenset({("result", result)})] == 0
 
 
@@ -210,7 +215,7 @@ def test_the_pipeline_says_how_it_stands(exposition: Exposition) -> None:
 def test_what_can_fall_is_no_counter(exposition: Exposition) -> None:
     """An early outcome stops being early."""
     found = samples(exposition)
-    assert ("calibration_events_total", frozenset({("type", "outcome"), ("result", fates.EARLY)})) not in found
+    assert ("calibration_events_total", frozenset({("type", "outcome"), ("result", event_results.EARLY)})) not in found
     assert found["calibration_early_outcomes", frozenset()] == 7
     assert found["calibration_departed_predictions_total", frozenset({("result", "evicted")})] == 3
 

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import to_markdown
-from monitor.http.middleware import Traffic
 from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import Traffic
 from monitor.measures import MEASURES
 from monitor.metrics.catalogue import catalogue
 from monitor.metrics.exposition import Exposition

@@ -15,7 +15,7 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from tests.real.mixed_log import (
     CLASSES,
     OF_CLASSES,

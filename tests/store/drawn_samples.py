@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from monitor.events.wire import id_digest
-from monitor.store.bottom_samples import EDGES
+from monitor.store.bottom_sample_loops import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from monitor.access.base import KeyStore, StoredKey
 from monitor.access.keys import UNKNOWN_SECONDS, KeyAuthenticator, make_key
-from monitor.access.model import Grant, Role, parse_grants
+from monitor.access.model import Grant, Role, StoredKey, parse_grants
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, InputError, StoreError, StoreUnavailable, Unauthenticated
 from monitor.store.api_keys import ApiKeys
@@ -47,8 +46,7 @@ def test_keys_come_back_as_they_were_added_the_oldest_first(keys: ApiKeys) -> No
     first, last = a_key(1), a_key(3, "grafana")
     for key in (last, wide, first):
         keys.add_key(key, actor="cli:ada")
-    store: KeyStore = keys
-    held = store.keys()
+    held = keys.keys()
     assert list(held) == [first, wide, last]
     assert all(isinstance(key.digest, bytes) for key in held)
 

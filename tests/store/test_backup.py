@@ -15,9 +15,8 @@ import sqlalchemy as sa
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
 from monitor.store.address import connect
-from monitor.store.backup import back_up
+from monitor.store.backup import back_up, store_tables
 from monitor.store.backup_file import MANIFEST, STORE, Manifest, sha256_of, write_backup
-from monitor.store.backup_rows import our_tables
 from monitor.store.base import JOURNAL_ROW, Bucket
 from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
 from monitor.store.recalibrations import JobState
@@ -71,7 +70,7 @@ def contents(url: str) -> dict[str, list[tuple[object, ...]]]:
     with closing(connect(url, 10, ManualClock())) as database, database.reading() as connection:
         return {
             table.name: [tuple(row) for row in connection.execute(sa.select(table).order_by(*table.primary_key))]
-            for table in our_tables(connection)
+            for table in store_tables(connection)
         }
 
 
@@ -299,7 +298,7 @@ def test_no_byte_of_a_backup_can_change_unnoticed(plain: tuple[str, Path], clock
     assert noticed > 30
     for cut in (0, 10, len(whole) // 2, len(whole) - 1):
         damaged.write_bytes(whole[:cut])
-        with pytest.raises(InputError, match=r"no backup of this service|damaged"):
+        with pytest.raises(InputError, match=r"not a backup of this service|damaged"):
             restore(damaged, url, clock, replace="state.db", actor="cli:ada")
     assert contents(url) == before
 
@@ -310,7 +309,7 @@ def test_a_foreign_file_is_refused(clock: ManualClock, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("photo.jpg", b"x")
     for name in ("notes.txt", "other.zip"):
-        with pytest.raises(InputError, match=f"{name} is no backup of this service"):
+        with pytest.raises(InputError, match=f"{name} is not a backup of this service"):
             restore(tmp_path / name, url, clock, actor="cli:ada")
     with pytest.raises(InputError, match=r"nothing\.zip cannot be read: No such file"):
         restore(tmp_path / "nothing.zip", url, clock, actor="cli:ada")
@@ -323,7 +322,7 @@ def test_a_foreign_file_is_refused(clock: ManualClock, tmp_path: Path) -> None:
         ({"format": 2}, "of format 2, this version reads 1"),
         ({"schema_revision": "9999"}, "schema revision 9999, this version knows up to"),
         ({"grid_version": "77"}, "grid version 77, this version needs"),
-        ({"tables": {"journal": 1}}, "does not hold what its manifest says"),
+        ({"tables": {"journal": 1}}, "does not match its manifest"),
         ({"sha256": "0" * 64}, "is damaged"),
     ],
 )
@@ -368,7 +367,7 @@ def test_a_file_that_is_there_is_not_overwritten(plain: tuple[str, Path], clock:
     with pytest.raises(InputError, match="must be a new file"):
         back_up(url, backup, clock)
     assert backup.read_bytes() == before
-    with pytest.raises(InputError, match=r"folder .* must be there"):
+    with pytest.raises(InputError, match=r"folder .* does not exist"):
         back_up(url, backup.parent / "none" / "backup.zip", clock)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.store.bottom_samples import EDGES, LEVELS, keep_fewest, thresholds
+from monitor.store.bottom_sample_loops import EDGES, LEVELS, keep_fewest, thresholds
 from tests.reference.naive_sample import keep
 
 # (stratum, hash): few strata and small hashes, so that ties and empty strata are common.

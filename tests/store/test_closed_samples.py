@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import DamagedStore
-from monitor.store import sample_columns as arrow
+from monitor.store import closed_samples as arrow
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.stream.sample_candidates import SCHEMA as CANDIDATES
 from monitor.stream.sample_candidates import Candidates
@@ -81,13 +81,13 @@ def damaged(what: str) -> bytes:
 @pytest.mark.parametrize(
     ("what", "says"),
     [
-        ("bytes", "is no Arrow file"),
-        ("empty", "is no Arrow file"),
+        ("bytes", "is not an Arrow file"),
+        ("empty", "is not an Arrow file"),
         ("format", "is of format 2, this version reads 1"),
-        ("kind", "says of itself .*candidates"),
+        ("kind", "has the header .*candidates"),
         ("column", "has the columns"),
         ("header", "header of a stored sample is damaged"),
-        ("null", "has no id_high of some events|is no Arrow file"),
+        ("null", "lacks id_high of some events|is not an Arrow file"),
     ],
 )
 def test_damaged_bytes_are_refused_and_say_what_is_wrong(what: str, says: str) -> None:

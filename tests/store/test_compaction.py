@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.store.base import JOURNAL_ROW, Bucket
-from monitor.store.journal import FULL_BYTES, LARGEST_BYTES, MOST_BATCHES, merge_from, pieces
+from monitor.store.journal import FULL_BYTES, MAX_BATCH_BYTES, MAX_BATCHES, merge_from, pieces
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, load, rows
 
@@ -19,7 +19,7 @@ ROW = JOURNAL_ROW.itemsize
 def test_a_merge_takes_the_newest_batches_and_none_that_is_full(sizes: list[int]) -> None:
     start = merge_from(sizes)
     small = next((i for i, size in enumerate(reversed(sizes)) if size >= FULL_BYTES), len(sizes))
-    if small <= MOST_BATCHES:
+    if small <= MAX_BATCHES:
         assert start == len(sizes)
         return
     assert len(sizes) - small <= start < len(sizes) - 1
@@ -42,17 +42,17 @@ def test_a_row_is_rewritten_a_few_times_at_most_and_few_batches_remain() -> None
                 rewritten += sum(batches[start:])
                 batches[start:] = [sum(batches[start:])]
         full = sum(size >= FULL_BYTES for size in batches)
-        assert len(batches) - full <= (full + 1) * (MOST_BATCHES + 18)
-        assert len(batches) <= MOST_BATCHES + 18 + 2 * written / FULL_BYTES
+        assert len(batches) - full <= (full + 1) * (MAX_BATCHES + 18)
+        assert len(batches) <= MAX_BATCHES + 18 + 2 * written / FULL_BYTES
         assert rewritten <= 6 * written
 
 
 def test_large_batches_are_cut_at_rows() -> None:
-    whole = rows(LARGEST_BYTES // ROW * 2 + 1)
+    whole = rows(MAX_BATCH_BYTES // ROW * 2 + 1)
     cut = pieces(whole)
     assert b"".join(cut) == whole
-    assert [len(piece) for piece in cut] == [LARGEST_BYTES, LARGEST_BYTES, ROW]
-    assert LARGEST_BYTES % ROW == 0
+    assert [len(piece) for piece in cut] == [MAX_BATCH_BYTES, MAX_BATCH_BYTES, ROW]
+    assert MAX_BATCH_BYTES % ROW == 0
 
 
 def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:
@@ -60,7 +60,7 @@ def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:
     epoch = store.claim(0)
     expected = dict.fromkeys(buckets, b"")
     rng = np.random.default_rng(1)
-    for i in range(2 * MOST_BATCHES + 20):
+    for i in range(2 * MAX_BATCHES + 20):
         journal = [batch(bucket, int(rng.integers(1, 9)), seed=i) for bucket in buckets for _ in range(2)]
         for bucket, added in journal:
             expected[bucket] += added
@@ -68,7 +68,7 @@ def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:
     loaded = load(store)
     assert loaded.rows() == expected
     for bucket in buckets:
-        assert sum(item.bucket == bucket for item in loaded.journal) <= MOST_BATCHES + 8
+        assert sum(item.bucket == bucket for item in loaded.journal) <= MAX_BATCHES + 8
     # A bucket that was merged is dropped whole.
     store.save([checkpoint(epoch, 999, dropped=buckets[:2])])
     assert load(store).rows() == {bucket: expected[bucket] for bucket in buckets[2:]}
@@ -79,7 +79,7 @@ def test_a_save_merges_only_so_much_and_the_next_ones_go_on(store: SqlStore) -> 
     epoch = store.claim(0)
     size = FULL_BYTES // ROW  # just not full
     # Far more at once than one save merges.
-    piled = [batch(bucket, size, seed=i) for i in range(MOST_BATCHES + 1) for bucket in buckets]
+    piled = [batch(bucket, size, seed=i) for i in range(MAX_BATCHES + 1) for bucket in buckets]
     store.save([checkpoint(epoch, 0, journal=piled)])
     counts = [len(load(store).journal)]
     for i in range(3):
@@ -89,6 +89,6 @@ def test_a_save_merges_only_so_much_and_the_next_ones_go_on(store: SqlStore) -> 
     assert all(before > after for before, after in itertools.pairwise(counts))
     loaded = load(store)
     for bucket in buckets:
-        expected = b"".join(rows(size, i) for i in range(MOST_BATCHES + 1)) + rows(1, 1) * 3
+        expected = b"".join(rows(size, i) for i in range(MAX_BATCHES + 1)) + rows(1, 1) * 3
         assert loaded.rows()[bucket] == expected
-    assert max(len(item.rows) for item in loaded.journal) <= LARGEST_BYTES
+    assert max(len(item.rows) for item in loaded.journal) <= MAX_BATCH_BYTES

@@ -129,7 +129,7 @@ def test_another_checkpoint_in_place_of_one_that_was_stored_is_refused_until_the
         with pytest.raises(StoreUnavailable):
             store.save([checkpoint(epoch, 1, journal=[batch(BUCKET)])])
         for _ in range(2):
-            with pytest.raises(StoreError, match="claim and load the partition anew"):
+            with pytest.raises(StoreError, match="claim and load the partition again"):
                 store.save([checkpoint(epoch, 2, journal=[batch(BUCKET), batch(BUCKET, seed=2)])])
         epoch = store.claim(0)
         assert load(store).rows() == {BUCKET: rows(3)}

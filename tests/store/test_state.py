@@ -160,7 +160,7 @@ def test_several_checkpoints_are_one_transaction(store: SqlStore) -> None:
 
 def test_one_partition_twice_in_a_save_is_refused(store: SqlStore) -> None:
     epoch = store.claim(0)
-    with pytest.raises(ValueError, match="one checkpoint a partition"):
+    with pytest.raises(ValueError, match="one checkpoint per partition"):
         store.save([checkpoint(epoch, 1), checkpoint(epoch, 2)])
 
 

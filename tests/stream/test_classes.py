@@ -11,7 +11,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, VECTOR
-from monitor.store.journal import LARGEST_BYTES, pieces
+from monitor.store.journal import MAX_BATCH_BYTES, pieces
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.vector_loops import BLOCK
@@ -162,11 +162,11 @@ class TestAtRest:
     def test_the_oldest_leave_when_memory_is_short_and_leave_nothing_behind(self) -> None:
         partition = new_partition(max_predictions=100)
         read(partition, [predicted(str(at), after_ms=100 * at) for at in range(80)])
-        assert partition.join.room == 160  # one row each, and one for up to four classes
+        assert partition.join.rows == 160  # one row each, and one for up to four classes
         partition.checkpoint()
-        assert partition.join.room <= 100
+        assert partition.join.rows <= 100
         assert partition.departed["evicted"] == 80 - partition.join.predictions
-        assert partition.join.room == 2 * partition.join.predictions
+        assert partition.join.rows == 2 * partition.join.predictions
         assert tables(partition)["class=cat"].predictions == 80
 
     def test_closed_panes_are_what_the_journal_was(self, tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ class TestAtRest:
         assert partition.departed["answered"] > 100
         assert partition.departed["expired_unlabelled"] > 30
         assert tables(partition) == tables(restored) == tables(steady)
-        assert restored.join.room == partition.join.room < steady.join.room
+        assert restored.join.rows == partition.join.rows < steady.join.rows
 
     def test_a_row_and_its_probabilities_are_stored_in_one_piece(self) -> None:
         held = 250
-        entry = np.tile(np.r_[0, np.full(held, VECTOR)], 2 * LARGEST_BYTES // (held * JOURNAL_ROW.itemsize))
+        entry = np.tile(np.r_[0, np.full(held, VECTOR)], 2 * MAX_BATCH_BYTES // (held * JOURNAL_ROW.itemsize))
         rows = np.zeros(entry.size, JOURNAL_ROW)
         rows["entry"] = entry
         rows["time_ms"] = np.arange(entry.size)
@@ -195,7 +195,7 @@ class TestAtRest:
         assert b"".join(cut) == rows.tobytes()
         assert len(cut) > 2
         for piece in cut:
-            assert len(piece) <= LARGEST_BYTES
+            assert len(piece) <= MAX_BATCH_BYTES
             assert np.frombuffer(piece, JOURNAL_ROW)["entry"][0] == 0
 
     def test_a_row_holds_four_probabilities(self) -> None:

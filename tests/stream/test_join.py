@@ -10,8 +10,8 @@ from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps, Strata
 from monitor.scores import GridTable
 from monitor.stream.join import Join
-from monitor.stream.join_table_loops import NO_OUTCOME
 from monitor.stream.panes import PaneTable
+from monitor.stream.vector_loops import NO_OUTCOME
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, Traffic, columns_of, unruly_events
 
@@ -97,7 +97,7 @@ def test_eviction_changes_no_later_answer(seed: int) -> None:
     departed = 0
     for batch in np.split(np.arange(len(events)), 50):
         join.apply(columns_of([events[at] for at in batch], strata))
-        departed += join.evict(join.due_before_ms()).size
+        departed += join.evict(join.final_before_ms()).size
     assert departed > 100
     assert join.predictions + departed == kept.predictions
     forgiven = Counter(join.counters())

@@ -12,9 +12,9 @@ from monitor.events.encode import encode_labelled
 from monitor.events.model import ModelPolicy, RecordBatch, SeriesKey
 from monitor.events.strata import Strata
 from monitor.stream.join import Join
+from monitor.stream.pane_view import PaneView
 from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.reader import PaneView
 from tests.patience import joined
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, LogRecord, Traffic, columns_of, unruly_events

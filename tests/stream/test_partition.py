@@ -167,8 +167,8 @@ def test_a_changed_policy_is_no_danger_to_what_was_saved(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("lost", "message"),
     [
-        ("journal", "1 of its outcomes answer predictions that it does not hold"),
-        ("new_strata", "it tells of names of a that were not saved"),
+        ("journal", "1 of its outcomes belong to predictions that it does not hold"),
+        ("new_strata", "it refers to names of a that were not saved"),
     ],
 )
 def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: str) -> None:

@@ -19,7 +19,7 @@ from monitor.stream import sampling
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.sample_candidates import Candidates
-from monitor.stream.sample_settings import SampleSettings
+from monitor.stream.sampling import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
 from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told
 from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
@@ -193,7 +193,7 @@ def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> Non
 
 
 def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "MOST_BATCHES", 5)
+    monkeypatch.setattr(sampling, "MAX_BATCHES", 5)
     records = records_of(predictions(400), garbage_every=0)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
@@ -228,7 +228,7 @@ def test_spans_beyond_what_is_kept_expire() -> None:
 def test_spans_are_no_narrower_than_buckets(horizon_ms: int, span_ms: int, capacity: int) -> None:
     policy = ModelPolicy(horizon_ms=horizon_ms, lateness_ms=0)
     chosen = SampleSettings(size=lambda _: 100, span_ms=span_ms, kept_ms=10_000)
-    width = chosen.span_of(policy)
+    width = chosen.span_width_ms(policy)
     assert width % span_ms == 0
     assert width >= max(bucket_width_ms(horizon_ms), span_ms)
     assert width - span_ms < max(bucket_width_ms(horizon_ms), span_ms)
@@ -239,7 +239,7 @@ def test_candidates_of_names_that_were_not_saved_are_damage() -> None:
     partition = Partition(0, 0, SETTINGS)
     partition.apply(batch_of(records_of(predictions(100), garbage_every=0)), Decoder(), None)
     saved = partition.checkpoint()
-    with pytest.raises(DamagedStore, match="candidates of churn tell of names that were not saved"):
+    with pytest.raises(DamagedStore, match="candidates of churn refer to names that were not saved"):
         Partition(0, 0, SETTINGS, _state(replace(saved, new_strata=(), journal=())))
     broken = [batch._replace(rows=batch.rows[:-20]) for batch in saved.candidates]
     with pytest.raises(DamagedStore, match="stored candidates of a sample cannot be read"):

@@ -13,9 +13,9 @@ from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import ClassTable
 from monitor.store.base import Checkpoint, ClosedSketch, PaneKey
 from monitor.store.sql import SqlStore
+from monitor.stream.pane_view import PaneView
 from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.reader import PaneView
 from tests.real.mixed_log import CLASSES, MODELS, OF_CLASSES, OUTCOMES, PLAN, PREDICTIONS, MixedLog, policy_of
 from tests.stream.support import START_MS, LogRecord
 from tests.stream.test_classes import VECTOR_OF_DOG, answered, new_partition, predicted, read

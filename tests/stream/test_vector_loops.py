@@ -7,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 
 from monitor.store.base import ANSWERED, CONFIRMED, CORRECTED, JOURNAL_ROW, PREDICTED, VECTOR, WAITING
-from monitor.stream.join_table_loops import COUNT, FREE_HEAD, META, USED
+from monitor.stream.table_loops import COUNT, FREE_HEAD, META, USED
 from monitor.stream.vector_loops import (
     BLOCK,
     Blocks,
     ClassFanOut,
     Vectors,
     add_vector,
-    blocks_of,
+    block_count,
     class_rows,
     count_blocks,
     free_vectors,
@@ -47,7 +47,7 @@ def test_vectors_come_and_go_and_their_rows_are_used_again(seed: int) -> None:
             values = rng.random(int(rng.integers(2, 12)))
             padded = np.concatenate([[9.0], values, [9.0]])
             held[int(add_vector(vectors, padded, 1, values.size))] = values.tolist()
-        assert vectors.meta[COUNT] == sum(blocks_of(len(values)) for values in held.values())
+        assert vectors.meta[COUNT] == sum(block_count(len(values)) for values in held.values())
     assert vectors.meta[USED] <= 200
     heads = np.array([-1, *held], np.int32)
     labels = rng.integers(-1, 12, heads.size).astype(np.int16)

@@ -13,7 +13,7 @@ def check_kernels(around: Surroundings) -> Iterator[Finding]:
     """Compile a small function, and check that compiled code can be kept for the next start."""
     del around
     try:
-        from monitor.stream import hash_loops  # noqa: PLC0415 - its import may fail, which is what is checked
+        from monitor.stream import table_loops  # noqa: PLC0415 - its import may fail, which is what is checked
 
         compiled = numba.njit(cache=False)(_plus_one)(1)
     except Exception as error:  # noqa: BLE001 - whatever stops the compiler would stop the service
@@ -22,7 +22,7 @@ def check_kernels(around: Surroundings) -> Iterator[Finding]:
     if compiled != 2:
         yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
         return
-    folder = _cache_of(hash_loops)
+    folder = _cache_of(table_loops)
     if folder is None:
         yield warn("kernels", "they compile, and are not kept: each start takes half a minute")
         return

@@ -29,20 +29,10 @@ router: Final = APIRouter()
 )
 async def all_measures(request: Request, services: ServicesOf) -> Response:
     in_windows = services.evaluator.measures
-    body = MeasuresBody(
-        measures=[
-            MeasureHelpBody(
-                name=measure.name,
-                title=measure.title,
-                help=measure.help,
-                unit=measure.unit,
-                stands_in=measure.stands_in,
-                in_windows=measure.name in in_windows,
-            )
-            for measure in MEASURES.values()
-        ]
-    )
-    return tagged_response(request, body)
+    listed = [
+        MeasureHelpBody.of_attributes(measure, in_windows=measure.name in in_windows) for measure in MEASURES.values()
+    ]
+    return tagged_response(request, MeasuresBody(measures=listed))
 
 
 @router.get(

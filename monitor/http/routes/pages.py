@@ -24,11 +24,7 @@ _PAGE: Final = text_response(HTML, "HTML", "<!doctype html>...")
 
 
 @router.get(
-    "/",
-    dependencies=[public()],
-    summary="The page for people",
-    response_class=Response,
-    responses=_PAGE | problems(),
+    "/", dependencies=[public()], summary="The page for people", response_class=Response, responses=_PAGE | problems()
 )
 async def home() -> Response:
     return Response(_HOME, headers=page_headers(_HOME), media_type=HTML)

@@ -36,15 +36,7 @@ from monitor.http.request_parsing import (
     write_cursor,
     wrong_cursor,
 )
-from monitor.http.responses import (
-    BODY_PROBLEMS,
-    JSON,
-    NOT_MODIFIED,
-    problems,
-    tagged,
-    tagged_response,
-    text_response,
-)
+from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, problems, tagged, tagged_response, text_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
@@ -131,12 +123,7 @@ async def request_refit(request: Request, response: Response, services: Services
 
     def queue() -> tuple[RefitBody, bool]:
         order = recalibrations.order(
-            model,
-            version,
-            method=wanted.method,
-            options=wanted.options,
-            window_ms=window_ms,
-            promote=wanted.promote,
+            model, version, method=wanted.method, options=wanted.options, window_ms=window_ms, promote=wanted.promote
         )
         _check_method(services, order, is_default=wanted.method is None)
         if order.promote:
@@ -238,8 +225,7 @@ async def refit(request: Request, services: ServicesOf, id: str) -> Response:  #
         return see_page(request, f"recalibrations/{quote(id, safe='')}")
     recalibrations = services.recalibrations
     return tagged_response(
-        request,
-        await services.lookups.run(lambda: RefitBody.with_comparison(recalibrations, recalibrations.job(id))),
+        request, await services.lookups.run(lambda: RefitBody.with_comparison(recalibrations, recalibrations.job(id)))
     )
 
 

@@ -27,15 +27,7 @@ from monitor.http.recalibration_schemas import (
     SegmentValue,
 )
 from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, parse_body, read_body
-from monitor.http.responses import (
-    BODY_PROBLEMS,
-    JSON,
-    NOT_MODIFIED,
-    encode_json,
-    has_tag,
-    problems,
-    tagged_response,
-)
+from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, encode_json, has_tag, problems, tagged_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import ServicesOf
 from monitor.recalibration.service import Recalibrations

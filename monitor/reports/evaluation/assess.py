@@ -14,35 +14,34 @@ from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, 
 from monitor.scores import ScoreTable
 
 WINDOW_DRAWS: Final = 199
-"""Resamples for windows, which are renewed all the time: enough for p-values down to .005."""
+"""Resamples for windows, which are renewed continually: enough for p-values down to .005."""
 
 DRAWS: Final = 999
-"""Resamples for files and data that are handed over: p-values down to .001."""
+"""Resamples for files and data in memory: p-values down to .001."""
 
 _LEVELS_SHARE: Final = 0.6
-"""Of the time that levels and intervals take together."""
+"""Share of levels in the time that levels and intervals take."""
 
 
 class Uncertainty(NamedTuple):
-    """How far one measure of one table can be relied on.
+    """The uncertainty of one measure of one table, in a form that later values can reuse.
 
-    The interval is kept as its distances from the value: where new events have moved the value, the interval of up to
-    now moves along, and the p-value follows from the draws of up to now. What is of resampling is None where nothing
-    was drawn.
+    The interval is kept as its distances from the value: when new events change the value, the interval shifts with it,
+    and the p-value follows from the same draws. Results of resampling are None where nothing was drawn.
     """
 
     error_bound: float
-    """How far the value can lie from that of the raw predictions; of some measures an estimate."""
+    """How far the value can lie from that of the raw predictions; for some measures an estimate."""
     below: float | None = None
     """From the 95% interval's lower end to the value."""
     above: float | None = None
     """From the value to the upper end."""
     level: NullLevel | None = None
     largest: float = inf
-    """The largest value that the measure can have of such predictions."""
+    """The largest possible value on these predictions."""
 
-    def about(self, result: MeasureResult) -> MeasureResult:
-        """A measure's result with this uncertainty."""
+    def add_to(self, result: MeasureResult) -> MeasureResult:
+        """The result of a measure with this uncertainty."""
         level = self.level
         return replace(
             result,
@@ -71,7 +70,7 @@ def uncertainty(
     table
         m rows. Intervals and levels are drawn on its cells where it has more rows than the grid.
     measures
-        Those wanted, by name.
+        Measures by name.
     values
         Each measure of the table, by the same names.
     draws
@@ -79,7 +78,7 @@ def uncertainty(
     seed
         Seed of the draws; the table's content if left out.
     progress
-        Told the share of the work done, now and then.
+        Called with the share of the work done.
 
     Raises
     ------
@@ -102,12 +101,12 @@ def uncertainty(
 
     by_name = {measure.name: values[name] for name, measure in measures.items()}
     levels = null_level(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=levels_progress)
-    found = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
+    ends = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
     return {
         name: Uncertainty(
             bounds[name],
-            values[name] - found[measure.name].lower,
-            found[measure.name].upper - values[name],
+            values[name] - ends[measure.name].lower,
+            ends[measure.name].upper - values[name],
             levels[measure.name],
             largest_value(measure, table),
         )
@@ -116,12 +115,12 @@ def uncertainty(
 
 
 _ROUNDING: Final = 1e-9
-"""Equal weights are worth their number, but for the last bits."""
+"""Relative rounding error of the worth of equal weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """How much must be known before anything is said: a number from a handful of outcomes misleads.
+    """How much data a report needs, because numbers from a few outcomes mislead.
 
     Attributes
     ----------
@@ -130,7 +129,7 @@ class Minimum:
     positives, negatives
         Those of them with outcome 1, and 0.
 
-    Where events have weights w, each is of how many of equal weight they are worth: (sum w)^2 / sum w^2.
+    Weighted events count as many as the equal ones they are worth: (sum w)^2 / sum w^2.
     """
 
     events: int = 100
@@ -168,7 +167,7 @@ class Minimum:
         return f"only {n:g} of at least {self.events} predictions have an outcome"
 
     def _weighted_shortfall(self, table: ScoreTable) -> str | None:
-        """Of weights counts how many equal ones vary alike (Kish): only their ratios matter, as to every measure."""
+        """Count the equal weights that vary as much (Kish): only ratios of weights matter, as in every measure."""
         if table.rows == 0:
             return "no prediction with an outcome has a weight above 0"
         positives, negatives = table.positive_squares.sum(), table.negative_squares.sum()
@@ -184,13 +183,13 @@ class Minimum:
 
 
 GIVEN: Final = Minimum(events=2, positives=0, negatives=0)
-"""For data that somebody hands over to be measured, a file or two lists: its size is theirs to judge, and each measure
-stands beside its interval and its level under calibration. One event alone has no frequency to compare with."""
+"""For a file or data in memory: users judge its size themselves, and each measure has an interval and a level under
+calibration. One event alone has no frequency to compare with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What a table says of calibration: measures by name, or why there are none, and why some are left out."""
+    """The measures of a table by name, or why there are none, and why some are left out."""
 
     measures: Mapping[str, MeasureResult] = field(default_factory=dict)
     insufficient: str | None = None
@@ -208,23 +207,23 @@ def assess(
 ) -> Assessment:
     """Measure a table, with intervals and levels under calibration.
 
-    Values are of the table as it is, exact for raw predictions; intervals and levels come from its cells.
+    Values are exact for raw predictions; intervals and levels come from the cells of the table.
 
     Parameters
     ----------
     table
         m rows.
     measures
-        Those wanted, by name. One that is not defined on this table (TCE on weights, or a value that is not finite)
-        is left out of the result, which says why.
+        Measures by name. One that is not defined on this table (TCE on weights, or a value that is not finite) is left
+        out of the result, which says why.
     minimum
-        How much must be known; ``Minimum()`` if left out.
+        How much data is needed; ``Minimum()`` if left out.
     draws
         Resamples for intervals and levels; 0 leaves both out.
     seed
-        For the resamples; the table's content if left out, so that the same table gives the same numbers.
+        Seed of the resamples; derived from the table if left out, so that the same table gives the same numbers.
     progress
-        Told the share of the work done, now and then.
+        Called with the share of the work done.
 
     Raises
     ------
@@ -233,14 +232,14 @@ def assess(
     """
     result = point_values(table, measures=measures, minimum=minimum or Minimum())
     chosen = {name: measures[name] for name in result.measures}
-    values = {name: each.value for name, each in result.measures.items()}
+    values = {name: measured.value for name, measured in result.measures.items()}
     if not values:
         return result
     return with_uncertainty(result, uncertainty(table, chosen, values, draws=draws, seed=seed, progress=progress))
 
 
 def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:
-    """The values alone: what can be had at every evaluation."""
+    """The values alone, without their uncertainty."""
     shortfall = minimum.shortfall(table)
     if shortfall is not None:
         return Assessment(insufficient=shortfall)
@@ -263,12 +262,13 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
     return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
 
 
-def with_uncertainty(assessment: Assessment, found: Mapping[str, Uncertainty]) -> Assessment:
-    """The same values with what is known of their uncertainty."""
+def with_uncertainty(assessment: Assessment, uncertainties: Mapping[str, Uncertainty]) -> Assessment:
+    """Add the uncertainties there are to the same values."""
     return replace(
         assessment,
         measures={
-            name: found[name].about(result) if name in found else result for name, result in assessment.measures.items()
+            name: uncertainties[name].add_to(result) if name in uncertainties else result
+            for name, result in assessment.measures.items()
         },
     )
 

@@ -51,7 +51,7 @@ class ClassMeasureResult(MeasureResult):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClassReport:
-    """What is known of the calibration of a model of K classes.
+    """The calibration of a model of K classes.
 
     Attributes
     ----------
@@ -60,19 +60,18 @@ class ClassReport:
     prevalence, mean_prediction
         Share of each class among the outcomes, and mean of its probability; empty without outcomes.
     top_label
-        The report of the largest probability of each event, and whether its class came true. It says what this report
-        is about, how many events there are and which times they cover; its prevalence is the accuracy.
+        The report of the largest probability of each event, and whether its class came true. It also holds the names,
+        the number of events and the times of this report; its prevalence is the accuracy.
     each_class
         The report of each class against the rest, from class 0 on, each of the segment ``class=NAME`` as in windows.
     measures
         Measures of whole vectors, by name; empty when ``insufficient``.
     classwise
-        Mean over the classes of their measures against the rest, by name. A class of too little data is left out of
-        it, as its own report says.
+        Mean over the classes of their measures against the rest, by name, without classes that have too little data.
     insufficient
         Why there are no measures, in words, or None.
     omitted
-        Measures of whole vectors that were asked for and are not there: name -> why, in words.
+        Requested measures of whole vectors that are missing: name -> why, in words.
     """
 
     classes: int
@@ -94,7 +93,7 @@ class ClassReport:
 
     @property
     def n(self) -> int:
-        """Predictions whose outcome is known, which the measures are of."""
+        """Predictions whose outcome is known: the measures are of these."""
         return self.top_label.n
 
     @property
@@ -235,9 +234,9 @@ def _null_laws(
     draws: int,
     seed: int,
 ) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Each measure of outcomes drawn from the predictions, and the mean over the classes of each binary one.
+    """Draw each measure of outcomes that follow the predictions, and the mean over the classes of each binary one.
 
-    One set of outcomes serves all: what the classes have in common stays in the law of their mean.
+    All measures share the drawn outcomes, so the law of a mean includes the dependence between classes.
     """
     rng = np.random.default_rng([seed, _NULL])
     cumulative = np.cumsum(table.prediction, axis=1)
@@ -266,12 +265,12 @@ def _null_laws(
 
 @dataclass(frozen=True, slots=True)
 class _OneAgainstRest:
-    """The score tables of single classes as they are drawn on: on cells where they have more rows than the grid.
+    """The score tables of single classes, on cells where they have more rows than the grid.
 
     Attributes
     ----------
     labels
-        Which classes.
+        The classes.
     tables
         Their tables.
     rows
@@ -316,9 +315,9 @@ class _OneAgainstRest:
     def effects(
         self, table: ClassTable, measures: Mapping[str, Measure], outcomes: Outcomes, means: Mapping[str, list[Floats]]
     ) -> dict[str, float]:
-        """By how much the mean of raw predictions lies above that of their cells, from a few of the draws.
+        """By how much the mean of raw predictions exceeds that of their cells, from a few of the draws.
 
-        A semi-norm or a mean of losses moves by far less than it varies.
+        Semi-norms and mean losses are left out: cells change them by far less than they vary.
         """
         if all(scores.exact for scores in self.tables):
             return {}
@@ -336,9 +335,9 @@ class _OneAgainstRest:
 def _intervals(
     table: ClassTable, measures: Mapping[str, Prepared], values: Mapping[str, float], draws: int, seed: int
 ) -> dict[str, tuple[float, float]]:
-    """The interval of each measure of this value: of a semi-norm N, from N(v* - v), v* a Poisson bootstrap of events.
+    """The interval of each measure: of a semi-norm N, from N(v* - v), v* a Poisson bootstrap of events.
 
-    As of the measures of P(y = 1), see :func:`monitor.inference.interval`.
+    As for the measures of P(y = 1), see :func:`monitor.inference.interval`.
     """
     rng = np.random.default_rng([seed, _BOOTSTRAP])
     parts: dict[str, list[Floats]] = {name: [] for name in measures}
@@ -355,7 +354,7 @@ def _intervals(
 
 
 def _chunks(draws: int, numbers: int) -> Iterator[int]:
-    """Sizes of the parts in which draws of so many numbers each are made."""
+    """Sizes of the chunks of draws of so many numbers each."""
     at_once = max(1, min(draws, _MAX_DRAWN // max(1, numbers)))
     for start in range(0, draws, at_once):
         yield min(at_once, draws - start)

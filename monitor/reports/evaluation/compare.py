@@ -33,20 +33,19 @@ class Aligned(NamedTuple):
     second: EventTable
     pairing: Pairing
     note: str
-    """How that was told, for people."""
+    """How the pairing was decided, in words."""
 
 
 def align(first: EventTable, second: EventTable) -> Aligned:
-    """Tell whether two tables are of the same events.
+    """Decide whether two tables are of the same events.
 
-    They are if both have ids, of which some are the same, and only those rows count then; or else if they have as many
-    rows with the same outcomes in the same order. (Should two unrelated tables ever look so, nothing is lost: to pair
-    rows that have nothing to do with each other is as good as not to pair them.)
+    They are if both have ids, some of them in common: only those rows count then. Or if they have as many rows with the
+    same outcomes in the same order. (Pairing unrelated rows that happen to look so does no harm.)
 
     Raises
     ------
     InputError
-        Only one table has ids, or both know the outcome of an id and say different ones.
+        Only one table has ids, or they have different outcomes for one id.
     """
     if first.ids is not None and second.ids is not None:
         return _by_ids(first, first.ids, second, second.ids)
@@ -59,11 +58,11 @@ def align(first: EventTable, second: EventTable) -> Aligned:
 
 
 def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others: pa.ChunkedArray) -> Aligned:
-    found = pc.index_in(ids, value_set=others)
-    here = np.flatnonzero(found.is_valid().to_numpy())
+    positions = pc.index_in(ids, value_set=others)
+    here = np.flatnonzero(positions.is_valid().to_numpy())
     if not here.size:
         return Aligned(first, second, "none", "no id stands in both files, so these are compared as different events")
-    there = pc.drop_null(found).to_numpy()
+    there = pc.drop_null(positions).to_numpy()
     y, other = first.outcome[here], second.outcome[there]
     different = (y >= 0) & (other >= 0) & (y != other)
     if different.any():
@@ -72,7 +71,7 @@ def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others:
             f"the outcome of id {ids[int(here[at])].as_py()!r} is {y[at]} in the first file and {other[at]} in the "
             f"second ({np.count_nonzero(different):,} such ids); an event has one outcome: correct one of the files"
         )
-    # What one of the files does not know yet the other does.
+    # An outcome that is missing in one file may be in the other.
     outcome = np.where(y >= 0, y, other)
     one, two = _rows(first, here, outcome), _rows(second, there, outcome)
     left = len(first) + len(second) - 2 * here.size
@@ -101,11 +100,11 @@ def _same(weight: NDArray[np.float64] | None, other: NDArray[np.float64] | None)
     return np.array_equal(weight, other)
 
 
-_CLEARLY: Final = 2.576
-"""Standard errors that chance goes beyond in 1% of cases."""
+_CLEAR_ERRORS: Final = 2.576
+"""Standard errors that chance exceeds in 1% of cases."""
 
-_MATTERS: Final = 1.25
-"""How much larger the variance of one model's outcomes is where their measures cannot be compared."""
+_MIN_VARIANCE_RATIO: Final = 1.25
+"""Ratio of the variances of the outcomes from which measures cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +116,14 @@ class Comparison:
     first, second
         The reports; where rows are paired by ids, of the rows that both files have.
     pairing
-        ``ids`` or ``rows`` where both are of the same events, told by their ids or by equal outcomes row by row;
-        ``none`` where they are of different ones.
+        ``ids`` or ``rows`` where both are of the same events, by their ids or by equal outcomes row by row; ``none``
+        where they are of different ones.
     note
-        How that was told, for people.
+        How the pairing was decided, in words.
     differences
         By the measure's name, of those that both reports have.
     cautions
-        What to mind when reading them.
+        What to consider when reading them.
     """
 
     first: Report
@@ -141,7 +140,7 @@ class Comparison:
             "second": self.second.to_dict(),
             "pairing": self.pairing,
             "note": self.note,
-            "differences": {name: each.to_dict() for name, each in self.differences.items()},
+            "differences": {name: difference.to_dict() for name, difference in self.differences.items()},
             "cautions": list(self.cautions),
         }
 
@@ -159,27 +158,26 @@ def compare_tables(
 ) -> Comparison:
     """Compare the calibration of two tables of predictions.
 
-    Rows are paired where both tables are of the same events, see :func:`.pairing.align`; then both
-    are drawn together, so that what chance does to both alike cancels. Intervals of semi-norms of the residuals (kCE,
-    smCE, ECE, ...) are those of :func:`.difference.of_norm`; of mean losses of the same events
-    (Brier score, log loss), those of the central limit theorem; of any other measure, MCE among them, they follow from
-    the intervals of both: :func:`.difference.from_intervals`. None holds what no two values can
-    differ by.
+    Rows are paired where both tables are of the same events, see :func:`align`; then both are drawn together, so that
+    common chance cancels. Intervals of semi-norms of the residuals (kCE, smCE, ECE, ...) are those of
+    :func:`.difference.of_norm`; of mean losses of the same events (Brier score, log loss), those of the central limit
+    theorem; of any other measure, MCE among them, they follow from both intervals:
+    :func:`.difference.from_intervals`. All are cut to possible differences.
 
     Parameters
     ----------
     first, second
         The tables, of P(y = 1).
     names
-        What the reports say they are about.
+        Model names in the reports.
     measures
-        Those wanted, by name.
+        Measures by name.
     draws
         Resamples, at least 19; 0 leaves intervals and levels out.
     seed
-        For the resamples; the data themselves if left out.
+        Seed of the resamples; derived from the data if left out.
     progress
-        Told what is being done.
+        Called with the current step and the share of it that is done.
     tolerance
         See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
 
@@ -205,9 +203,11 @@ def compare_tables(
     )
     paired = aligned.pairing != "none"
     shared = {name: measures[name] for name in a.measures if name in b.measures}
-    found = {name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared}
+    differences = {
+        name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared
+    }
     if not shared:
-        return Comparison(a, b, aligned.pairing, aligned.note, found)
+        return Comparison(a, b, aligned.pairing, aligned.note, differences)
     one, two = _events(aligned.first), _events(aligned.second)
     if draws:
         drawn = difference.norms_of_draws(
@@ -218,39 +218,44 @@ def compare_tables(
             lambda done: progress("comparing", done / draws) if progress is not None else None,
         )
         for name, (together, alone) in drawn.items():
-            found[name] = difference.of_norm(found[name], together, alone)
+            differences[name] = difference.of_norm(differences[name], together, alone)
         for name, measure in shared.items():
             if paired and measure.losses is not None:
-                found[name] = difference.of_losses(found[name], one, two, measure.losses)
-            found[name] = found[name].within(largest_value(measure, one.table), largest_value(measure, two.table))
+                differences[name] = difference.of_losses(differences[name], one, two, measure.losses)
+            differences[name] = differences[name].within(
+                largest_value(measure, one.table), largest_value(measure, two.table)
+            )
     apart = None if paired else _prevalences_apart(one, two, names)
-    return Comparison(a, b, aligned.pairing, aligned.note, found, () if apart is None else (apart,))
+    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if apart is None else (apart,))
 
 
 def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) -> str | None:
-    """What to mind where two prevalences are clearly not the same, or None.
+    """The caution where two prevalences differ clearly, or None.
 
-    Errors shrink with p (1 - p), the variance of an outcome: a difference is told where chance hardly makes it (p <=
-    .01), and one of these variances is a quarter larger than the other.
+    Errors shrink with p (1 - p), the variance of an outcome: prevalences differ clearly where p <= .01 and one of
+    these variances is a quarter larger than the other.
     """
     rates, errors, variances = [], [], []
-    for each in (first, second):
-        rate, worth = each.table.prevalence, float(each.weight.sum()) ** 2 / float(each.weight @ each.weight)
+    for events in (first, second):
+        rate, weight = events.table.prevalence, events.weight
+        worth = float(weight.sum()) ** 2 / float(weight @ weight)
         rates.append(rate)
         variances.append(rate * (1.0 - rate))
-        # As of two more events of either kind: none at all would have no error.
+        # With two more events of either kind: without any, the error would be 0.
         errors.append((rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3)
-    if abs(rates[0] - rates[1]) <= _CLEARLY * math.sqrt(sum(errors)) or max(variances) < _MATTERS * min(variances):
+    if abs(rates[0] - rates[1]) <= _CLEAR_ERRORS * math.sqrt(sum(errors)) or max(variances) < _MIN_VARIANCE_RATIO * min(
+        variances
+    ):
         return None
-    said = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
+    shown = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
     return (
-        f"prevalences differ ({said}), and the same fault of the logits gives smaller values where outcomes are rarer: "
-        "a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
+        f"prevalences differ ({shown}), and the same fault of the logits gives smaller values where outcomes are "
+        "rarer: a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
     )
 
 
 def _events(table: EventTable) -> Events:
-    """Those that count: with an outcome, and with a weight above 0."""
+    """The events with an outcome and a weight above 0."""
     known = table.outcome >= 0
     weight = None
     if table.weight is not None:

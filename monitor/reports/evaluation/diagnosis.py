@@ -1,4 +1,4 @@
-"""Is it the prior or the model? The verdict on a table, with the evidence and the size of the fault together."""
+"""The verdict on a table: is the prior wrong, the shape, or neither, judged by evidence and size of the fault."""
 
 import math
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdi
 from monitor.scores import ScoreTable
 
 WEAK: Final = 0.05
-"""A p-value up to this is weak evidence: one measure in twenty shows as much by chance, so it is no verdict."""
+"""A p-value up to this is weak evidence: one calibrated model in twenty has as much, so it is no verdict."""
 
-LEAST: Final = Minimum(events=50, positives=5, negatives=5)
-"""With less nothing is said: an offset is uncertain by some 0.9 logits with five positives, and the tests are not to be
-relied on. Of weights, as many events count as they are worth."""
+MINIMUM: Final = Minimum(events=50, positives=5, negatives=5)
+"""Data that a diagnosis needs: with five positives an offset is uncertain by some 0.9 logits, and with fewer the tests
+are unreliable. Weighted events count as many as they are worth."""
 
 _SCORES: Final[tuple[Score, ...]] = ("brier", "log_loss")
 _INTERVAL: Final = 1.96
@@ -32,7 +32,7 @@ _INTERVAL: Final = 1.96
 
 
 class _Evidence(NamedTuple):
-    """What the tests say of a table."""
+    """The results of the tests on a table."""
 
     fit: Cox
     p_value: float
@@ -44,20 +44,20 @@ class _Evidence(NamedTuple):
 def diagnosed(
     report: Report, table: ScoreTable, *, draws: int, seed: int | None = None, tolerance: float = TOLERANCE
 ) -> Report:
-    """The report with its diagnosis and with its scores in parts.
+    """Add the diagnosis and the decomposition of the scores to a report.
 
     Parameters
     ----------
     table
-        What the report is of; m rows.
+        The report's predictions and outcomes; m rows.
     draws
-        Resamples for the diagnosis; with 0 there is none, but where there is too little data for any.
+        Resamples for the diagnosis; 0 leaves it out, unless there is too little data, which it says then.
     seed
-        Of the resamples; the table's content if left out.
+        Seed of the resamples; derived from the table if left out.
     tolerance
         See :func:`diagnose`.
     """
-    # That no measure that was asked for can be had of these events says nothing of the events.
+    # Measures that are not defined on these events say nothing about the amount of data.
     if report.insufficient is not None and not report.omitted:
         return replace(report, diagnosis=_insufficient(report.insufficient, table), decomposition={})
     diagnosis = diagnose(table, draws=draws, seed=seed, tolerance=tolerance) if draws else None
@@ -65,31 +65,31 @@ def diagnosed(
 
 
 def decompose(table: ScoreTable) -> Mapping[str, Decomposition]:
-    """The proper scores in parts, those that are finite."""
+    """Decompose the proper scores, those that are finite."""
     parts = {score: corp_decomposition(table, score) for score in _SCORES}
-    return {score: each for score, each in parts.items() if math.isfinite(each.score)}
+    return {score: part for score, part in parts.items() if math.isfinite(part.score)}
 
 
 def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, tolerance: float = TOLERANCE) -> Diagnosis:
-    """Tell a shift of the prior from a fault of shape.
+    """Distinguish a shift of the prior from a fault of shape.
 
-    There is a fault where the tests together say so (p <= .01) and the logits are off by more than the tolerance, which
-    two numbers say: the best offset b, and what remains after it. Each counts if its own test says so too; if the tests
-    together are sure of a fault and neither alone is, the one counts that has the smaller p-value.
+    There is a fault where the combined test rejects calibration (p <= .01) and the logits are off by more than the
+    tolerance. Two numbers measure that: the best offset b, and what remains after it. Each is a fault if its own test
+    rejects too; if only the combined test rejects, the one with the smaller p-value is the fault.
 
     Parameters
     ----------
     table
-        m rows. One of more rows than the grid has cells is put on the grid first.
+        m rows. A table of more rows than the grid has cells is put on the grid first.
     draws
         Resamples, at least 19.
     seed
-        Of the resamples; the table's content if left out.
+        Seed of the resamples; derived from the table if left out.
     tolerance
         Error of the logits up to which nothing is a fault, at least 0.
     """
     cells = resampled(table, "a diagnosis")
-    shortfall = LEAST.shortfall(_in_events(cells))
+    shortfall = MINIMUM.shortfall(_in_events(cells))
     if shortfall is not None:
         return _insufficient(shortfall, cells)
     fit = fit_cox(cells)
@@ -160,7 +160,7 @@ def _verdict(evidence: _Evidence) -> Verdict:
 
 
 def _severity(verdict: Verdict, shift: PriorShift) -> Severity:
-    """How large the fault is that the verdict names."""
+    """The size of the fault that the verdict names."""
     if verdict is Verdict.CALIBRATED:
         return Severity.NONE
     if verdict is Verdict.PRIOR_SHIFT:
@@ -219,7 +219,7 @@ def _of_calibrated(evidence: _Evidence) -> str:
 
 
 def _beyond_offset(evidence: _Evidence) -> str:
-    """What is known of faults that the offset does not repair, to follow a semicolon."""
+    """Faults that the offset does not fix, as a clause after a semicolon."""
     fit, shift = evidence.fit, evidence.shift
     if _largest_left(shift) <= evidence.tolerance:
         return "beyond that no fault is seen on the whole, for which the model need not be retrained"
@@ -245,18 +245,18 @@ def _largest_left(shift: PriorShift) -> float:
 
 
 def _power(detectable: DetectableFaults) -> str:
-    """How large a fault would have been found."""
-    slopes = [each for each in (detectable.slope_below, detectable.slope_above) if each is not None]
+    """The smallest faults that would have been detected."""
+    slopes = [slope for slope in (detectable.slope_below, detectable.slope_above) if slope is not None]
     faults = [] if detectable.offset is None else [f"an offset of the logits of {detectable.offset:.2g}"]
     if slopes:
-        faults.append(f"a slope of {' or '.join(f'{each:.2f}' for each in slopes)}")
+        faults.append(f"a slope of {' or '.join(f'{slope:.2f}' for slope in slopes)}")
     if not faults:
         return "With this many events no fault would have been found."
     return f"With this many events, {' or '.join(faults)} would have been found with probability {POWER}."
 
 
 def _shape(evidence: _Evidence) -> str:
-    """The fault of shape, to follow the word predictions."""
+    """The fault of shape, as a predicate of the word predictions."""
     fit, size = evidence.fit, evidence.shift.logit_error_after_offset
     off = f"off by {size:.2f} in logits after the best offset"
     if fit.slope is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
@@ -291,12 +291,12 @@ def _insufficient(reason: str, table: ScoreTable) -> Diagnosis:
 
 
 def _of_few(table: ScoreTable) -> str:
-    """What a lack of one kind of outcomes says all the same: a label feed that is broken looks like it."""
+    """What few positives or few negatives mean: a broken label feed looks like this."""
     few = min(table.positives.sum(), table.negatives.sum())
-    if table.rows == 0 or _in_events(table).total < LEAST.events or few >= LEAST.positives:
+    if table.rows == 0 or _in_events(table).total < MINIMUM.events or few >= MINIMUM.positives:
         return ""
     gap = f" {_share(table.mean_prediction)} predicted, {_share(table.prevalence)} came true"
-    # The tail is one of whole events.
+    # The tail probability needs whole events.
     if table.weighted:
         return f"{gap}."
     positive = bool(few == table.positives.sum())
@@ -307,7 +307,7 @@ def _of_few(table: ScoreTable) -> str:
 
 
 def _in_events(table: ScoreTable) -> ScoreTable:
-    """A weighted table with as many events as its weights are worth."""
+    """Scale a weighted table to as many events as its weights are worth."""
     if not table.weighted:
         return table
     squares = np.stack([table.positive_squares, table.negative_squares])
@@ -331,7 +331,7 @@ def _share(value: float) -> str:
 
 
 def _p(value: float) -> str:
-    """Two digits, or more where these would put it on the other side of a level."""
+    """Two digits, or more where rounding would cross a level."""
     digits = 2
     while any((float(f"{value:.{digits}g}") <= level) != (value <= level) for level in (LEVEL, WEAK)):
         digits += 1

@@ -1,4 +1,4 @@
-"""How sure the difference of two models' measures is."""
+"""The difference of two models' measures, with its confidence interval."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +20,14 @@ Floats = NDArray[np.float64]
 Moved = Iterator[tuple[Floats, Floats]]
 """Drawn errors of the residuals of both, (chunk, m) and (chunk, k), chunk by chunk."""
 
-_HELD: Final = 10_000_000
-"""Drawn numbers that are held at a time: 80 MB."""
+_MAX_DRAWN: Final = 10_000_000
+"""Drawn numbers held at a time: 80 MB."""
 
 _PSEUDO_EVENTS: Final = 2.0
-"""Positives, and negatives, that are added where the models expect them, as for the interval of one model."""
+"""Positives, and negatives, added where the models expect them, as for the interval of one model."""
 
 _PAIRED, _FIRST, _SECOND = 10, 11, 12
-"""Streams of random numbers, other ones than those of the intervals of one model."""
+"""Streams of random numbers, different from those of the intervals of one model."""
 
 _NORMAL_975: Final = float(stats.norm.ppf(0.975))
 
@@ -55,31 +55,24 @@ class Difference:
 
     @property
     def difference(self) -> float:
-        """How much more the second shows: below 0 where it is the better one."""
+        """Second less first: below 0 where the second is better."""
         return self.second - self.first
 
     @property
     def certain(self) -> bool:
-        """Whether there is a difference: whether 0 lies outside the interval."""
+        """Whether 0 lies outside the interval."""
         return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
 
     def within(self, first: float, second: float) -> "Difference":
-        """The same without what no two values can differ by, given the largest of either; the smallest is 0."""
+        """Cut the interval to possible differences, given the largest value of each measure; the smallest is 0."""
         if self.lower is None or self.upper is None:
             return self
         return replace(self, lower=max(-first, self.lower), upper=min(second, self.upper))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
-        return {
-            "first": self.first,
-            "second": self.second,
-            "difference": self.difference,
-            "unit": self.unit,
-            "lower": self.lower,
-            "upper": self.upper,
-            "p_value": self.p_value,
-        }
+        names = ("first", "second", "difference", "unit", "lower", "upper", "p_value")
+        return {name: getattr(self, name) for name in names}
 
 
 class Events:
@@ -114,90 +107,87 @@ class Events:
 
 
 def from_intervals(first: MeasureResult, second: MeasureResult, *, paired: bool) -> Difference:
-    """The difference of two results whose own intervals are all that is known of them.
+    """The difference of two results, from their own intervals alone.
 
     Of different events, an end lies as far from the difference as the square root of the sum of the squares of how far
     the ends of the two intervals lie from their values (Zou, Donner, "Construction of confidence limits about effect
     measures", 2008). Of the same events, whose errors may have anything to do with each other, as far as the sum.
     The p-value is that of a normal law with such an interval.
     """
-    bare = Difference(first.unit, first.value, second.value)
+    difference = Difference(first.unit, first.value, second.value)
     if first.lower is None or first.upper is None or second.lower is None or second.upper is None:
-        return bare
+        return difference
     add = float.__add__ if paired else math.hypot
     below = add(second.value - second.lower, first.upper - first.value)
     above = add(second.upper - second.value, first.value - first.lower)
-    towards_zero = below if bare.difference > 0.0 else above
+    shift = difference.difference
+    towards_zero = below if shift > 0.0 else above
     if towards_zero > 0.0:
-        p_value = float(2.0 * stats.norm.sf(_NORMAL_975 * abs(bare.difference) / towards_zero))
+        p_value = float(2.0 * stats.norm.sf(_NORMAL_975 * abs(shift) / towards_zero))
     else:
-        p_value = float(bare.difference == 0.0)
-    return Difference(first.unit, first.value, second.value, bare.difference - below, bare.difference + above, p_value)
+        p_value = float(shift == 0.0)
+    return replace(difference, lower=shift - below, upper=shift + above, p_value=p_value)
 
 
-def of_norm(found: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> Difference:
+def of_norm(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> Difference:
     """The difference of two semi-norms of the residuals, but for offsets, with its interval.
 
-    With e_a and e_b the errors of the residual measures in the samples, the difference that is seen lies off the one
-    that is sought by N(v_b + e_b) - N(v_b) less N(v_a + e_a) - N(v_a). Either term has a mean of at least 0, because N
+    With e_a and e_b the errors of the residual measures in the samples, the observed difference differs from the true
+    one by N(v_b + e_b) - N(v_b) less N(v_a + e_a) - N(v_a). Either term has a mean of at least 0, because N
     is convex, and of at most E N(e), because of the triangle inequality: about E N(e) near calibration, about 0 far
-    from it, and nobody knows how far it is. So with D the difference that is seen, and f the 95% point of how far draws
-    of D lie from their mean, the interval reaches from D - E N(e_b) - f to D + E N(e_a) + f. (The plain bootstrap
+    from it, and how far it is is unknown. So with D the observed difference, and f the 95% point of the distance of
+    draws of D from their mean, the interval reaches from D - E N(e_b) - f to D + E N(e_a) + f. (The plain bootstrap
     leaves the means out; of two paired models that are nearly calibrated it covers a third of the true differences.)
 
     Parameters
     ----------
-    found
-        The values.
+    values
+        The two values.
     drawn
         N(v_b + e_b) - N(v_a + e_a) of each draw, shape (draws,).
     alone
         N(e_a) and N(e_b) of each draw.
     """
-    away = np.abs(drawn - drawn.mean())
-    reach, (mean_a, mean_b) = percent_point_95(away), (float(each.mean()) for each in alone)
-    beyond = abs(found.difference) - (mean_b if found.difference > 0.0 else mean_a)
-    return Difference(
-        found.unit,
-        found.first,
-        found.second,
-        found.difference - mean_b - reach,
-        found.difference + mean_a + reach,
-        (1 + int((away >= beyond).sum())) / (1 + away.size),
+    distance = np.abs(drawn - drawn.mean())
+    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in alone)
+    shift = values.difference
+    beyond = abs(shift) - (mean_b if shift > 0.0 else mean_a)
+    return replace(
+        values,
+        lower=shift - mean_b - reach,
+        upper=shift + mean_a + reach,
+        p_value=(1 + int((distance >= beyond).sum())) / (1 + distance.size),
     )
 
 
-def of_losses(found: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]) -> Difference:
+def of_losses(values: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]) -> Difference:
     """The difference of two mean losses of the same events, with its interval.
 
-    By the central limit theorem with Hall's correction for skewness, as for one mean loss: the difference of the losses
-    of few positives is as skewed as these are, and is else covered in .87 of samples with five.
+    By the central limit theorem with Hall's correction for skewness, as for one mean loss. Without it, coverage is .87
+    in samples with five positives, whose losses are skewed.
     """
-    away = second.losses(measure) - first.losses(measure) - found.difference
-    of_sum = math.sqrt(float((first.weight**2) @ away**2))
-    if of_sum == 0.0:
-        return Difference(
-            found.unit, found.first, found.second, found.difference, found.difference, float(found.difference == 0.0)
-        )
-    skewness = float((first.weight**3) @ away**3) / of_sum**3
-    error = of_sum / float(first.weight.sum())
-    return Difference(
-        found.unit,
-        found.first,
-        found.second,
-        found.difference - error * unskewed(_NORMAL_975, skewness),
-        found.difference - error * unskewed(-_NORMAL_975, skewness),
-        float(2.0 * stats.norm.sf(abs(skewed(found.difference / error, skewness)))),
+    shift = values.difference
+    deviation = second.losses(measure) - first.losses(measure) - shift
+    error_of_sum = math.sqrt(float((first.weight**2) @ deviation**2))
+    if error_of_sum == 0.0:
+        return replace(values, lower=shift, upper=shift, p_value=float(shift == 0.0))
+    skewness = float((first.weight**3) @ deviation**3) / error_of_sum**3
+    error = error_of_sum / float(first.weight.sum())
+    return replace(
+        values,
+        lower=shift - error * unskewed(_NORMAL_975, skewness),
+        upper=shift - error * unskewed(-_NORMAL_975, skewness),
+        p_value=float(2.0 * stats.norm.sf(abs(skewed(shift / error, skewness)))),
     )
 
 
 def norms_of_draws(
     first: Events, second: Events, measures: Mapping[str, Measure], moved: Moved, progress: Callable[[int], None]
 ) -> Mapping[str, tuple[Floats, tuple[Floats, Floats]]]:
-    """What :func:`of_norm` needs of each measure that is a semi-norm, by its name; ``progress`` counts draws.
+    """The draws that :func:`of_norm` needs of each measure that is a semi-norm, by name; ``progress`` counts draws.
 
-    Not of one whose interval is known without draws, as MCE's: its largest gap may be that of a bin of a few events,
-    whose draws reach far beyond what a gap can be.
+    Measures whose interval is known without draws are left out, as MCE: its largest gap may be that of a bin of a few
+    events, whose draws reach far beyond what a gap can be.
     """
     norms = {
         name: measure.norms for name, measure in measures.items() if measure.norms is not None and measure.ends is None
@@ -211,7 +201,7 @@ def norms_of_draws(
             parts[name].append(np.stack([drawn, norm(a, error_a), norm(b, error_b)]))
         done += len(error_a)
         progress(done)
-    columns = {name: np.concatenate(each, axis=1) for name, each in parts.items()}
+    columns = {name: np.concatenate(chunks, axis=1) for name, chunks in parts.items()}
     return {name: (drawn, (of_a, of_b)) for name, (drawn, of_a, of_b) in columns.items()}
 
 
@@ -225,7 +215,7 @@ def independent_errors(first: Events, second: Events, draws: int, seed: int | No
 
 
 def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -> Moved:
-    """Poisson bootstrap of the residuals of the same events, each of which is drawn once for both.
+    """Poisson bootstrap of the residuals of the same events, drawn once for both models.
 
     Events that share the cells of both models are drawn together, as positives and as negatives, and to these are added
     two positive and two negative events, spread over the cells as the mean of the models expects them: see
@@ -239,7 +229,7 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
         return np.asarray(np.bincount(pair, weights=values, minlength=pairs.size), np.float64)
 
     counts = summed(weight)
-    p_a, p_b = (summed(weight * each.prediction) / counts for each in (first, second))
+    p_a, p_b = (summed(weight * events.prediction) / counts for events in (first, second))
     expected = counts * (p_a + p_b) / 2.0
     typical = float(weight @ weight) / float(weight.sum())
     means: list[Floats] = []
@@ -249,13 +239,13 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
         held = summed(weight * (outcome == y))
         squares = summed(weight**2 * (outcome == y))
         added = _PSEUDO_EVENTS * np.divide(likely, likely.sum(), out=np.zeros_like(likely), where=likely > 0.0)
-        each = np.divide(
+        step = np.divide(
             squares + added * typical**2, held + added * typical, out=np.zeros_like(held), where=held + added > 0.0
         )
-        means.append(np.divide(held + added * typical, each, out=np.zeros_like(held), where=each > 0.0))
+        means.append(np.divide(held + added * typical, step, out=np.zeros_like(held), where=step > 0.0))
         for events, usual, residuals in ((first, y - p_a, of_a), (second, y - p_b, of_b)):
             total = summed(weight * (outcome == y) * (y - events.prediction))
-            residuals.append(each * np.divide(total, held, out=usual.copy(), where=held > 0.0))
+            residuals.append(step * np.divide(total, held, out=usual.copy(), where=held > 0.0))
     mean = np.concatenate(means)
     from_a, from_b = (
         sparse.csr_array(
@@ -267,7 +257,7 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
         )
     )
     rng = generator(first.cells, seed, _PAIRED)
-    chunk = max(1, min(CHUNK, _HELD // mean.size))
+    chunk = max(1, min(CHUNK, _MAX_DRAWN // mean.size))
     for start in range(0, draws, chunk):
         moved = np.zeros((min(chunk, draws - start), mean.size))
         add_poisson_deviations(rng, mean, np.ones(mean.size), moved)

@@ -195,19 +195,11 @@ def evaluate_classes(
     p: ArrayLike,
     y: ArrayLike,
     *,
-    time_ms: Times | None = None,
     class_measures: Mapping[str, ClassMeasure] = CLASS_MEASURES,
-    measures: Measures = REPORT_MEASURES,
     each_class: Measures | None = None,
-    minimum: Minimum = GIVEN,
     draws: int = WINDOW_DRAWS,
-    seed: int | None = None,
-    progress: Progress | None = None,
-    tolerance: float = TOLERANCE,
-    model: str = UNNAMED,
-    version: str = UNVERSIONED,
-    segment: str = ALL,
     class_names: Sequence[str] = (),
+    **options: Unpack[Options],
 ) -> ClassReport:
     """Report on predictions of many classes.
 
@@ -220,18 +212,17 @@ def evaluate_classes(
         The class that came true, shape (n,): whole numbers in [0, K), nan (or masked) where unknown.
     class_measures
         Measures of whole vectors, by name.
-    measures
-        Binary measures of the top label.
     each_class
         Binary measures of each class against the rest, and of their mean over the classes. With none, there are no
         reports of single classes. If left out, those of windows up to 50 classes, and none beyond.
     draws
         Resamples for intervals and levels under calibration, at least 19; 0 leaves both out, but for SKCE, whose level
         and interval follow from theory.
-    time_ms, minimum, seed, progress, tolerance, model, version, segment
-        See :func:`evaluate_binary`; ``minimum`` of positives and negatives applies to the binary reports.
     class_names
         Names of the K classes, for the reports of each; their numbers if left out.
+    options
+        See :func:`evaluate_binary`; ``measures`` are those of the top label, and the minimum of positives and negatives
+        applies to the binary reports.
 
     Raises
     ------
@@ -244,6 +235,8 @@ def evaluate_classes(
     >>> round(report.measures["top_label_ece"].value, 3), round(report.classwise["ece"].value, 3)
     (0.2, 0.133)
     """
+    seed, segment, progress = options.get("seed"), options.get("segment", ALL), options.get("progress")
+    time_ms, minimum = options.get("time_ms"), options.get("minimum", GIVEN)
     require_resampling(draws, seed)
     require_same_index(p=p, y=y, time_ms=time_ms)
     vectors, known = check_vectors(p, y)
@@ -253,34 +246,26 @@ def evaluate_classes(
     of_each: Mapping[str, Measure] = WINDOW_MEASURES if vectors.classes <= MAX_CLASS_REPORTS else {}
     if each_class is not None:
         of_each = measures_by_name(each_class) if each_class else {}
-    times = None if time_ms is None else times_ms(time_ms)
+    if time_ms is not None:
+        options["time_ms"] = times_ms(time_ms)
     labels = range(vectors.classes if of_each else 0)
     steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
 
-    def report(
-        prediction: NDArray[np.float64], hit: NDArray[np.bool_], wanted: Measures, step: int, name: str
-    ) -> Report:
-        return evaluate_binary(
-            prediction,
-            np.where(known, hit, np.nan),
-            time_ms=times,
-            measures=wanted,
-            minimum=minimum,
-            draws=draws,
-            seed=seed,
-            progress=None if progress is None else lambda share: progress((step + share) / steps),
-            tolerance=tolerance,
-            model=model,
-            version=version,
-            segment=name,
-        )
+    def report(prediction: NDArray[np.float64], hit: NDArray[np.bool_], step: int, changes: Options) -> Report:
+        wanted: Options = {**options, **changes}
+        if progress is not None:
+            wanted["progress"] = lambda share: progress((step + share) / steps)
+        return evaluate_binary(prediction, np.where(known, hit, np.nan), draws=draws, **wanted)
 
     top = np.argmax(vectors.prediction, axis=1)
-    top_label = report(vectors.prediction[np.arange(vectors.rows), top], top == vectors.outcome, measures, 0, segment)
+    top_label = report(vectors.prediction[np.arange(vectors.rows), top], top == vectors.outcome, 0, {})
     prefix = "" if segment == ALL else f"{segment}, "
     reports = tuple(
         report(
-            vectors.prediction[:, label], vectors.outcome == label, of_each, 1 + label, f"{prefix}class={names[label]}"
+            vectors.prediction[:, label],
+            vectors.outcome == label,
+            1 + label,
+            {"measures": of_each, "segment": f"{prefix}class={names[label]}"},
         )
         for label in labels
     )

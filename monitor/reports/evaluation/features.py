@@ -1,4 +1,4 @@
-"""Features of any kind as coordinates in which events are alike or not, and places among them in words."""
+"""Features of any kind as coordinates in which events are compared, and places among them in words."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,25 +19,25 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 MAX_CATEGORIES: Final = 10
-"""Values of a column of categories that have a coordinate of their own, the most frequent ones."""
+"""The most frequent categories of a column have a coordinate of their own."""
 
 _CELLS: Final = 10
-"""Ranges of a column of numbers of which the ranges of a place are put together."""
+"""Finest ranges of a column of numbers, which a place combines."""
 _ERRORS: Final = 3.0
-"""Standard errors that are taken off the error of a place, so that it is not sought in a handful of events."""
+"""Standard errors subtracted from the error of a place, so that a few events do not make one."""
 _GAIN: Final = 1.1
-"""By which factor a further condition has to raise what is left then."""
+"""Factor by which a further condition must raise that difference."""
 
 
 class Condition(NamedTuple):
-    """What the events of a place have in common in one feature.
+    """A condition on one feature that the events of a place meet.
 
     Attributes
     ----------
     text
         ``age 62 to 70``, ``region=eu``.
     inside
-        Which events it holds for, shape (n,).
+        Which events meet it, shape (n,).
     """
 
     text: str
@@ -54,9 +54,9 @@ class _Cells(NamedTuple):
     size
         Number of cells.
     ordered
-        Number of cells that are ranges, the first ones: neighbours of these may be put together.
+        Number of cells that are ranges, which come first: neighbours of these may be combined.
     text
-        (first cell, last cell) -> both, and what lies between, as people read it.
+        (first cell, last cell) -> these and the cells between in words.
     """
 
     codes: NDArray[np.int64]
@@ -67,7 +67,7 @@ class _Cells(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FeatureColumns:
-    """Features as they were given, and where an event stands in the middle of each.
+    """Features by name.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class FeatureColumns:
 
     @classmethod
     def of(cls, features: Mapping[str, ArrayLike | SegmentColumn]) -> "FeatureColumns":
-        """Columns of numbers, and of anything else as categories.
+        """Convert columns to numbers, or else to categories.
 
         Raises
         ------
@@ -103,34 +103,36 @@ class FeatureColumns:
         """Some of the events."""
         return FeatureColumns(
             {
-                name: SegmentColumn(each.codes[rows], each.values) if isinstance(each, SegmentColumn) else each[rows]
-                for name, each in self.columns.items()
+                name: SegmentColumn(column.codes[rows], column.values)
+                if isinstance(column, SegmentColumn)
+                else column[rows]
+                for name, column in self.columns.items()
             }
         )
 
     def value(self, name: str, row: int) -> float | str | None:
-        """Of one event; None where a number is missing."""
+        """The value of one event; None where a number is missing."""
         column = self.columns[name]
         if isinstance(column, SegmentColumn):
             return str(column.values[column.codes[row]])
         return None if np.isnan(column[row]) else float(column[row])
 
     def coordinates(self, dimensions: int) -> tuple[Floats, float, bool]:
-        """Coordinates in which events are alike or not.
+        """Coordinates in which events are compared.
 
-        Numbers are standardised; one that is missing lies in the middle, and a coordinate says that it is missing. A
-        category has a coordinate that is 1 for it and 0 for the others: two events of different categories lie 2
-        apart, as far as the halves of a column that is 0 and 1 equally often, standardised.
+        Numbers are standardised; a missing one becomes the mean, and a further coordinate marks it. A category has a
+        coordinate that is 1 for it and 0 for the others: two events of different categories are 2 apart, as far as the
+        halves of a column that is 0 and 1 equally often, standardised.
 
         Returns
         -------
         coordinates
             Shape (n, d).
         columns_per_coordinate
-            What a bandwidth has to be multiplied by where d is not the number of columns, so that a column of many
-            categories does not count for many.
+            Factor for the bandwidth where d is not the number of columns, so that a column of many categories does not
+            count as many columns.
         reduced
-            Whether they are principal components, which they are where there would be more than ``dimensions``.
+            Whether they are principal components, because there would be more than ``dimensions``.
         """
         numbers = [column for column in self.columns.values() if not isinstance(column, SegmentColumn)]
         parts: list[Floats] = []
@@ -145,27 +147,27 @@ class FeatureColumns:
         return PrincipalComponents.of_scaled(x, dimensions).apply(x), 1.0, True
 
     def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, least: float) -> list[Condition]:
-        """The surroundings of an event in which predictions are off like its own, in ranges and categories.
+        """The surroundings of an event with an error of the same sign, as ranges and categories.
 
-        One after another, those conditions are taken that raise the error most, less three standard errors.
+        Conditions are added one by one: each time the one that raises the error less three standard errors most.
 
         Parameters
         ----------
         prediction
-            Of each event, shape (n,): a range of it may be a condition, too.
+            Of each event, shape (n,); a range of predictions may be a condition too.
         error
             Prediction less outcome of each event, shape (n,).
         row
-            The event, for which all conditions hold.
+            The event, which meets all conditions.
         higher
             Whether predictions are too high there.
         least
-            Events that a place holds at least.
+            Smallest number of events of a place.
 
         Returns
         -------
         conditions
-            None where nothing is off for certain.
+            Empty where no error is significant.
         """
         cells = {name: _cells_of(name, column) for name, column in self.columns.items()}
         features = [*cells.values(), _cells_of("prediction", prediction)]
@@ -176,38 +178,38 @@ class FeatureColumns:
         conditions: list[Condition] = []
         while features:
             best = max(
-                (_best_window(each, each.codes[inside], terms[inside], int(each.codes[row]), least), number)
-                for number, each in enumerate(features)
+                (_best_window(feature, feature.codes[inside], terms[inside], int(feature.codes[row]), least), number)
+                for number, feature in enumerate(features)
             )
-            (found, first, last), number = best
-            if found <= reached * _GAIN or found <= 0.0:
+            (error_left, first, last), number = best
+            if error_left <= reached * _GAIN or error_left <= 0.0:
                 break
             chosen = features.pop(number)
             condition = (chosen.codes >= first) & (chosen.codes <= last)
             conditions.append(Condition(chosen.text(first, last), condition))
-            inside, reached = inside & condition, found
+            inside, reached = inside & condition, error_left
         return conditions
 
 
 def _best_window(
     cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, least: float
 ) -> tuple[float, int, int]:
-    """The cells about one of them that hold the largest error for certain: that, the first cell, and the last.
+    """The cells around a cell with the largest least error: that error, the first cell and the last.
 
-    Of each event there are the terms 1, error and variance, shape (n, 3).
+    ``terms`` are 1, error and variance of each event, shape (n, 3).
     """
-    sums = np.column_stack([np.bincount(codes, weights=each, minlength=cells.size) for each in terms.T])
+    sums = np.column_stack([np.bincount(codes, weights=term, minlength=cells.size) for term in terms.T])
     windows = [(at, at)]
     if at < cells.ordered:
         windows = [(first, last) for first in range(at + 1) for last in range(at, cells.ordered)]
-    # All cells together would say nothing.
+    # All cells together are no condition.
     windows = [window for window in windows if window != (0, cells.size - 1)]
-    found = ((_least_error(sums[first : last + 1].sum(axis=0), least), first, last) for first, last in windows)
-    return max(found, default=(-math.inf, at, at))
+    candidates = ((_least_error(sums[first : last + 1].sum(axis=0), least), first, last) for first, last in windows)
+    return max(candidates, default=(-math.inf, at, at))
 
 
 def _least_error(sums: Floats, least: float) -> float:
-    """The mean error less three standard errors; less than any number where events are few."""
+    """The mean error less three standard errors; -inf where events are few."""
     events, error, variance = sums.tolist()
     return (error - _ERRORS * math.sqrt(variance)) / events if events >= least else -math.inf
 
@@ -220,7 +222,7 @@ def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:
     known = column[~missing]
     ranges = quantile_ranges(known, _CELLS) if known.size else []
     codes = np.full(column.size, len(ranges))
-    codes[~missing] = np.searchsorted([each.low for each in ranges[1:]], known, side="right")
+    codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], known, side="right")
     whole = are_whole(column)
 
     def text(first: int, last: int) -> str:
@@ -232,7 +234,7 @@ def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:
 
 
 def _filled(column: Floats) -> Floats:
-    """Numbers with their mean in place of what is missing."""
+    """Numbers, with their mean in place of missing ones."""
     missing = np.isnan(column)
     return np.where(missing, column[~missing].mean() if not missing.all() else 0.0, column)
 

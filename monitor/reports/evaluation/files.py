@@ -31,28 +31,28 @@ from monitor.sources.formats import open_bytes
 from monitor.sources.tables import EventTable, SegmentColumn
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done, and the share of it that is."""
+"""Called with the current step, and the share of it that is done."""
 
-_LINES_LOOKED_AT: Final = 100
+_MAX_INSPECTED_LINES: Final = 100
 _EVENT_TYPES: Final = frozenset({"prediction", "outcome", "labelled"})
 
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """What a file says.
+    """The reports of a file.
 
     Attributes
     ----------
     whole
         The report of all rows.
     segments
-        One report a segment, worst first.
+        One report for each segment, worst first.
     search
-        What a search for segments came to, if there was one.
+        The result of a search for segments, if there was one.
     notes
-        What was assumed about the file, a line each, for people.
+        Assumptions about the file, a line each.
     cautions
-        What to mind when reading the report, a line each.
+        What to consider when reading the report, a line each.
     """
 
     whole: Report
@@ -64,18 +64,18 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """What a search for segments came to.
+    """The result of a search for segments.
 
     Attributes
     ----------
     columns
-        Those that were searched, alone and in pairs.
+        Columns searched, alone and in pairs.
     groups
-        How many groups were tested.
+        Number of groups tested.
     segments
-        Those that are miscalibrated, and otherwise than the whole, worst first.
+        Segments that are miscalibrated, and differ from the whole, worst first.
     closest
-        Name and q-value of the group that came closest, where no more could be named.
+        Name and q-value of the most significant group that was not named.
     """
 
     columns: tuple[str, ...]
@@ -88,13 +88,13 @@ class SearchReport:
         return {
             "columns": list(self.columns),
             "groups": self.groups,
-            "segments": [each.to_dict() for each in self.segments],
+            "segments": [segment.to_dict() for segment in self.segments],
             "closest": None if self.closest is None else {"segment": self.closest[0], "q_value": self.closest[1]},
         }
 
 
 def model_of(path: str | Path) -> str:
-    """What the report of a file is about, if nobody says: its name without its ending."""
+    """The default name of a file's model: the file name without its ending."""
     name = Path(path).name
     return name.split(".")[0] or name
 
@@ -114,7 +114,7 @@ def report_table(
     progress: Progress | None = None,
     tolerance: float = TOLERANCE,
 ) -> FileReport:
-    """Report on a table that was read: on all rows, and on each value of its segment columns.
+    """Report on all rows of a table, and on each value of its segment columns.
 
     Segments come worst first, see :func:`~monitor.reports.evaluation.segments.rank_segments`.
 
@@ -126,19 +126,19 @@ def report_table(
     searched
         Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
     measures
-        Those wanted, by name. If left out, those of a report for the whole, and those of a window for each segment.
+        Measures by name. If left out, those of a report for the whole, and those of a window for each segment.
     minimum, segment_minimum
-        How much must be known before anything is said of the whole, and of a segment. The size of a file is its
-        giver's to judge; of the many groups in it nobody judges each, so they need as much as a window does.
+        How much data the whole, and a segment, needs. Users judge the size of a file themselves, but not that of each
+        of its many groups, so these need as much as a window.
     version, draws, seed, tolerance
         See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
     progress
-        Told what is being done.
+        Called with the current step and the share of it that is done.
     """
     outcome = known_outcomes(table)
 
     def report(rows: NDArray[np.intp] | slice, segment: str, least: Minimum, wanted: Mapping[str, Measure]) -> Report:
-        what = "measuring" if segment == ALL else f"measuring {segment}"
+        step = "measuring" if segment == ALL else f"measuring {segment}"
         return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
@@ -148,7 +148,7 @@ def report_table(
             minimum=least,
             draws=draws,
             seed=seed,
-            progress=None if progress is None else lambda share: progress(what, share),
+            progress=None if progress is None else lambda share: progress(step, share),
             tolerance=tolerance,
             model=model,
             version=version,
@@ -161,7 +161,7 @@ def report_table(
     ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(columns))
     search = None
     if searched is not None:
-        found = find_segments(
+        result = find_segments(
             table.prediction,
             outcome,
             searched,
@@ -169,27 +169,27 @@ def report_table(
             progress=None if progress is None else lambda share: progress("searching segments", share),
         )
         reports = (
-            SegmentReport(report(each.rows, each.name, GIVEN, wanted), each.p_value, each.q_value)
-            for each in found.found
+            SegmentReport(report(found.rows, found.name, GIVEN, wanted), found.p_value, found.q_value)
+            for found in result.found
         )
-        # A group that is right where the whole is not differs from the whole, and nothing is wrong with it.
-        wrong = by_harm(each for each in reports if (p_value(each.report) or 0.0) <= FALSE_DISCOVERY_RATE)
-        closest = None if found.closest is None else (found.closest.name, found.closest.q_value)
-        search = SearchReport(found.columns, found.groups, wrong, closest)
+        # A calibrated group of a miscalibrated whole differs from the whole, but it is no fault.
+        wrong = by_harm(segment for segment in reports if (p_value(segment.report) or 0.0) <= FALSE_DISCOVERY_RATE)
+        closest = None if result.closest is None else (result.closest.name, result.closest.q_value)
+        search = SearchReport(result.columns, result.groups, wrong, closest)
     return FileReport(whole, ranked, search, table.notes, table.cautions)
 
 
 def known_outcomes(table: EventTable) -> NDArray[np.float64]:
-    """0 and 1, and nan where the outcome is not known; shape (n,)."""
+    """0, 1, or nan where the outcome is unknown; shape (n,)."""
     return np.where(table.outcome < 0, np.nan, table.outcome)
 
 
 def looks_like_event_log(path: str | Path) -> bool:
     """Whether a file of JSON lines holds events of the service rather than the rows of a table.
 
-    Events name their model and their id; their type too, unless they stand in a topic of one kind, where a prediction
-    has no outcome beside it. An object with both prediction and outcome and no type is a row of a table. Most of the
-    first lines decide, because a log may hold lines that are no events. Any other kind of file is no log.
+    Events name their model and id; their type too, except in a topic of one type, where a prediction has no outcome
+    beside it. An object with prediction, outcome and no type is a row of a table. The majority of the first lines
+    decides, because a log may hold invalid lines. Any other kind of file is not a log.
 
     Raises
     ------
@@ -199,16 +199,16 @@ def looks_like_event_log(path: str | Path) -> bool:
     file = Path(path)
     if not file.name.lower().removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
         return False
-    verdicts = [_is_event(each) for each in islice(_objects(file), _LINES_LOOKED_AT)]
+    verdicts = [_is_event(item) for item in islice(_objects(file), _MAX_INSPECTED_LINES)]
     return 2 * sum(verdicts) > len(verdicts)
 
 
-def _is_event(each: dict[str, Any]) -> bool:
-    if "specversion" in each:  # a CloudEvent in structured mode
+def _is_event(item: dict[str, Any]) -> bool:
+    if "specversion" in item:  # a CloudEvent in structured mode
         return True
-    if not {"model", "id"} <= each.keys():
+    if not {"model", "id"} <= item.keys():
         return False
-    return each["type"] in _EVENT_TYPES if "type" in each else ("p" in each) != ("y" in each)
+    return item["type"] in _EVENT_TYPES if "type" in item else ("p" in item) != ("y" in item)
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -218,5 +218,5 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             try:
                 yield decode(line)
             except msgspec.DecodeError:
-                # A log may hold what is no event; a table may not, and its reader says in which line.
+                # A log may hold invalid lines; for a table, its reader reports the line.
                 continue

@@ -1,4 +1,4 @@
-"""What people hand over, checked and brought into the form in which it is measured."""
+"""Check the arguments of callers, and convert them to the arrays that are measured."""
 
 import math
 import reprlib
@@ -20,7 +20,7 @@ from monitor.scores.table import check
 Floats = NDArray[np.float64]
 
 Measures = Mapping[str, Measure] | Iterable[str] | str
-"""Measures as people name them: by their names, or as they stand in ``monitor.measures.MEASURES``."""
+"""Measures by their names, or a mapping such as ``monitor.measures.MEASURES``."""
 
 Times = ArrayLike | Sequence[date]
 """Milliseconds since the epoch, or datetimes."""
@@ -30,16 +30,16 @@ _YEAR_1_MS: Final = -62_135_596_800_000
 _YEAR_10000_MS: Final = 253_402_300_800_000
 
 _NEGLIGIBLE: Final = 1e-100
-"""Of the largest weight. Sums do not notice so small a one, and its square would soon be 0."""
+"""Share of the largest weight. A smaller weight does not change sums, and its square would underflow."""
 
 
 def numbers(name: str, values: ArrayLike) -> Floats:
-    """Values as float64 of any shape; of a masked array, nan where it is masked.
+    """Convert values to float64 of any shape; masked values become nan.
 
     Raises
     ------
     InputError
-        They are no real numbers. Names the argument.
+        They are not real numbers. The message names the argument.
     """
     try:
         kind = np.asarray(values).dtype.kind
@@ -54,12 +54,12 @@ def numbers(name: str, values: ArrayLike) -> Floats:
 
 
 def column(name: str, values: ArrayLike) -> Floats:
-    """Values as float64, shape (n,), as :func:`numbers` reads them.
+    """Convert values to float64, shape (n,), as :func:`numbers` does.
 
     Raises
     ------
     InputError
-        They are no real numbers, or have another shape. Says which column to pass.
+        They are not real numbers, or have another shape. The message says which column to pass.
     """
     array = numbers(name, values)
     if array.ndim == 1:
@@ -73,7 +73,7 @@ def column(name: str, values: ArrayLike) -> Floats:
 
 
 def require_unmasked(name: str, values: object) -> None:
-    """Raise InputError if any value of a masked array is masked: it is only outcomes that may be unknown."""
+    """Raise InputError if any value of a masked array is masked: only outcomes may be unknown."""
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.zeros(0, np.bool_)
     if mask.any():
         at = np.argwhere(mask)[0]
@@ -81,9 +81,9 @@ def require_unmasked(name: str, values: object) -> None:
 
 
 def relative_weights(weights: Floats) -> Floats:
-    """Weights, finite and at least 0, in the same ratios: those above 0 of mean 1, (n,).
+    """Scale weights, finite and at least 0, so that those above 0 have mean 1; shape (n,).
 
-    So their sums and squares neither overflow nor vanish.
+    Then their sums and squares neither overflow nor underflow.
     """
     largest = weights.max(initial=0.0)
     if largest == 0.0:
@@ -94,9 +94,9 @@ def relative_weights(weights: Floats) -> Floats:
 
 
 def times_ms(values: Times) -> Floats:
-    """Times in milliseconds since the epoch, float64: from numbers of them, or datetimes of any unit and zone.
+    """Convert times to milliseconds since the epoch, float64: numbers, or datetimes of any unit and zone.
 
-    Datetimes without a zone are UTC, as numpy has them. What is finer than a millisecond is cut off.
+    Datetimes without a zone are UTC, as in numpy. Fractions of a millisecond of datetimes are cut off.
 
     Raises
     ------
@@ -105,25 +105,25 @@ def times_ms(values: Times) -> Floats:
     """
     require_unmasked("time_ms", values)
     array = np.asarray(values)
-    if array.dtype.kind == "U" or any(isinstance(each, str) for each in array.flat if array.dtype.kind == "O"):
+    if array.dtype.kind == "U" or any(isinstance(item, str) for item in array.flat if array.dtype.kind == "O"):
         raise InputError("time_ms must be numbers or datetimes, got text")
-    if array.dtype.kind == "O" and any(isinstance(each, date) for each in array.flat):
-        found = np.array([_epoch_ms(each) for each in array.flat]).reshape(array.shape)
+    if array.dtype.kind == "O" and any(isinstance(item, date) for item in array.flat):
+        times = np.array([_epoch_ms(item) for item in array.flat]).reshape(array.shape)
     elif array.dtype.kind == "M":
         moments = array.astype("datetime64[ms]")
-        found = np.where(np.isnat(moments), np.nan, moments.astype(np.int64).astype(np.float64))
+        times = np.where(np.isnat(moments), np.nan, moments.astype(np.int64).astype(np.float64))
     else:
-        found = column("time_ms", array)
+        times = column("time_ms", array)
     check(
-        found,
-        (found >= _YEAR_1_MS) & (found < _YEAR_10000_MS),
+        times,
+        (times >= _YEAR_1_MS) & (times < _YEAR_10000_MS),
         "time_ms must be milliseconds since the epoch or datetimes, known and of the years 1 to 9999",
     )
-    return column("time_ms", found)
+    return column("time_ms", times)
 
 
 def _epoch_ms(moment: object) -> float:
-    """Of a datetime or a date, which is a datetime's class too; nan of what is neither, such as None."""
+    """Milliseconds of a datetime or a date; nan for anything else, such as None."""
     if not isinstance(moment, date) or moment != moment:  # noqa: PLR0124 - pandas' NaT is a date, and not itself
         return np.nan
     whole = moment if isinstance(moment, datetime) else datetime.combine(moment, time.min)
@@ -132,12 +132,12 @@ def _epoch_ms(moment: object) -> float:
 
 
 def measures_by_name(measures: Measures) -> Mapping[str, Measure]:
-    """The measures that are meant by a mapping of them, by names, or by one name.
+    """The measures of a mapping, of names, or of one name.
 
     Raises
     ------
     InputError
-        Something is neither a measure nor the name of one.
+        An item is neither a measure nor the name of one.
     """
     if not isinstance(measures, Mapping):
         named = [measures] if isinstance(measures, str) or not isinstance(measures, Iterable) else list(measures)
@@ -153,7 +153,7 @@ def measures_by_name(measures: Measures) -> Mapping[str, Measure]:
 
 
 def require_tolerance(tolerance: float) -> None:
-    """Raise InputError unless an error of the logits that nobody minds is a number of at least 0."""
+    """Raise InputError unless the tolerated error of the logits is a number of at least 0."""
     if not 0.0 <= tolerance < math.inf:
         raise InputError(f"tolerance must be a number of at least 0, got {tolerance}")
 
@@ -170,7 +170,7 @@ class CheckedEvents(NamedTuple):
 
     prediction: NDArray[np.float64]
     outcome: NDArray[np.float64]
-    """nan where it is not known."""
+    """nan where it is unknown."""
     weight: NDArray[np.float64] | None
     time_ms: NDArray[np.float64] | None
 
@@ -178,7 +178,7 @@ class CheckedEvents(NamedTuple):
 def check_events(
     p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, time_ms: Times | None = None
 ) -> CheckedEvents:
-    """Check predictions, outcomes, weights and times, as :func:`evaluate` takes them.
+    """Check predictions, outcomes, weights and times, the arguments of a report.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def check_events(
     for name, values in (("time_ms", times), ("weight", weights)):
         if values is not None and values.shape != prediction.shape:
             raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
-    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    # Checked before unknown outcomes are left out, so that indices are those of the caller.
     check(outcome, np.isnan(outcome) | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
     if weights is not None:
         check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
@@ -207,12 +207,12 @@ def check_events(
 
 
 def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
-    """Check probability vectors and classes, as :func:`evaluate_classes` takes them.
+    """Check probability vectors and classes, the arguments of a report.
 
     Returns
     -------
     ClassTable, array
-        Every prediction, with class 0 where the outcome is not known; and where it is known, bool, shape (n,).
+        Every prediction, with class 0 where the outcome is unknown; and whether it is known, bool, shape (n,).
 
     Raises
     ------
@@ -226,12 +226,12 @@ def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bo
 
 
 def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
-    """Read predictions of either kind as float64; their values are not checked.
+    """Convert predictions, numbers or vectors, to float64; their values are not checked.
 
     Raises
     ------
     InputError
-        They are no numbers, or masked, or vectors of several lengths.
+        They are not numbers, or masked, or vectors of several lengths.
     """
     require_unmasked("p", p)
     try:
@@ -242,8 +242,8 @@ def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def holds_vectors(prediction: NDArray[np.float64]) -> bool:
-    """Tell whether predictions are probability vectors.
+    """Whether predictions are probability vectors.
 
-    A single column is a mistake, and is said to be one where columns are checked.
+    A single column is a mistake, which the check of columns reports.
     """
     return prediction.ndim == 2 and prediction.shape[1] != 1

@@ -22,23 +22,23 @@ from monitor.sources.tables import SegmentColumn
 Floats = NDArray[np.float64]
 
 DRAWS: Final = 199
-"""For the level under calibration, unless said otherwise: together they take half as long as the measures."""
+"""Default draws for the level under calibration, which take half as long as the measures."""
 
-_EVIDENT: Final = 0.05
+_SIGNIFICANT: Final = 0.05
 """A p-value up to this is called more than chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalMeasure:
-    """A local measure beside what a calibrated model would show; ratios in [0, 1].
+    """A local measure and its level under calibration; ratios in [0, 1].
 
     Attributes
     ----------
     value
         The measure.
     null_mean, null_q95, p_value, excess
-        Mean and 95% point of the measure if the model were perfectly calibrated, the share of such models that are at
-        least as far off, and value - null_mean. None where levels were left out.
+        Mean and 95% point of the measure if the model were perfectly calibrated, the share of perfectly calibrated
+        draws that are at least as far off, and value - null_mean. None where levels were left out.
     """
 
     value: float
@@ -62,16 +62,16 @@ class WorstPlace:
     Attributes
     ----------
     row
-        The event in its middle, by its row in the data.
+        Row of the event in its middle.
     features
         That event's features, by name: numbers, None where one is missing, or text.
     prediction, outcome
         Mean prediction and share of positives in the neighbourhood; of many classes, of the largest probability and of
         the hits.
     n_eff
-        How many events of equal weight the neighbourhood is worth.
+        Number of equally weighted events that the neighbourhood is worth.
     place
-        The neighbourhood in words, by the features that matter: ``age 62 to 70, region=eu``. None where it has none.
+        The neighbourhood in words, by the features that matter: ``age 62 to 70, region=eu``. None without such words.
     """
 
     row: int
@@ -84,14 +84,14 @@ class WorstPlace:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Events that some conditions hold for; they are all counted, and not only the nearest ones.
+    """The events that meet some conditions; all are counted, not only the nearest ones.
 
     Attributes
     ----------
     conditions
         ``age 62 to 70``, ``region=eu or us``.
     n
-        How many events there are.
+        Number of events.
     prediction, outcome
         Mean prediction and share of positives among them.
     """
@@ -103,7 +103,7 @@ class Place:
 
     @property
     def sentence(self) -> str:
-        """Where it is and how far off, for people."""
+        """The place and its error in words."""
         return (
             f"That is about where {', '.join(self.conditions)}: of {self.n:,} such events, {self.prediction:.3f} was "
             f"predicted and {self.outcome:.3f} came true"
@@ -112,7 +112,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class LocalReport:
-    """What is known of the local calibration of some data.
+    """The local calibration of some data.
 
     Attributes
     ----------
@@ -121,19 +121,19 @@ class LocalReport:
     features
         Names of the features.
     dimensions
-        Number of coordinates in which events are alike or not.
+        Number of coordinates in which events are compared.
     components
-        Whether those are principal components; the standardised features themselves if not.
+        Whether those are principal components; else they are the standardised features.
     gamma, bins, least_neighbours
         See :func:`~monitor.local.calibration.local_calibration_error`.
     points
-        At how many events the error was looked at.
+        Number of events at which the error was measured.
     valid_share
-        Share of those with enough neighbours, which the measures are of.
+        Share of those with enough neighbours; the measures are of these.
     measures
         ``mlce``, the largest local error, and ``mean_lce``, the mean one; empty when ``insufficient``.
     ece
-        Expected calibration error over the same bins, for which all of a bin are alike.
+        Expected calibration error over the same bins, without regard to features.
     worst
         Where the local error is largest.
     insufficient
@@ -156,7 +156,7 @@ class LocalReport:
 
     @property
     def sentence(self) -> str:
-        """What was found, for people."""
+        """The result in words."""
         if self.worst is None:
             return f"Local calibration is not known: {self.insufficient}."
         largest = self.measures["mlce"]
@@ -169,7 +169,7 @@ class LocalReport:
             where = f"{where}. {self.worst.place.sentence}"
         if largest.null_q95 is None or largest.p_value is None:
             return f"{where}."
-        verdict = "more than chance" if largest.p_value <= _EVIDENT else "no more than chance"
+        verdict = "more than chance" if largest.p_value <= _SIGNIFICANT else "no more than chance"
         return (
             f"{where}. A calibrated model shows up to {largest.null_q95:.3f} in 95% of cases: this is {verdict} "
             f"(p = {largest.p_value:.3g})."
@@ -202,10 +202,10 @@ def evaluate_local(
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan for a prediction whose outcome is not known.
     features
-        What says which events are alike: by name, shape (n,) each, numbers (nan where one is missing) or categories; or
-        numbers of shape (n, D).
+        Features in which events are compared: by name, shape (n,) each, numbers (nan where one is missing) or
+        categories; or numbers of shape (n, D).
     dimensions
-        More coordinates than these are reduced to so many principal components; fewer stay as they are, see
+        More coordinates are reduced to so many principal components; fewer stay as they are, see
         :meth:`~monitor.reports.evaluation.features.FeatureColumns.coordinates`.
     gamma, bins, least_neighbours, max_points, seed
         See :func:`~monitor.local.calibration.local_calibration_error`.
@@ -228,7 +228,7 @@ def evaluate_local(
     require_whole("dimensions", dimensions, 1)
     outcome = _numbers("y", y)
     known = ~np.isnan(outcome)
-    # Checked before the unknown ones are left out, so that indices are those of the caller.
+    # Checked before unknown outcomes are left out, so that indices are those of the caller.
     confidence, hit = confidence_and_hit(p, np.where(known, outcome, 0.0))
     if columns.size != confidence.size:
         raise InputError(f"features must be as long as p, got {columns.size} and {confidence.size}")
@@ -287,8 +287,8 @@ def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: in
     conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=LEAST_NEIGHBOURS)
     if not conditions:
         return None
-    inside = np.logical_and.reduce([each.inside for each in conditions])
-    texts = tuple(each.text for each in conditions)
+    inside = np.logical_and.reduce([condition.inside for condition in conditions])
+    texts = tuple(condition.text for condition in conditions)
     return Place(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
 
 
@@ -308,7 +308,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 
 MAX_MAPPED_EVENTS: Final = 40_000
-"""Of more, so many are taken by lot: the map shows no difference, and the whole of a million would take a minute."""
+"""Of more events, a random sample is drawn: the map looks the same, and a million events would take a minute."""
 
 
 def plane_of(
@@ -325,12 +325,12 @@ def plane_of(
     plane
         The two features, shape (n, 2).
     seed
-        Of the lot.
+        Seed of the sample.
 
     Raises
     ------
     NotEnoughData
-        No outcome is known, or a feature hardly varies.
+        There are no outcomes, or a feature hardly varies.
     """
     rows = np.flatnonzero(~np.isnan(outcome))
     if rows.size > MAX_MAPPED_EVENTS:

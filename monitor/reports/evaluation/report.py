@@ -22,20 +22,20 @@ THRESHOLD: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """Scores of a model. What is None is not defined on these outcomes, or not finite.
+    """Scores of a model; None where one is not defined on these outcomes, or not finite.
 
     Attributes
     ----------
     accuracy
-        Share of the events that a threshold of 1/2 puts right; a prediction of 1/2 counts as positive.
+        Share of the events that a threshold of 1/2 classifies correctly; a prediction of 1/2 counts as positive.
     auc
-        Area under the ROC curve: probability that a positive has the higher prediction than a negative, where ties
-        count one half. No recalibration that keeps the order of the predictions changes it.
+        Area under the ROC curve: probability that a positive has a higher prediction than a negative; ties count one
+        half. A recalibration that keeps the order of the predictions does not change it.
     average_precision
         Mean of the precision at each threshold, weighted by the recall that it adds; equal predictions are one
-        threshold. To be compared with the prevalence, which is what a useless model has.
+        threshold. A model without skill has the prevalence.
     log_loss
-        Mean of -log of the probability that was given to what happened.
+        Mean of -log of the predicted probability of the actual outcome.
     """
 
     accuracy: float
@@ -47,17 +47,17 @@ class Performance:
 def performance(table: ScoreTable) -> Performance:
     """Accuracy, AUC, average precision and log loss of a table of at least one row.
 
-    A table of cells takes the predictions of a cell for equal: AUC and average precision then are those of predictions
-    that are rounded to their cell.
+    In a table of cells, the predictions of a cell count as equal: AUC and average precision are then those of
+    predictions rounded to their cell.
 
     Notes
     -----
-    Source: as ``accuracy_score``, ``roc_auc_score``, ``average_precision_score`` and ``log_loss`` of scikit-learn, with
-    whose values the tests compare, weights and ties included.
+    Source: ``accuracy_score``, ``roc_auc_score``, ``average_precision_score`` and ``log_loss`` of scikit-learn; the
+    tests compare with its values, with weights and ties.
     """
     positives, negatives = table.positives, table.negatives
     all_positives, all_negatives = float(positives.sum()), float(negatives.sum())
-    right = np.where(table.score >= THRESHOLD, positives, negatives)
+    correct = np.where(table.score >= THRESHOLD, positives, negatives)
     auc, precision = None, None
     if all_positives > 0.0 and all_negatives > 0.0:
         lower = np.cumsum(negatives) - negatives / 2.0
@@ -66,7 +66,7 @@ def performance(table: ScoreTable) -> Performance:
         hits = np.cumsum(positives[::-1])
         precision = float(positives[::-1] @ (hits / np.cumsum(table.counts[::-1]))) / all_positives
     loss = log_loss(table)
-    return Performance(float(right.sum()) / table.total, auc, precision, loss if np.isfinite(loss) else None)
+    return Performance(float(correct.sum()) / table.total, auc, precision, loss if np.isfinite(loss) else None)
 
 
 BINS: Final = 10
@@ -87,12 +87,12 @@ class ReliabilityBin(NamedTuple):
 
 
 def reliability_bins(table: ScoreTable) -> tuple[ReliabilityBin, ...]:
-    """The bins that hold anything, ascending.
+    """The non-empty bins of a window's reliability diagram, ascending.
 
     Parameters
     ----------
     table
-        m rows, without weights. Of a table from the grid the bins are exact.
+        m rows, without weights. For a table from the grid the bins are exact.
     """
     first = first_rows(table, "equal_width", BINS).tolist()
     predictions = table.positive_sum + table.negative_sum
@@ -111,9 +111,12 @@ def reliability_bins(table: ScoreTable) -> tuple[ReliabilityBin, ...]:
 _MAIN: Final = ("tce", "kce", "smce", "intce", "ece")
 """The measures that a report is printed with, where it has them."""
 
+_COUNTS: Final = ("n", "positives", "prevalence", "mean_prediction", "predictions", "label_coverage")
+"""Attributes of a report that JSON shows as they are."""
+
 _RARE: Final = 0.05
 _ROUNDING: Final = 1e-9
-"""Of a mean of draws that are all alike, as of predictions of 1/2."""
+"""Rounding of a mean of equal draws, as for predictions of 1/2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +159,19 @@ class MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class ScoreResult(MeasureResult):
-    """A proper score, Brier score or log loss: no error of calibration, but what such a model scores by chance has one.
+    """A proper score, Brier score or log loss, compared with the scores of a calibrated model.
 
-    A calibrated model that makes these predictions scores about ``null_mean``, so that a value far below it speaks
-    against the model as one far above does: fewer of the unlikely outcomes came true than were predicted.
+    A calibrated model that makes these predictions scores about ``null_mean``, so a value far below it is evidence
+    against the model as one far above is: fewer of the unlikely outcomes came true than were predicted.
     """
 
     @property
     def below_chance(self) -> bool:
-        """Whether at most 5% of such models score as low: the counterpart of a value above ``null_q95``.
+        """Whether at most 5% of calibrated models score as low: the counterpart of a value above ``null_q95``.
 
-        That is p > .95, as the data count among the draws. Where the least score has a chance of its own, as that of no
-        positives at all, p is 1 however likely it is: the value must lie as far below the mean as the 95% point above.
+        That is p > .95, as the data count among the draws. Where the smallest score has a probability of its own, as
+        that of no positives at all, p is 1 however likely it is: so the value must also lie as far below the mean as
+        the 95% point lies above.
         """
         if self.p_value is None or self.null_mean is None or self.null_q95 is None:
             return False
@@ -176,7 +180,7 @@ class ScoreResult(MeasureResult):
 
 
 class Verdict(StrEnum):
-    """What is wrong with a model, if anything: the one set of words of the command line, REST, pages and Prometheus."""
+    """What is wrong with a model, if anything, as the command line, REST, pages and Prometheus name it."""
 
     CALIBRATED = "calibrated"
     PRIOR_SHIFT = "prior_shift"
@@ -186,7 +190,7 @@ class Verdict(StrEnum):
 
     @property
     def words(self) -> str:
-        """As people read it: ``prior shift``."""
+        """The verdict in words: ``prior shift``."""
         return _WORDS.get(self.value, self.value.replace("_", " "))
 
 
@@ -194,10 +198,9 @@ _WORDS: Final = {"both": "prior and shape"}
 
 
 class Severity(StrEnum):
-    """How large the fault of a verdict is: by how much the logits are off, as a root mean square.
+    """The size of a fault: the root mean square by which the logits are off.
 
-    The sizes are the same for every model, so that a word means the same everywhere; what is too small to be a fault at
-    all is each model's tolerance.
+    The limits are the same for every model; only the tolerance, below which there is no fault, is each model's own.
     """
 
     NONE = "none"
@@ -207,7 +210,7 @@ class Severity(StrEnum):
 
     @classmethod
     def of(cls, logit_error: float) -> "Severity":
-        """That of a fault of this size."""
+        """The severity of a fault of this size."""
         if logit_error <= _SLIGHT:
             return cls.SLIGHT
         return cls.MODERATE if logit_error <= _MODERATE else cls.SEVERE
@@ -226,36 +229,36 @@ _MODERATE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Is it the prior or the model? Logits are z = logit p. What is None could not be had from these data.
+    """Is the prior wrong or the shape? Logits are z = logit p. Numbers are None where these data do not give them.
 
     Attributes
     ----------
     verdict
-        In a word.
+        The verdict.
     sentence
-        In words: what was found, and what to do about it.
+        The result in words, and what to do about it.
     p_value
         Combined p-value of the window's tests of calibration, of any kind.
     offset, offset_error
         b of sigmoid(z + b), what has to be added to every logit, and its standard error.
     slope, slope_error
-        a of sigmoid(a z + c), below 1 where the model is too sure, and its standard error.
+        a of sigmoid(a z + c), below 1 where the model is overconfident, and its standard error.
     slope_lower, slope_upper
         95% interval of the slope, by the profile likelihood.
     error, error_after_offset
         smCE as it is, and of the predictions after the best offset alone.
     logit_error_after_offset
-        Root mean square by which logits are off after the best offset: by stretches, less what chance adds, by the
-        slope, or by contradictions of the surest predictions.
+        Root mean square by which logits are off after the best offset: by ranges of predictions, less what chance adds,
+        by the slope, or by contradictions of the most confident predictions.
     prior_shift_p_value
-        Of the hypothesis that all there is is a shift of the prior.
+        p-value of the hypothesis that a shift of the prior is the only fault.
     severity
-        How large the fault is that the verdict names.
+        Size of the fault that the verdict names.
     tolerance
         Error of the logits up to which nothing is called a fault.
     detectable_offset, detectable_slope_below, detectable_slope_above
-        The smallest faults that these predictions would have shown with probability .8: an offset of either sign, a
-        slope below 1 and one above.
+        The smallest faults detected on these predictions with probability .8: an offset of either sign, a slope below 1
+        and one above.
     """
 
     verdict: Verdict
@@ -279,7 +282,7 @@ class Diagnosis:
 
     @property
     def words(self) -> str:
-        """Verdict and severity as people read them: ``moderate prior shift``."""
+        """Verdict and severity in words: ``moderate prior shift``."""
         if self.severity in {None, Severity.NONE}:
             return self.verdict.words
         return f"{self.severity} {self.verdict.words}"
@@ -287,14 +290,14 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What is known of the calibration of one series in one window.
+    """The calibration of one series in one window.
 
     Attributes
     ----------
     from_ms, to_ms
         Prediction times covered, [from, to), milliseconds since the epoch; None where the data has no times.
     n
-        Predictions whose outcome is known (or implied), which the measures are of.
+        Predictions whose outcome is known (or implied): the measures are of these.
     predictions
         All predictions of the window, with or without an outcome.
     measures
@@ -302,20 +305,20 @@ class Report:
     insufficient
         Why there are no measures, in words, or None.
     omitted
-        Measures that were asked for and are not there: name -> why, in words.
+        Requested measures that are missing: name -> why, in words.
     decomposition
         Proper scores in parts: ``brier`` and ``log_loss``, where they are finite.
     diagnosis
-        Whether it is the prior or the model; None where it was not asked for or is not there yet.
+        Whether the prior or the shape is wrong; None where it was not requested or is not computed yet.
     canonical
         Measures of whole probability vectors, by name: ``skce`` of a window of a model of several classes whose panes
         hold sketches. The other measures of the same report are of the top label.
     performance
-        Accuracy, AUC, average precision and log loss; None where there are no measures, and of the top label of many
-        classes, whose accuracy is another.
+        Accuracy, AUC, average precision and log loss; None where there are no measures, and for the top label of many
+        classes.
     bins
-        The reliability diagram of a window's labelled predictions. None of a file, and none in JSON: whoever has the
-        raw predictions can have better bins.
+        The reliability diagram of a window's labelled predictions. Empty for a file, and not in JSON: raw predictions
+        allow better bins.
     intervals_outdated_since_ms
         Since when intervals, levels under calibration, p-values and diagnosis lag behind the values, in milliseconds
         since the epoch: they are of earlier predictions, or not there yet. None where they are of the same.
@@ -348,7 +351,8 @@ class Report:
         rates = f"prevalence {_percent(self.prevalence)}, mean prediction {_percent(self.mean_prediction)}"
         lines = [f"Calibration of {about}: {counts}, {rates}"]
         if self.diagnosis is not None:
-            lines.append(_with_capital(self.diagnosis))
+            words = self.diagnosis.words
+            lines.append(f"{words[:1].upper()}{words[1:]}. {self.diagnosis.sentence}")
         if self.insufficient is not None:
             lines.append(f"no measures: {self.insufficient}")
         main = [name for name in _MAIN if name in self.measures] or list(self.measures)
@@ -359,7 +363,7 @@ class Report:
 
     @property
     def key(self) -> "ReportKey":
-        """What the report is about."""
+        """Its key in a snapshot."""
         return ReportKey(SeriesKey(self.model, self.version, self.segment), self.window)
 
     @property
@@ -370,28 +374,16 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON shows it."""
         return {
-            "model": self.model,
-            "version": self.version,
-            "segment": self.segment,
-            "window": self.window,
+            **{name: getattr(self, name) for name in ("model", "version", "segment", "window")},
             "from": _rfc3339(self.from_ms),
             "to": _rfc3339(self.to_ms),
-            "n": self.n,
-            "positives": self.positives,
-            "prevalence": self.prevalence,
-            "mean_prediction": self.mean_prediction,
-            "predictions": self.predictions,
-            "label_coverage": self.label_coverage,
+            **{name: getattr(self, name) for name in _COUNTS},
             "measures": {name: result.to_dict() for name, result in self.measures.items()},
             "canonical": {name: result.to_dict() for name, result in self.canonical.items()},
             "insufficient": self.insufficient,
             "omitted": dict(self.omitted),
             "decomposition": {
-                score: {
-                    "miscalibration": parts.miscalibration,
-                    "discrimination": parts.discrimination,
-                    "uncertainty": parts.uncertainty,
-                }
+                score: {name: getattr(parts, name) for name in ("miscalibration", "discrimination", "uncertainty")}
                 for score, parts in self.decomposition.items()
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
@@ -401,11 +393,11 @@ class Report:
 
 
 def numbers_text(results: Iterable[tuple[str, MeasureResult]]) -> str:
-    """Measures with their titles in a line, each with what 95% of calibrated models stay below."""
+    """Measures with their titles in a line, each with the 95% point of calibrated models."""
     texts = []
-    for title, each in results:
-        chance = "" if each.null_q95 is None else f" (chance {_amount(each.null_q95, each.unit)})"
-        texts.append(f"{title} {_amount(each.value, each.unit)}{chance}")
+    for title, result in results:
+        chance = "" if result.null_q95 is None else f" (chance {_amount(result.null_q95, result.unit)})"
+        texts.append(f"{title} {_amount(result.value, result.unit)}{chance}")
     return ", ".join(texts)
 
 
@@ -415,11 +407,6 @@ def _amount(value: float, unit: Unit) -> str:
 
 def _percent(share: float | None) -> str:
     return "unknown" if share is None else f"{100.0 * share:.3g}%"
-
-
-def _with_capital(diagnosis: Diagnosis) -> str:
-    words = diagnosis.words
-    return f"{words[:1].upper()}{words[1:]}. {diagnosis.sentence}"
 
 
 class ReportKey(NamedTuple):

@@ -1,9 +1,9 @@
-"""Search for the groups that a model is wrong about, among the values of columns and of pairs of columns.
+"""Search the values of columns and of pairs of columns for groups with an error of their own.
 
-Every group is tested for an error of its own, beyond what is wrong with the whole: its level and its slope. Then the
-most certain one is taken for granted and the others are tested again beside it, so that a group is not named for what
-another one does that it shares rows with. p-values are corrected for all tests (Holm), so that of a model that is off
-nowhere, or everywhere alike, a group is named in at most one search of twenty, however many columns there are.
+Every group is tested for an error of its level and of its slope beyond that of the whole. Then the most significant
+group is fitted and the others are tested again given that fit, so that a group is not named for the error of another
+one that shares its rows. p-values are corrected for all tests (Holm): of a model that is calibrated, or equally wrong
+everywhere, a group is named in at most one search of twenty, however many columns there are.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,16 +26,16 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 MAX_FOUND: Final = 10
-"""Groups that are named at most, the most certain ones."""
+"""Largest number of groups named, the most significant ones."""
 
 MIN_EVENTS: Final = 100
 MIN_INFORMATION: Final = 5.0
-"""Of a group that is tested: events, and the sum of p (1 - p), which 5 positives, or 5 negatives, need at least."""
+"""Of a tested group: events, and the sum of p (1 - p), which 5 positives, or 5 negatives, need at least."""
 
 _MIN_SHARE: Final = 0.2
-"""Of its information that a group has for itself; one that is nearly the whole tells the same as the whole."""
+"""Share of a group's information that the fit must not explain; a group that is nearly the whole is not tested."""
 _RIDGE: Final = 0.01
-"""Precision of offsets and slopes before the data: outcomes that are parted perfectly have none that are finite."""
+"""Prior precision of offsets and slopes, which keeps them finite where outcomes are separated perfectly."""
 _STEPS: Final = 50
 _PRECISION: Final = 1e-9
 
@@ -49,11 +49,11 @@ class FoundSegment:
     name
         ``region=eu, age 18 to 34``.
     rows
-        int64, ascending: the rows that belong to it.
+        Its rows, int64, ascending.
     p_value
-        Of its test, beside the groups that were found before.
+        Of its test, given the groups found before.
     q_value
-        The same, corrected for all tests of the search.
+        The p-value corrected for all tests of the search.
     """
 
     name: str
@@ -64,18 +64,18 @@ class FoundSegment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSearch:
-    """What a search came to.
+    """The result of a search.
 
     Attributes
     ----------
     columns
-        Those that were searched.
+        Columns searched.
     groups
-        How many groups were tested.
+        Number of groups tested.
     found
-        Groups with an error of their own, the most certain one first.
+        Groups with an error of their own, the most significant one first.
     closest
-        The most certain of the groups that were not found.
+        The most significant of the other groups.
     """
 
     columns: tuple[str, ...]
@@ -85,12 +85,12 @@ class SegmentSearch:
 
 
 class _Partition(NamedTuple):
-    """Rows parted by one column or two: those with a code of at least ``len(titles)`` are in no group."""
+    """Rows grouped by one column or two: those with a code of at least ``len(titles)`` are in no group."""
 
     codes: Codes
     titles: list[str]
     covered: NDArray[np.bool_]
-    """Whether a group is the same as one of fewer columns."""
+    """Whether a group equals one of fewer columns."""
 
 
 def find_segments(
@@ -108,9 +108,9 @@ def find_segments(
     prediction
         P(y = 1), shape (n,).
     outcome
-        0, 1, or nan where it is not known, shape (n,).
+        0, 1, or nan where it is unknown, shape (n,).
     columns
-        By name; of one with more than 50 values, the others belong to no group.
+        By name; the values of one beyond its 50 most frequent belong to no group.
     weight
         Shape (n,), at least 0; 1 each if left out.
     progress
@@ -140,14 +140,14 @@ def find_segments(
                 progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
             results.append(data.p_values(partition))
         if not chosen:
-            tests = sum(int(np.isfinite(each).sum()) for each in results)
-            groups = sum(int(np.isfinite(each).any(axis=0).sum()) for each in results)
-        best = _smallest(partitions, results, {each.name for each in chosen})
+            tests = sum(int(np.isfinite(p_values).sum()) for p_values in results)
+            groups = sum(int(np.isfinite(p_values).any(axis=0).sum()) for p_values in results)
+        best = _smallest(partitions, results, {segment.name for segment in chosen})
         if best is None:
             break
         partition, code, p_value = best
         inside = partition.codes == code
-        # Holm: what was found is tested no more.
+        # Holm: the groups found before are not tested again.
         q_value = max(min(1.0, p_value * max(tests - len(chosen), 1)), chosen[-1].q_value if chosen else 0.0)
         segment = FoundSegment(partition.titles[code], rows[inside], p_value, q_value)
         if q_value > FALSE_DISCOVERY_RATE:
@@ -161,7 +161,7 @@ def find_segments(
 def _smallest(
     partitions: list[_Partition], results: list[Floats], names: set[str]
 ) -> tuple[_Partition, int, float] | None:
-    """The group with the smallest p-value, and that; the one of fewer columns where two are equal."""
+    """The group with the smallest p-value, and its p-value; of equal ones, that of fewer columns."""
     best = None
     for partition, p_values in zip(partitions, results, strict=True):
         smallest = np.min(p_values, axis=0, initial=np.inf, where=np.isfinite(p_values))
@@ -175,7 +175,7 @@ def _smallest(
 
 
 def _partitions(kept: Mapping[str, SegmentColumn]) -> Iterator[_Partition]:
-    """The rows by each column, then by each pair; the last value of a column is no group."""
+    """Group rows by each column, then by each pair; the last value of a column is no group."""
     sizes = {name: np.bincount(column.codes, minlength=len(column.values)) for name, column in kept.items()}
     for name, column in kept.items():
         codes = np.where(column.codes == _rest(column), len(column.values), column.codes)
@@ -192,7 +192,7 @@ def _partitions(kept: Mapping[str, SegmentColumn]) -> Iterator[_Partition]:
 
 
 def _frequent(name: str, column: SegmentColumn, rows: NDArray[np.intp]) -> SegmentColumn:
-    """The column's most frequent values that have enough events, and one for all others."""
+    """Keep the most frequent values that have enough events, and one value for all others."""
     codes = column.codes[rows]
     size = np.bincount(codes, minlength=len(column.values))
     by_size = np.argsort(-size, kind="stable")[:MAX_SEGMENT_VALUES]
@@ -210,7 +210,7 @@ def _rest(column: SegmentColumn) -> int:
 
 
 class _Data:
-    """Events, and how they are predicted once what is known to be wrong is put right.
+    """Events, and their predictions after correction of the errors found so far.
 
     Parameters
     ----------
@@ -226,19 +226,19 @@ class _Data:
         self._z = z
         self._outcome = outcome
         self._weight = weight
-        self._known = np.column_stack([np.ones_like(z), z])
+        self._fitted = np.column_stack([np.ones_like(z), z])
         self._fit()
 
     def adjust(self, inside: NDArray[np.bool_]) -> None:
-        """Take an offset and a slope of the logits of some rows for granted."""
-        self._known = np.column_stack([self._known, inside, inside * self._z])
+        """Add an offset and a slope of the logits of some rows to the fit."""
+        self._fitted = np.column_stack([self._fitted, inside, inside * self._z])
         self._fit()
 
     def p_values(self, partition: _Partition) -> Floats:
-        """Of each group's level and slope, shape (2, groups); nan where it is not tested.
+        """p-values of each group's level and slope, shape (2, groups); nan where it is not tested.
 
-        Score tests: sums of residuals, each less what the fit of the known columns takes of it, by a distribution of
-        the same mean, variance and skewness (Pearson's third type), since outcomes may be rare.
+        Score tests: sums of residuals, less the part that the fit explains, by a distribution of the same mean,
+        variance and skewness (Pearson's third type), since outcomes may be rare.
         """
         groups = len(partition.titles)
         n = partition.codes.size
@@ -246,13 +246,13 @@ class _Data:
         sums = (member.T @ self._columns)[:groups]
         events, information, level, product = sums[:, :4].T
         power, third = sums[:, 4:7].T, sums[:, 7:11].T
-        k = self._known.shape[1]
+        k = self._fitted.shape[1]
         overlap, overlap_squares = (sums[:, 11 + at * k : 11 + (at + 1) * k] for at in range(2))
         with_p, with_p_squares = (sums[:, 11 + at * k : 11 + (at + 1) * k] for at in (2, 3))
         tested = (events >= MIN_EVENTS) & (information >= MIN_INFORMATION) & ~partition.covered
         with np.errstate(divide="ignore", invalid="ignore"):
             center = power[1] / power[0]
-            # Whole events: half of one is for continuity.
+            # Continuity correction: events are whole.
             counted = np.sign(level) * np.maximum(np.abs(level) - 0.5, 0.0)
             outside = self._columns[:, 7].sum() - third[0]
             of_level = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
@@ -293,8 +293,8 @@ class _Data:
         return np.asarray(np.minimum(p_value, 1.0))
 
     def _fit(self) -> None:
-        """Put right what the known columns can, and keep what the tests need of each event."""
-        x, w = self._known, self._weight
+        """Fit offsets and slopes, and keep the terms of each event that the tests need."""
+        x, w = self._fitted, self._weight
         beta = np.zeros(x.shape[1])
         beta[1] = 1.0
         start = beta.copy()
@@ -313,7 +313,7 @@ class _Data:
         spread = fitted * (1.0 - fitted)
         residual = w * (self._outcome - fitted)
         squares, cubes = w**2 * spread, w**3 * spread * (1.0 - 2.0 * fitted)
-        # A slope in the predictions: one in the logits hangs by a few events with p near 0 or 1, and its tails with it.
+        # A slope in the predictions: one in the logits depends on a few events with p near 0 or 1.
         p = expit(self._z)[:, None]
         self._curvature = (x * (w * spread)[:, None]).T @ x + _RIDGE * np.eye(beta.size)
         self._noise = (x * squares[:, None]).T @ x
@@ -334,6 +334,6 @@ class _Data:
         )
 
     def _penalised(self, beta: Floats, start: Floats) -> float:
-        signed = np.where(self._outcome == 1.0, 1.0, -1.0) * (self._known @ beta)
+        signed = np.where(self._outcome == 1.0, 1.0, -1.0) * (self._fitted @ beta)
         likelihood = -float(self._weight @ np.logaddexp(0.0, -signed))
         return likelihood - 0.5 * _RIDGE * float((beta - start) @ (beta - start))

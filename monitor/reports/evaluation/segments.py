@@ -18,15 +18,15 @@ from monitor.sources.tables import SegmentColumn, crossed_columns
 Floats = NDArray[np.float64]
 
 QUANTILE_RANGES: Final = 5
-"""Ranges that a column of numbers is cut into, of equally many rows as far as ties allow."""
+"""Number of ranges of a column of numbers, of equally many rows as far as ties allow."""
 
 _SLACK: Final = 0.01
-"""Share of the values by which an end may miss its quantile."""
+"""Share of the values by which an end may differ from its quantile."""
 
 _WHOLE: Final = 1e15
-"""Beyond, float64 does not tell all whole numbers apart."""
+"""From here on, float64 does not distinguish all whole numbers."""
 _SEPARATED: Final = 10_000
-"""Numbers from here on have thousands separators: a year has none."""
+"""Numbers from here on are written with thousands separators, so that years have none."""
 
 
 class Range(NamedTuple):
@@ -40,7 +40,7 @@ class Range(NamedTuple):
         return (values >= self.low) & (values < self.high)
 
     def text(self, *, whole: bool) -> str:
-        """As people read it: ``18 to 34`` of whole numbers, ``0.5 to 0.75``, ``below 18``, ``62 or more``."""
+        """The range in words: ``18 to 34`` for whole numbers, ``0.5 to 0.75``, ``below 18``, ``62 or more``."""
         if math.isinf(self.low):
             return f"below {number_text(self.high)}"
         if math.isinf(self.high):
@@ -72,17 +72,17 @@ def shortest_between(below: float, up_to: float) -> float:
 
 
 def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range]:
-    """Ranges that together hold all values, with about equally many in each.
+    """Ranges that cover all values, with about equally many in each.
 
-    Equal values stay together, so that there may be fewer ranges, and larger ones. An end is the shortest number that
-    parts the values at the quantile, or within 1% of them from it.
+    Equal values stay together, so there may be fewer and larger ranges. An end is the shortest number that separates
+    the values at the quantile, or within 1% of them from it.
 
     Parameters
     ----------
     values
         Shape (n,), finite.
     ranges
-        How many there are at most.
+        Largest number of ranges.
     """
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < 2:
@@ -92,7 +92,7 @@ def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range
     for target in np.arange(1, ranges) / ranges:
         at = int(np.argmin(np.abs(below - target)))
         first, last = at, at + 1
-        # An end may lie a little off, where that makes it a shorter number, but not beside a value that many share.
+        # A nearby end may be a shorter number; beside a value that many rows share, it stays.
         if counts[at : at + 2].max() <= _SLACK * values.size:
             first = int(np.searchsorted(below, below[at] - _SLACK))
             last = int(np.searchsorted(below, below[at] + _SLACK, side="right"))
@@ -102,7 +102,7 @@ def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range
 
 
 MAX_NUMBERS: Final = 20
-"""A column of at most so many different numbers is taken as it stands: months and grades are no quantities."""
+"""A column of at most so many different numbers is not cut into ranges: months and grades are categories."""
 
 _LARGEST: Final = float(np.finfo(np.float64).max)
 
@@ -110,12 +110,12 @@ _LARGEST: Final = float(np.finfo(np.float64).max)
 def segment_columns(
     columns: Mapping[str, SegmentColumn], wanted: Sequence[str] | None = None
 ) -> dict[str, SegmentColumn]:
-    """The columns that segments are named by, with numbers in ranges.
+    """The columns of segments, with numbers in ranges.
 
     Parameters
     ----------
     columns
-        As they were read.
+        As in the file.
     wanted
         A column's name, or several joined by ``*``, which are crossed. All columns, none crossed, if left out.
     """
@@ -128,7 +128,7 @@ def segment_columns(
 
 
 def in_ranges(name: str, column: SegmentColumn) -> SegmentColumn:
-    """A column of more than 20 different numbers cut at quantiles, each range a segment; any other as it is."""
+    """Cut a column of more than 20 different numbers at quantiles; return any other as it is."""
     numbers = _numbers(column.values)
     if numbers is None:
         return column
@@ -136,12 +136,12 @@ def in_ranges(name: str, column: SegmentColumn) -> SegmentColumn:
 
 
 def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
-    """Numbers as segments: themselves if they are few, or in ranges; nan is ``(empty)``.
+    """Numbers as segments: each number if there are few, or ranges; nan is ``(empty)``.
 
     Parameters
     ----------
     name
-        The column's.
+        Name of the column.
     values
         Shape (n,).
     """
@@ -155,13 +155,13 @@ def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
         titles = [f"{name}={text}" for text in texts]
     else:
         ranges = quantile_ranges(known)
-        codes[~missing] = np.searchsorted([each.low for each in ranges[1:]], known, side="right")
+        codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], known, side="right")
         whole = are_whole(known)
         texts = []
-        for each in ranges:
-            inside = distinct[each.holds(distinct)]
-            # A value of which there are very many is alone in its range.
-            texts.append(number_text(inside[0]) if inside.size == 1 else each.text(whole=whole))
+        for part in ranges:
+            inside = distinct[part.holds(distinct)]
+            # A value that very many rows share is alone in its range.
+            texts.append(number_text(inside[0]) if inside.size == 1 else part.text(whole=whole))
         titles = [f"{name} {text}" for text in texts]
     if missing.any():
         codes[missing] = len(texts)
@@ -171,7 +171,7 @@ def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
 
 
 def crossed(columns: Mapping[str, SegmentColumn]) -> SegmentColumn:
-    """Each combination of the columns' values that some row has, as a segment: ``region=eu, age 18 to 34``."""
+    """Cross columns: each combination of values that occurs is a segment, ``region=eu, age 18 to 34``."""
     codes = np.zeros(0, np.int64)
     titles: list[str] = []
     for name, column in columns.items():
@@ -185,18 +185,18 @@ def crossed(columns: Mapping[str, SegmentColumn]) -> SegmentColumn:
 
 
 def titles_of(name: str, column: SegmentColumn) -> list[str]:
-    """What the segment of each value is called."""
+    """The name of each value's segment."""
     return list(column.titles) or [f"{name}={value}" for value in column.values]
 
 
 def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
-    """The numbers that texts spell, nan for those that spell none at all; None where they are no quantities."""
+    """Parse numbers, with nan for empty texts; None where the values are not quantities."""
     numbers = np.full(len(values), np.nan)
     for at, value in enumerate(values):
         text = value.strip()
         if value == EMPTY or text.lower() in MISSING_WORDS:
             continue
-        # A postcode is no quantity.
+        # A leading zero, as in a postcode: not a quantity.
         if text[:1] == "0" and text[1:2].isdigit():
             return None
         try:
@@ -207,24 +207,24 @@ def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 MAX_SEGMENT_VALUES: Final = 50
-"""Values of a segment column that get a report of their own, the most frequent ones; the rest is ``other``."""
+"""The most frequent values of a segment column have reports of their own; the rest is ``other``."""
 
 FALSE_DISCOVERY_RATE: Final = 0.05
-"""Of the segments that are called miscalibrated, at most this share is expected to be so by chance alone."""
+"""Expected share of false alarms among the segments that are called miscalibrated, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """The report of one group, and what the number of groups makes of its p-value.
+    """The report of one group, with its p-value corrected for the number of groups.
 
     Attributes
     ----------
     report
-        Of the group's rows.
+        Report of the group's rows.
     p_value
-        Of the hypothesis that the group is calibrated; None where there is too little data to say.
+        p-value of the hypothesis that the group is calibrated; None where there is too little data.
     q_value
-        The smallest false-discovery rate at which the group would still be called miscalibrated.
+        Smallest false-discovery rate at which the group is called miscalibrated.
     """
 
     report: Report
@@ -233,7 +233,7 @@ class SegmentReport:
 
     @property
     def real(self) -> bool:
-        """Whether it is miscalibrated beyond what the search among so many groups explains."""
+        """Whether it is significantly miscalibrated, given the number of groups."""
         return self.q_value is not None and self.q_value <= FALSE_DISCOVERY_RATE
 
     def to_dict(self) -> dict[str, Any]:
@@ -242,37 +242,39 @@ class SegmentReport:
 
 
 def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
-    """Correct the p-values of groups for their number, and put the groups in order, worst first.
+    """Correct the p-values of groups for their number, and sort the groups, worst first.
 
-    Whoever looks at fifty calibrated groups finds two or three with p < .05. The correction is that of Benjamini and
-    Hochberg ("Controlling the False Discovery Rate", 1995) over all groups of all columns that have a p-value. It holds
+    Of fifty calibrated groups, two or three have p < .05. The correction is that of Benjamini and Hochberg
+    ("Controlling the False Discovery Rate", 1995) over all groups of all columns that have a p-value. It holds
     for groups that share no rows, and for those of several columns that overlap, whose p-values depend on each other
     positively (Benjamini and Yekutieli, "The control of the false discovery rate in multiple testing under dependency",
     2001, theorem 1.2).
 
-    The order is that of harm: first the groups that are called miscalibrated, by how much they are off for certain (the
-    lower end of smCE's interval); then the others, by :func:`severity`; last those of which nothing can be said.
+    First come the groups that are called miscalibrated, by their least error (the lower end of smCE's interval); then
+    the others, by :func:`severity`; last those with too little data.
     """
-    found = [SegmentReport(report, p_value(report)) for report in reports]
-    tested = [each.p_value for each in found if each.p_value is not None]
+    segments = [SegmentReport(report, p_value(report)) for report in reports]
+    tested = [segment.p_value for segment in segments if segment.p_value is not None]
     corrected = iter(stats.false_discovery_control(tested).tolist() if tested else ())
-    return by_harm(replace(each, q_value=next(corrected)) if each.p_value is not None else each for each in found)
+    return by_harm(
+        segment if segment.p_value is None else replace(segment, q_value=next(corrected)) for segment in segments
+    )
 
 
 def by_harm(segments: Iterable[SegmentReport]) -> tuple[SegmentReport, ...]:
-    """In the order of :func:`rank_segments`, worst first."""
+    """Sort as :func:`rank_segments` does, worst first."""
 
-    def harm(each: SegmentReport) -> tuple[bool, float, float, str]:
-        result = each.report.measures.get("smce")
-        certain = (result.lower or 0.0) if each.real and result is not None else 0.0
-        # Names decide between equals, so that the order does not depend on the rows' order.
-        return not each.real, -certain, -severity(each.report), each.report.segment
+    def harm(segment: SegmentReport) -> tuple[bool, float, float, str]:
+        result = segment.report.measures.get("smce")
+        least_error = (result.lower or 0.0) if segment.real and result is not None else 0.0
+        # Names decide between equals, so that the order does not depend on that of the rows.
+        return not segment.real, -least_error, -severity(segment.report), segment.report.segment
 
     return tuple(sorted(segments, key=harm))
 
 
 def p_value(report: Report) -> float | None:
-    """The one p-value of a report: that of its tests combined, or of smCE where they were not made."""
+    """The p-value of a report: that of the combined tests, or of smCE where there are none."""
     if report.diagnosis is not None and report.diagnosis.p_value is not None:
         return report.diagnosis.p_value
     result = report.measures.get("smce")
@@ -280,11 +282,10 @@ def p_value(report: Report) -> float | None:
 
 
 def severity(report: Report) -> float:
-    """How bad a report is, for putting reports in order: its smCE in units of what a calibrated model would show.
+    """How bad a report is, for sorting: smCE over its 95% point under perfect calibration on the same predictions.
 
-    The value over the 95% point under perfect calibration on the same predictions, so that a small segment is not
-    called worst for its noise; above 1 is beyond chance. The value itself where levels were left out; -1 where there
-    is no value. Without smCE, the first measure of the report counts.
+    So a small segment is not the worst because of its noise; above 1 is significant. The value itself where levels were
+    left out; -1 where there is no value. Without smCE, the first measure of the report counts.
     """
     result = report.measures.get("smce") or next(iter(report.measures.values()), None)
     if result is None:
@@ -295,7 +296,7 @@ def severity(report: Report) -> float:
 
 
 def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDArray[np.intp]]]:
-    """Every segment's name, such as ``column=value``, and the rows that belong to it, ascending."""
+    """The name of each segment, such as ``column=value``, and its rows, ascending."""
     return [
         (name, rows)
         for key, column in columns.items()
@@ -304,7 +305,7 @@ def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDA
 
 
 def _by_name(other: str, names: Sequence[str], column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The rows of each value, by its segment's name; those beyond the most frequent ones together as ``other``."""
+    """The rows of each value, by its segment's name; the rarer values together as ``other``."""
     order = np.argsort(column.codes, kind="stable")
     bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
     rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Data that somebody hands over, cut by time: how its calibration went."""
+"""Calibration over time: reports of consecutive spans of the data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,15 +19,15 @@ from monitor.reports.evaluation.report import Report
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 
-MOST: Final = 12
-"""Spans: more are too many to tell apart at a glance, and each costs what a window does."""
+MAX_SPANS: Final = 12
+"""More are hard to distinguish at a glance, and each costs as much as a window."""
 
 SPAN_MEASURES: Final = {name: MEASURES[name] for name in ("tce", "kce", "smce")}
 
 _FILLED: Final = 0.75
-"""Share of the spans that hold anything which must hold enough; a thin one, as a holiday, then costs no other."""
+"""Share of the non-empty spans that must hold enough data, so that a holiday does not force longer spans."""
 
-_EVIDENT: Final = 0.05
+_SIGNIFICANT: Final = 0.05
 _UNITS: Final = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000, "millisecond": 1}
 
 
@@ -38,9 +38,9 @@ class Spans:
     Attributes
     ----------
     length_ms
-        Of each span, milliseconds, rounded.
+        Length of each span, milliseconds, rounded.
     reports
-        From the first span on; of one with too little in it, the report says so.
+        In order of time; the report of a span with too little data says so.
     """
 
     length_ms: int
@@ -48,43 +48,38 @@ class Spans:
 
     @property
     def change_p_value(self) -> float | None:
-        """Of the hypothesis that one offset of the logits holds for all spans; None where fewer than two tell theirs.
+        """p-value of one offset of the logits for all spans; None with fewer than two offsets.
 
         Cochran's Q: squared deviations of the offsets from their mean, in units of their standard errors, are
         chi-squared with one degree of freedom fewer than there are spans.
         """
-        told = [
-            (each.diagnosis.offset, each.diagnosis.offset_error)
-            for each in self.reports
-            if each.diagnosis is not None
-            and each.diagnosis.offset is not None
-            and each.diagnosis.offset_error is not None
-        ]
-        if len(told) < 2:
+        diagnoses = (report.diagnosis for report in self.reports if report.diagnosis is not None)
+        offsets = [(d.offset, d.offset_error) for d in diagnoses if d.offset is not None and d.offset_error is not None]
+        if len(offsets) < 2:
             return None
-        offset, error = np.array(told).T
+        offset, error = np.array(offsets).T
         weight = error**-2.0
-        return float(chi2.sf(weight @ (offset - np.average(offset, weights=weight)) ** 2, len(told) - 1))
+        return float(chi2.sf(weight @ (offset - np.average(offset, weights=weight)) ** 2, len(offsets) - 1))
 
     @property
     def sentence(self) -> str:
-        """What changed, for people."""
-        known = [each for each in self.reports if each.insufficient is None]
+        """What changed, in words."""
+        known = [report for report in self.reports if report.insufficient is None]
         first, last = known[0], known[-1]
-        said = (
+        text = (
             f"{len(self.reports)} spans of {duration(self.length_ms)} each. From the first to the last, the share that "
             f"came true went from {_percent(first.prevalence)} to {_percent(last.prevalence)}, and the mean prediction "
             f"from {_percent(first.mean_prediction)} to {_percent(last.mean_prediction)}."
         )
         p_value = self.change_p_value
         if p_value is None:
-            return said
+            return text
         verdict = (
             "changed by more than chance: what was right in one span was not in another"
-            if p_value <= _EVIDENT
+            if p_value <= _SIGNIFICANT
             else "did not change by more than chance"
         )
-        return f"{said} How far the predictions are too high or too low {verdict} (p = {p_value:.2g})."
+        return f"{text} How far the predictions are too high or too low {verdict} (p = {p_value:.2g})."
 
 
 def spans_of(
@@ -98,9 +93,9 @@ def spans_of(
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Spans:
-    """Reports of up to 12 spans of equal length, from the first to the last prediction whose outcome is known.
+    """Report on up to 12 spans of equal length, from the first to the last prediction with an outcome.
 
-    Fewer where they would hold too little: of the spans that hold anything, three quarters hold what a window needs.
+    There are fewer where data are sparse: at least three quarters of the non-empty spans hold what a window needs.
 
     Parameters
     ----------
@@ -114,7 +109,7 @@ def spans_of(
     Raises
     ------
     NotEnoughData
-        Not even two spans would hold enough, or all events are of one time.
+        Not even two spans would hold enough data, or all events have one time.
     """
     known = ~np.isnan(outcome)
     prediction, outcome, time_ms = prediction[known], outcome[known], time_ms[known]
@@ -154,20 +149,20 @@ def _percent(share: float | None) -> str:
 
 
 def _number(time_ms: Times, outcome: Floats) -> int:
-    """How many spans there can be."""
-    least = Minimum()
+    """The largest number of spans that hold enough data."""
+    minimum = Minimum()
     if time_ms.size and time_ms.min() < time_ms.max():
-        for number in range(MOST, 1, -1):
+        for number in range(MAX_SPANS, 1, -1):
             place = _places(time_ms, number)
             events = np.bincount(place, minlength=number)
             positives = np.bincount(place, outcome, minlength=number)
-            enough = (events >= least.events) & (positives >= least.positives)
-            enough &= events - positives >= least.negatives
+            enough = (events >= minimum.events) & (positives >= minimum.positives)
+            enough &= events - positives >= minimum.negatives
             if enough.sum() >= max(2.0, _FILLED * np.count_nonzero(events)):
                 return number
     raise NotEnoughData(
-        f"to be shown over time, outcomes of two spans at least are needed, with {least.events} predictions, "
-        f"{least.positives} positives and {least.negatives} negatives each"
+        f"to be shown over time, outcomes of two spans at least are needed, with {minimum.events} predictions, "
+        f"{minimum.positives} positives and {minimum.negatives} negatives each"
     )
 
 
@@ -177,6 +172,6 @@ def _places(time_ms: Times, number: int) -> Times:
 
 
 def _edges(time_ms: Times, number: int) -> Times:
-    """Where spans begin and end, shape (number + 1,): [edge, next edge), and the last ends after the last event."""
+    """The edges of the spans, shape (number + 1,): [edge, next edge); the last ends after the last event."""
     first, length = int(time_ms.min()), int(time_ms.max()) + 1 - int(time_ms.min())
-    return np.array([first + each * length // number for each in range(number + 1)], np.int64)
+    return np.array([first + span * length // number for span in range(number + 1)], np.int64)

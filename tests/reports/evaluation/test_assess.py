@@ -71,7 +71,7 @@ def test_what_was_found_of_one_value_says_something_of_the_next() -> None:
     found = uncertainty(raw, {"smce": measure}, {"smce": measure.value(raw)}, draws=99)["smce"]
     assert found.level is not None
     for value in (0.0, found.level.mean, found.level.q95, np.nextafter(found.level.q95, 1.0) + 1e-9, 0.9, 1.0):
-        result = found.about(MeasureResult(value, "ratio"))
+        result = found.add_to(MeasureResult(value, "ratio"))
         assert result.p_value == (1 + (found.level.law >= value * (1 - 1e-9)).sum()) / 100
         assert result.p_value is not None
         assert (value > found.level.q95) == (result.p_value <= 0.05)

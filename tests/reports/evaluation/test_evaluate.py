@@ -122,11 +122,7 @@ def test_what_is_wrong_is_named(p: list[float], y: list[int], more: dict[str, An
 def test_who_wants_a_table_alone_does_not_load_the_measures() -> None:
     program = """
 import sys
-from collections.abc import Callable
-from typing import Any
-from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
-from tests.reference.naive_classes import simulated
 assert not [name for name in sys.modules if name.startswith(("monitor.measures", "monitor.reports", "pyarrow"))]
 import monitor
 assert callable(monitor.evaluate)

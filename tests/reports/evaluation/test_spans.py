@@ -10,7 +10,7 @@ from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.reports.evaluation import spans as module
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
-from monitor.reports.evaluation.spans import MOST, SPAN_MEASURES, duration, spans_of
+from monitor.reports.evaluation.spans import MAX_SPANS, SPAN_MEASURES, duration, spans_of
 
 DAY = 86_400_000
 
@@ -28,7 +28,7 @@ def events(n: int, days: float = 12.0, shift: float = 0.0, seed: int = 0) -> tup
 def test_each_span_is_the_report_of_its_rows() -> None:
     p, y, time = events(6000)
     found = spans_of(p, y, time, draws=19, seed=0)
-    assert len(found.reports) == MOST
+    assert len(found.reports) == MAX_SPANS
     assert found.length_ms == DAY
     for day, report in enumerate(found.reports):
         rows = time // DAY == day
@@ -101,7 +101,7 @@ def test_changes_are_found_by_chance_as_often_as_said() -> None:
     assert 2 <= found <= 20
 
 
-@given(st.lists(st.integers(0, 10**15), min_size=1, max_size=50), st.integers(1, MOST))
+@given(st.lists(st.integers(0, 10**15), min_size=1, max_size=50), st.integers(1, MAX_SPANS))
 def test_every_event_lies_in_one_span_and_edges_are_even(times: list[int], number: int) -> None:
     time = np.array(times, np.int64)
     edges, place = module._edges(time, number), module._places(time, number)

@@ -1,9 +1,11 @@
-"""An open-addressing index from 64-bit key pairs to rows of a table that keeps its columns elsewhere.
+"""Hash index over the rows of a column table, and allocation of its rows.
 
-A slot holds the low 32 bits of the key's hash and the row's number plus one; 0 is an empty slot. Probing is linear, so
-it stays in one cache line, and a row is looked at only where the 32 bits agree. Removal shifts back what follows, so
-there are no tombstones and the index never needs cleaning.
+The index is open-addressed and maps 64-bit key pairs to row numbers. A slot holds the low 32 bits of the key's hash and
+the row number plus one; 0 is an empty slot. Probing is linear, so it stays in one cache line, and a row is read only
+where the 32 bits agree. Removal shifts the following slots back, so there are no tombstones.
 """
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,19 @@ Keys = NDArray[np.uint64]
 Row = int | np.int64
 
 MAX_LOAD = 0.65
-"""Beyond this share of used slots the index is to be grown; probes stay short below it."""
+"""The index has to grow beyond this share of used slots; probes stay short below it."""
+
+# Places in the array ``meta`` of a table.
+USED: Final = 0
+"""Rows below this have been in use."""
+FREE_HEAD: Final = 1
+"""First free row, or -1; free rows are chained through one of the table's columns."""
+COUNT: Final = 2
+"""Rows in use."""
+UNANSWERED: Final = 3
+"""Predictions without an outcome."""
+META: Final = 4
+"""Length of ``meta``."""
 
 _ROW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
@@ -61,7 +75,7 @@ def find(slots: Slots, highs: Keys, lows: Keys, high: np.uint64, low: np.uint64)
 
 @njit()
 def insert(slots: Slots, high: np.uint64, low: np.uint64, row: Row) -> None:
-    """Enter a row under a key that is not there yet. The caller sees to it that there is room."""
+    """Insert a row under a new key. The caller guarantees free slots."""
     mask = np.uint64(slots.size - 1)
     tag = mix(high, low) & _ROW
     at = tag & mask
@@ -72,7 +86,7 @@ def insert(slots: Slots, high: np.uint64, low: np.uint64, row: Row) -> None:
 
 @njit()
 def remove(slots: Slots, high: np.uint64, low: np.uint64, row: Row) -> None:
-    """Take a row out. It must be there under that key."""
+    """Remove a row, which must be in the index under that key."""
     mask = np.uint64(slots.size - 1)
     tag = mix(high, low) & _ROW
     sought = (tag << _SHIFT) | np.uint64(row + 1)
@@ -95,7 +109,7 @@ def remove(slots: Slots, high: np.uint64, low: np.uint64, row: Row) -> None:
 
 @njit()
 def transfer(old: Slots, new: Slots) -> None:
-    """Enter everything that ``old`` holds into ``new``, which is empty and larger. Needs no look at the rows."""
+    """Copy all entries of ``old`` into ``new``, which is empty and larger. Reads no rows."""
     mask = np.uint64(new.size - 1)
     for index in range(old.size):
         slot = old[index]
@@ -104,3 +118,24 @@ def transfer(old: Slots, new: Slots) -> None:
             while new[at] != _EMPTY:
                 at = (at + _ONE) & mask
             new[at] = slot
+
+
+@njit()
+def allocate_row(free: NDArray[np.int64] | NDArray[np.int32], meta: NDArray[np.int64]) -> Row:
+    """Return a free row: a released one, or the next that was never used. ``free`` is the column that chains them."""
+    meta[COUNT] += 1
+    head: Row = meta[FREE_HEAD]
+    if head >= 0:
+        meta[FREE_HEAD] = free[head]
+        return head
+    fresh: Row = meta[USED]
+    meta[USED] += 1
+    return fresh
+
+
+@njit()
+def release_row(row: Row, free: NDArray[np.int64] | NDArray[np.int32], meta: NDArray[np.int64]) -> None:
+    """Add a row to the chain of free rows."""
+    meta[COUNT] -= 1
+    free[row] = meta[FREE_HEAD]
+    meta[FREE_HEAD] = row

@@ -1,4 +1,4 @@
-"""The panes of all partitions as one: what the evaluation reads."""
+"""The panes of all partitions, added up for the evaluation."""
 
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from monitor.stream.partition import Partition
 
 
 class Count(NamedTuple):
-    """How much one pane holds."""
+    """Number of events in one pane."""
 
     start_ms: int
     predictions: int
@@ -21,7 +21,7 @@ class Count(NamedTuple):
 
 
 class PaneView:
-    """Sums panes over the partitions that are held. Read from any thread; the pipeline swaps in the partitions."""
+    """Sums panes over the assigned partitions. Any thread may read; the pipeline replaces the partitions."""
 
     def __init__(self) -> None:
         self._partitions: Mapping[int, Partition] = {}
@@ -55,7 +55,7 @@ class PaneView:
         return GridTable.from_dense(dense)
 
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
-        """Sketch of whole probability vectors in the panes that start in [from, to); None where the series has none."""
+        """Sketch of whole probability vectors in the panes that start in [from, to); None if the series has none."""
         total: SkceSketch | None = None
         for partition in self._partitions.values():
             part = partition.panes.sketch(series, slide_ms, from_ms, to_ms)
@@ -64,20 +64,20 @@ class PaneView:
         return total
 
     def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
-        """Equal to an earlier one only as long as the panes of width ``slide_ms`` that start in [from, to) are."""
+        """Value that changes whenever a pane of width ``slide_ms`` that starts in [from, to) does."""
         return tuple(
             partition.panes.revision(series, slide_ms, from_ms, to_ms) for partition in self._partitions.values()
         )
 
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[Count]:
-        """What each pane holds that starts in [from, to), ascending by start; empty ones left out."""
+        """Number of events in each pane that starts in [from, to), ascending by start, without empty panes."""
         merged: dict[int, Count] = {}
         for partition in self._partitions.values():
             for start, predictions, labelled in partition.panes.counts(series, slide_ms, from_ms, to_ms):
-                known = merged.get(start, Count(start, 0, 0))
-                merged[start] = Count(start, known.predictions + predictions, known.labelled + labelled)
+                earlier = merged.get(start, Count(start, 0, 0))
+                merged[start] = Count(start, earlier.predictions + predictions, earlier.labelled + labelled)
         return [merged[start] for start in sorted(merged)]
 
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
-        """Panes of this width that start earlier are gone, in one partition at least."""
+        """Start of the oldest panes of this width that all partitions keep."""
         return max((part.kept_from_ms(series.model, slide_ms) for part in self._partitions.values()), default=0)

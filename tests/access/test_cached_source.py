@@ -5,13 +5,13 @@ import threading
 import pytest
 import structlog
 
-from monitor.access.last_read import Ages, LastRead
+from monitor.access.cached_source import CachedSource, CacheTimes
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.outage_log import Outage
 from tests.patience import PATIENCE_SECONDS, eventually
 
-AGES = Ages(early=5.0, stale=8.0, lost=900.0, again=1.0, wait=PATIENCE_SECONDS)
+TIMES = CacheTimes(refresh=5.0, stale=8.0, expire=900.0, retry=1.0, wait=PATIENCE_SECONDS)
 
 
 class Source:
@@ -37,34 +37,36 @@ def counter() -> Source:
 
 
 @pytest.fixture
-def last(counter: Source, clock: ManualClock) -> LastRead[int]:
+def last(counter: Source, clock: ManualClock) -> CachedSource[int]:
     outage = Outage(structlog.get_logger("test"), "away", "back", clock)
-    return LastRead(counter.read, AGES, away=StoreUnavailable, outage=outage, name="the counter", clock=clock)
+    return CachedSource(
+        counter.read, TIMES, unavailable=StoreUnavailable, outage=outage, name="the counter", clock=clock
+    )
 
 
-def test_nothing_is_read_before_it_is_asked_for(counter: Source, last: LastRead[int]) -> None:
+def test_nothing_is_read_before_it_is_asked_for(counter: Source, last: CachedSource[int]) -> None:
     assert (last.get(), last.is_fresh(), last.wait(), counter.reads) == (None, False, False, 0)
-    last.freshen()
+    last.refresh()
     assert (last.get(), last.is_fresh(), last.wait(), counter.reads) == (1, True, True, 1)
 
 
 def test_it_is_read_anew_beside_requests_and_waited_for_once_it_is_stale(
-    counter: Source, last: LastRead[int], clock: ManualClock
+    counter: Source, last: CachedSource[int], clock: ManualClock
 ) -> None:
-    last.freshen()
-    clock.advance(AGES.early)
+    last.refresh()
+    clock.advance(TIMES.refresh)
     counter.open.clear()
     # Neither waits, and the second begins no other reading.
     assert last.is_fresh()
-    last.freshen()
+    last.refresh()
     assert last.get() == 1
     counter.open.set()
     assert last.wait()
     assert (last.get(), counter.reads) == (2, 2)
-    clock.advance(AGES.stale)
+    clock.advance(TIMES.stale)
     assert not last.is_fresh()
     assert counter.reads == 2
-    last.freshen()
+    last.refresh()
     assert (last.get(), counter.reads) == (3, 3)
 
 
@@ -73,28 +75,28 @@ def test_it_is_read_anew_beside_requests_and_waited_for_once_it_is_stale(
     [(StoreUnavailable("no answer"), "away"), (ZeroDivisionError("ours"), "the counter cannot be read")],
 )
 def test_it_holds_until_it_is_lost_and_is_asked_for_once_in_a_while(
-    counter: Source, last: LastRead[int], clock: ManualClock, fault: Exception, told: str
+    counter: Source, last: CachedSource[int], clock: ManualClock, fault: Exception, told: str
 ) -> None:
-    last.freshen()
+    last.refresh()
     counter.raises = fault
-    clock.advance(AGES.stale)
+    clock.advance(TIMES.stale)
     with structlog.testing.capture_logs() as logs:
-        last.freshen()
+        last.refresh()
         for _ in range(10):
-            last.look_again()
+            last.start_read()
             assert not last.wait()
     assert (last.get(), counter.reads) == (1, 2)
     assert [each["event"] for each in logs] == [told]
-    clock.advance(AGES.lost - AGES.stale)
+    clock.advance(TIMES.expire - TIMES.stale)
     assert last.get() is None
     counter.raises = None
-    last.look_again()
+    last.start_read()
     assert eventually(last.wait)
     assert last.get() == 3
 
 
 def test_where_no_thread_can_be_had_the_next_request_tries_again(
-    counter: Source, last: LastRead[int], monkeypatch: pytest.MonkeyPatch
+    counter: Source, last: CachedSource[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -102,6 +104,6 @@ def test_where_no_thread_can_be_had_the_next_request_tries_again(
     with monkeypatch.context() as short:
         short.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError, match="can't start new thread"):
-            last.freshen()
-    last.freshen()
+            last.refresh()
+    last.refresh()
     assert (last.get(), counter.reads) == (1, 1)

@@ -1,4 +1,4 @@
-"""From predictions that leave the join at the end of their time to closed samples."""
+"""Make closed samples of predictions that leave the join."""
 
 import json
 from collections.abc import Iterator
@@ -10,73 +10,72 @@ from numpy.typing import NDArray
 
 from monitor.events.strata import Strata
 from monitor.store.base import VECTOR
-from monitor.store.bottom_samples import keep_fewest
+from monitor.store.bottom_sample_loops import keep_fewest
 from monitor.store.closed_samples import SCHEMA, ClosedSample
-from monitor.stream.join_table_loops import NO_OUTCOME
 from monitor.stream.sample_candidates import Candidates
-from monitor.stream.vectors import blocks_in
+from monitor.stream.vector_loops import NO_OUTCOME, read_blocks
 
 
 def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int16]:
-    """The outcome of each prediction: 0 or 1, or the class that came true; NO_OUTCOME where none came.
+    """Return the outcome of each prediction: 0 or 1, or the class that came true, or NO_OUTCOME.
 
-    Where a model's policy says so, none means a negative, but for a prediction over several classes.
+    If the model's policy says so, a binary prediction without an outcome is a negative.
 
     Parameters
     ----------
     rows
-        Rows of the journal, of predictions that have had all their time.
+        Rows of the journal, of predictions that can no longer change.
 
     Returns
     -------
-    int16, shape (rows,); of VECTOR rows, what it says is of no meaning.
+    int16, shape (rows,); undefined for VECTOR rows.
     """
     outcome = rows["outcome"].astype(np.int16)
     is_block = rows["entry"] == VECTOR
     implied = np.array([policy.implied_negative for policy in strata.policies], np.bool_)
     if implied.any():
-        of_model = implied[strata.models_of_strata()]
-        outcome[(outcome == NO_OUTCOME) & ~is_block & of_model[rows["stratum"]]] = 0
+        is_implied = implied[strata.models_of_strata()]
+        outcome[(outcome == NO_OUTCOME) & ~is_block & is_implied[rows["stratum"]]] = 0
     if is_block.any():
         main = np.flatnonzero(~is_block[:-1] & is_block[1:])
-        outcome[main] = blocks_in(rows).label[np.cumsum(is_block)[main]]
+        outcome[main] = read_blocks(rows).label[np.cumsum(is_block)[main]]
     return outcome
 
 
 class Departed(NamedTuple):
-    """Predictions that have left the join, in rows of the journal, and what is told of each row besides."""
+    """Predictions that have left the join, in rows of the journal, with further columns for each row."""
 
     rows: NDArray[np.void]
     confidence: NDArray[np.int32]
     """Stratum of confidence, shape (rows,)."""
     outcome: NDArray[np.int16]
-    """As :func:`labelled_outcomes` tells, shape (rows,)."""
+    """From :func:`labelled_outcomes`, shape (rows,)."""
     candidates: Candidates
-    found: NDArray[np.int64]
+    candidate_of: NDArray[np.int64]
     """Place among the candidates, or -1, shape (rows,)."""
 
 
 def closed_samples(
-    departed: Departed, of_version: NDArray[np.int64], strata: Strata, span_ms: int, capacity: int
+    departed: Departed, in_version: NDArray[np.int64], strata: Strata, span_ms: int, capacity: int
 ) -> Iterator[tuple[int, ClosedSample]]:
-    """The samples of one version, each with the start of its span.
+    """Yield the samples of one version, with the starts of their spans.
 
     Parameters
     ----------
-    of_version
+    in_version
         Places of the rows that are labelled predictions of the version.
     span_ms, capacity
-        Width of a span, and how many events it keeps.
+        Width of a span, and the number of events it keeps.
     """
-    number = departed.rows["time_ms"][of_version] // span_ms
-    # Usually one or two, so that looking at all rows for each is the fastest.
+    number = departed.rows["time_ms"][in_version] // span_ms
+    # Usually one or two, so that selecting from all rows for each is the fastest.
     for start in (np.flatnonzero(np.bincount(number - number.min())) + number.min()).tolist():
-        here = of_version[number == start]
-        counts = np.bincount(departed.confidence[here])
+        in_span = in_version[number == start]
+        counts = np.bincount(departed.confidence[in_span])
         labelled = {stratum: int(counts[stratum]) for stratum in np.flatnonzero(counts).tolist()}
-        sampled = here[departed.found[here] >= 0]
+        sampled = in_span[departed.candidate_of[in_span] >= 0]
         taken = departed.rows[sampled]
-        # In the order of the hashes, and no more than there is room for: a closed sample as it should be.
+        # In the order of the hashes, and no more than its capacity, as a closed sample has to be.
         kept = keep_fewest(departed.confidence[sampled], capacity, taken["id_high"], taken["id_low"], taken["time_ms"])
         yield start * span_ms, ClosedSample(capacity, labelled, _table(departed, sampled[kept], strata))
 
@@ -94,7 +93,7 @@ def _table(departed: Departed, sampled: NDArray[np.int64], strata: Strata) -> An
         "outcome": departed.outcome[sampled],
     }
     arrays = [pa.array(column, SCHEMA.field(name).type) for name, column in columns.items()]
-    features = departed.candidates.take(departed.found[sampled]).feature_lists()
+    features = departed.candidates.take(departed.candidate_of[sampled]).feature_lists()
     predictions = _predictions(departed.rows, sampled)
     return pa.Table.from_arrays(
         [*arrays[:4], predictions, arrays[4], segments.take(pa.array(place, pa.int64())), features], schema=SCHEMA
@@ -107,7 +106,7 @@ def _predictions(rows: NDArray[np.void], sampled: NDArray[np.int64]) -> Any:
     if not is_block.any():
         single = np.ascontiguousarray(rows["prediction"][sampled])
         return pa.ListArray.from_arrays(pa.array(np.arange(single.size + 1), pa.int32()), pa.array(single))
-    blocks = blocks_in(rows)
+    blocks = read_blocks(rows)
     first = np.cumsum(is_block)[sampled]
     has_vector = np.append(is_block[1:], False)[sampled]
     flat = blocks.values.reshape(-1)
@@ -117,7 +116,7 @@ def _predictions(rows: NDArray[np.void], sampled: NDArray[np.int64]) -> Any:
     ends = np.cumsum(length)
     values = np.empty(int(length.sum()))
     values[(ends - length)[~has_vector]] = rows["prediction"][sampled[~has_vector]]
-    # Each probability's place: where its row's first block begins, and how far it is from that.
+    # The place of each probability: where the first block of its row begins, plus its distance from there.
     from_block = np.repeat(has_vector, length)
     shift = np.repeat(first * per_block - (ends - length), length)[from_block]
     values[from_block] = flat[shift + np.flatnonzero(from_block)]

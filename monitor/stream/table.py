@@ -1,4 +1,4 @@
-"""Tables of columns that grow: the Python side of the kernels' named tuples."""
+"""Column tables that grow, for the compiled loops."""
 
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
@@ -6,26 +6,25 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from monitor.stream.hash_loops import slots_for, transfer
-from monitor.stream.join_table_loops import COUNT, FREE_HEAD, META, USED
+from monitor.stream.table_loops import COUNT, FREE_HEAD, META, USED, slots_for, transfer
 
 View = TypeVar("View")
 
 _GROWTH: Final = 1.25
-"""Untouched memory costs nothing, so this is about what must fit beside what it is copied from."""
+"""Untouched memory costs nothing, so this bounds what must fit beside the old column while it is copied."""
 
 
 class GrowingTable(Generic[View]):
-    """Rows in columns under a hash index, as the kernels want them.
+    """Columns with an optional hash index, passed to the compiled loops as a named tuple.
 
     Parameters
     ----------
     view
-        The kernels' named tuple: ``slots`` first where there is an index, then the columns, ``meta`` last.
+        The named tuple: ``slots`` first if there is an index, then the columns, ``meta`` last.
     columns
-        Name -> type, and shape of one row, of each column.
+        Name -> dtype, and shape of one row.
     indexed
-        Whether rows are found through an index; else there is none.
+        Whether the table has a hash index.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class GrowingTable(Generic[View]):
 
     @property
     def meta(self) -> NDArray[np.int64]:
-        """The counts that the kernels keep."""
+        """Counts that the loops update; see the places in ``table_loops``."""
         return self._meta
 
     @property
@@ -57,7 +56,7 @@ class GrowingTable(Generic[View]):
         return int(self._meta[USED]) * width + self._slots.nbytes
 
     def reserve(self, rows: int) -> View:
-        """The table with room for that many more rows, to be handed to a kernel."""
+        """Make room for that many more rows; returns the named tuple for the loops."""
         wanted = self.rows + rows
         size = slots_for(wanted, self._slots.size) if self._indexed else 0
         if size > self._slots.size:
@@ -65,7 +64,7 @@ class GrowingTable(Generic[View]):
             larger = np.zeros(size, np.uint64)
             transfer(self._slots, larger)
             self._slots = larger
-        # Rows that were given back are used first.
+        # Released rows are used first.
         wanted = max(wanted, int(self._meta[USED]))
         if wanted > self._capacity:
             self._view = None
@@ -74,7 +73,7 @@ class GrowingTable(Generic[View]):
             for name, column in self._columns.items():
                 longer = np.empty((self._capacity, *column.shape[1:]), column.dtype)
                 longer[:used] = column[:used]
-                self._columns[name] = longer  # column by column, so that only one stands twice at a time
+                self._columns[name] = longer  # one at a time, so that only one column is in memory twice
         if self._view is None:
             index = (self._slots,) if self._indexed else ()
             self._view = self._make(*index, *self._columns.values(), self._meta)

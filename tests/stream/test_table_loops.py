@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stream.hash_loops import MAX_LOAD, find, insert, remove, slots_for, transfer
+from monitor.stream.table_loops import MAX_LOAD, find, insert, remove, slots_for, transfer
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,19 +1,19 @@
-"""Each event that is read meets exactly one fate. Their sum equals the events read."""
+"""Names of the results of events. Each event that is read has exactly one, so their sum is the events read."""
 
 from typing import Final
 
-# Type of the event, the first half of a counter's name.
+# Types of events.
 PREDICTION: Final = "prediction"
 OUTCOME: Final = "outcome"
 LABELLED: Final = "labelled"
 UNKNOWN: Final = "unknown"
-"""A message that is no valid event."""
+"""A message that is not a valid event."""
 
-# Fates of a prediction.
+# Results of a prediction.
 ACCEPTED: Final = "accepted"
 """Prediction: first of its id, waits for its outcome or met an early one. Labelled: first of its id."""
 
-# Fates of an outcome.
+# Results of an outcome.
 JOINED: Final = "joined"
 """First outcome of its prediction."""
 CORRECTED: Final = "corrected"
@@ -21,23 +21,23 @@ CORRECTED: Final = "corrected"
 SUPERSEDED: Final = "superseded"
 """Older than the outcome known so far, and different: nothing changes."""
 EARLY: Final = "early"
-"""Waits for its prediction. The one fate that changes: it becomes another once the prediction is there."""
+"""Waits for its prediction. The only result that changes: it becomes another once the prediction is read."""
 ORPHAN: Final = "orphan"
 """Waited for a prediction that never came."""
 AFTER_HORIZON: Final = "after_horizon"
-"""Later after its prediction than the model's horizon."""
+"""Later than its prediction by more than the model's horizon."""
 BEFORE_PREDICTION: Final = "before_prediction"
 """Dated before its prediction by more than the model's lateness."""
 
-# Fates of any event.
+# Results of any event.
 DUPLICATE: Final = "duplicate"
-"""Its id is known and it says nothing new."""
+"""Its id is in the join and it changes nothing."""
 LATE: Final = "late"
 """Further out of order in its log than the model's lateness allows."""
 REFUSED: Final = "refused"
-"""Its model is not declared, or is one too many."""
+"""Its model is not declared, or exceeds the limit of models."""
 DEAD_LETTER: Final = "dead_letter"
-"""No valid event."""
+"""Not a valid event."""
 
 RESULTS: Final = {
     PREDICTION: (ACCEPTED, DUPLICATE, LATE, REFUSED),
@@ -58,12 +58,14 @@ RESULTS: Final = {
 }
 """Every (type, result) that is counted."""
 
-# Fates of an accepted prediction, once its time has passed. They count predictions, not events read.
+# How accepted predictions left the join. These count predictions, not events read.
 ANSWERED: Final = "answered"
 """Left the join with an outcome."""
 EXPIRED: Final = "expired_unlabelled"
 """Left the join without an outcome."""
 IMPLIED_NEGATIVE: Final = "implied_negative"
-"""Left the join without an outcome, which for its model means a negative."""
+"""Left the join without an outcome, which counts as a negative for its model."""
 EVICTED: Final = "evicted"
-"""Left the join before its time, because the table was full. An outcome that comes later is an orphan."""
+"""Left the join early, because the table was full. An outcome that comes later is an orphan."""
+
+DEPARTURES: Final = (ANSWERED, EXPIRED, IMPLIED_NEGATIVE, EVICTED)

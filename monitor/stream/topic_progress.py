@@ -1,0 +1,102 @@
+"""How far the topics of a partition are read, compared with each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from monitor.sources.base import TopicPartition
+
+_MAX_WAIT_SECONDS: Final = 10.0
+"""How long a topic waits for another that brings no records."""
+
+_GRACE_SECONDS: Final = 5.0
+"""By how much the position of a log's end may be outdated: a fetch waits for half a second."""
+
+
+class Alignment:
+    """Finds topics of a partition that are ahead of the others, by the times at which records were written.
+
+    Predictions that are read days ahead of their outcomes would have to be kept for those days. So a topic waits while
+    another topic of the same partition is behind it and has records left. A replay then reads events about in the
+    order in which they were written.
+
+    Parameters
+    ----------
+    topics
+        The topics of each partition.
+    skew_ms
+        How far one topic may be ahead of another.
+    """
+
+    def __init__(self, topics: Sequence[str], skew_ms: int) -> None:
+        self._topics = topics
+        self._skew_ms = skew_ms
+        self._newest_ms: dict[TopicPartition, int] = {}
+        self._read_at: dict[TopicPartition, float] = {}
+
+    def note(self, where: TopicPartition, timestamp_ms: int, now: float) -> None:
+        """Note a batch that was read at ``now``, and when its last record was written (-1 if unknown)."""
+        self._newest_ms[where] = timestamp_ms
+        self._read_at[where] = now
+
+    def forget(self, partition: int) -> None:
+        """Forget a partition that is no longer read."""
+        for topic in self._topics:
+            self._newest_ms.pop(TopicPartition(topic, partition), None)
+            self._read_at.pop(TopicPartition(topic, partition), None)
+
+    def ahead(self, lag: Mapping[TopicPartition, int], now: float) -> frozenset[TopicPartition]:
+        """Topic partitions that have to wait, given how many records each has left."""
+        if len(self._topics) == 1:
+            return frozenset()
+        waiting = set()
+        for where, newest_ms in self._newest_ms.items():
+            for topic in self._topics:
+                sibling = TopicPartition(topic, where.partition)
+                behind = newest_ms - self._newest_ms.get(sibling, newest_ms) > self._skew_ms
+                # The rest of a log may be markers that never become records, so waiting is limited.
+                has_records = (
+                    lag.get(sibling, 0) > 0
+                    and now - max(self._read_at[where], self._read_at.get(sibling, now)) < _MAX_WAIT_SECONDS
+                )
+                if behind and has_records:
+                    waiting.add(where)
+        return frozenset(waiting)
+
+
+class OutcomeProgress:
+    """Up to which predictions all written outcomes have been read, in one partition.
+
+    A prediction may leave the join once the outcomes have passed its time, or no more outcomes come. But silence means
+    nothing while outcomes are left to be read: a backlog of days may be read within seconds, one topic before the
+    other. So silence counts from the newest prediction that was read some time before the outcomes were last at their
+    end.
+
+    Attributes
+    ----------
+    outcomes_read_ms
+        int64, shape (models,): time of that prediction, by model; models that came later are missing.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes_read_ms: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._candidate: tuple[float, NDArray[np.int64]] | None = None
+
+    def note_caught_up(self, now: float, predictions_ms: NDArray[np.int64]) -> None:
+        """Note that no outcomes are left to be read at ``now``, as far as is known.
+
+        Parameters
+        ----------
+        now
+            Monotonic seconds.
+        predictions_ms
+            int64, shape (models,): newest prediction read of each model, or -1.
+        """
+        if self._candidate is not None:
+            since, candidate_ms = self._candidate
+            if now - since < _GRACE_SECONDS:
+                return
+            self.outcomes_read_ms = candidate_ms
+        self._candidate = now, predictions_ms.copy()
