@@ -1,4 +1,4 @@
-"""For scorers: applies the map that serves, locally, and keeps it up to date.
+"""A client for scorers, which applies the serving map locally and keeps it up to date.
 
 ::
 
@@ -19,60 +19,58 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
 from monitor.http_client import ApiKey, ask, connect, key_of_environment
-from monitor.maps import RecalibrationMap
+from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-from monitor.maps.in_use import apply_in_use
 
 Floats = NDArray[np.float64]
 
 _ARROW: Final = "application/vnd.apache.arrow.file"
 
 _RETRY_SECONDS: Final = 5.0
-"""How long nobody is asked again where nothing could be had yet, unless maps are refreshed more often."""
+"""Pause between attempts to fetch the first map, unless ``refresh_seconds`` is shorter."""
 
-# The standard library's: a scorer has logging of its own, and an unconfigured structlog would write to its output.
+# Not structlog: unconfigured, it would print to the standard output of the scorer.
 _log = logging.getLogger(__name__)
 
 
 class _Served(NamedTuple):
-    """What serves, as of the last answer."""
+    """The serving map, as of the last response."""
 
     map: RecalibrationMap | None
-    """None: predictions are as they are."""
+    """None: predictions stay unchanged."""
     map_id: str | None
     about: Mapping[str, Any]
     etag: str
 
 
 class RecalibrationClient:
-    """Recalibrates predictions by the map that serves. Any thread; make one in each process, and keep it.
+    """Recalibrates predictions with the serving map. Thread-safe; create one per process and keep it.
 
-    The first call of :meth:`apply` fetches the map and waits for it. Every later one applies what is there at once;
-    when ``refresh_seconds`` have passed, it also lets a thread ask whether another map serves. While the service does
-    not answer, the last map goes on: a warning is logged at each attempt, and :attr:`stale_seconds` grows.
+    The first call of :meth:`apply` fetches the map and waits for it. Later calls apply the current map at once; when
+    ``refresh_seconds`` have passed, they also start a thread that checks for a new map. While the service does not
+    respond, the last map stays in use: each attempt logs a warning, and :attr:`stale_seconds` grows.
 
     Parameters
     ----------
     base_url
-        Where the service answers, such as ``http://monitor:8000``.
+        Address of the service, such as ``http://monitor:8000``.
     model, version
-        Whose predictions; without a version, the one with the newest predictions.
+        Whose predictions; the version with the newest predictions if left out.
     refresh_seconds
-        How old the map may be before the service is asked again.
+        How old the map may be before the next request.
     timeout_seconds
-        How long the service may take to answer, and so the longest that the first call waits for each of connecting,
-        sending and reading.
+        Timeout for each of connecting, sending and reading.
     without_map
-        What :meth:`apply` does as long as no answer was ever had: ``raise`` the error, or leave predictions
-        ``unchanged`` and log a warning.
+        What :meth:`apply` does until the first response: ``raise`` the error, or leave predictions ``unchanged`` and
+        log a warning.
     api_key
-        An API key of the service, or a token, that allows to read the model; or a function that gives the one that
-        holds now, which is called before each request. Without it, the environment variable ``MONITOR_API_KEY`` as it
-        is when the client is made; where that is not set, the service is asked without one.
+        An API key or token that allows to read the model; or a function that returns the current one, called before
+        each request. If left out, the environment variable ``MONITOR_API_KEY`` at creation; if that is not set,
+        requests have no key.
     headers
         Sent with each request.
     transport
-        Of httpx, where the usual one does not do.
+        Of httpx, in place of the default one.
     clock
         The clock.
 
@@ -116,29 +114,29 @@ class RecalibrationClient:
         )
         self._served: _Served | None = None
         self._confirmed_at = -np.inf
-        self._asked_at = -np.inf
-        self._lock = threading.Lock()
-        """Held while a thread is chosen to ask, and never while it asks."""
-        self._fetching = threading.Lock()
-        """Held while the service is asked."""
+        self._requested_at = -np.inf
+        self._start_lock = threading.Lock()
+        """Held while a refresh thread is started, never during a request."""
+        self._request_lock = threading.Lock()
+        """Held during a request."""
         self._attempts = 0
-        """To have a first map, that are over."""
+        """Finished attempts to fetch the first map."""
         self._failure: MonitorError | None = None
-        """Why no map was had the last time, as long as there was none."""
+        """Why the last attempt to fetch the first map failed."""
         self._refresher: threading.Thread | None = None
         self._is_closed = False
 
     def apply(
         self, p: ArrayLike, features: ArrayLike | None = None, segments: Mapping[str, ArrayLike] | None = None
     ) -> Floats:
-        """Recalibrated predictions; where no map serves, the predictions themselves.
+        """Recalibrate predictions; if no map serves, return them unchanged.
 
         Parameters
         ----------
         p
             Shape (n,): P(y = 1); or (n, K): probabilities of K classes.
         features
-            Shape (n, D), as the model's events have them. Only some maps need them; others leave them alone.
+            Shape (n, D), as in the model's events. Only some maps need them; others ignore them.
         segments
             Key -> text, shape (n,). Only some maps need one.
 
@@ -151,43 +149,43 @@ class RecalibrationClient:
         InputError
             A value is out of its range, or the map that serves needs other features or segments. Names the map.
         ServiceUnavailable, UnknownSeries, CorruptMap, Unauthenticated, Forbidden
-            Only while no map was ever had, and unless ``without_map`` is ``unchanged``.
+            Only until the first response, and unless ``without_map`` is ``unchanged``.
         """
         served = self._current()
         chosen, map_id = (None, None) if served is None else (served.map, served.map_id)
         name = f"map {map_id} of model {self._model}"
-        return apply_in_use(chosen, p, features=features, segments=segments, name=name)
+        return apply_serving_map(chosen, p, features=features, segments=segments, name=name)
 
     @property
     def map_id(self) -> str | None:
-        """Which map :meth:`apply` applies; None: none, as far as is known."""
+        """The map that :meth:`apply` applies; None if none serves or none was fetched yet."""
         return None if self._served is None else self._served.map_id
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the map says of itself: model, version, method, the data it was fitted on, ...; empty without one."""
+        """Metadata of the map: model, version, method, the data it was fitted on, ...; empty without a map."""
         return {} if self._served is None else self._served.about
 
     @property
     def stale_seconds(self) -> float:
-        """Seconds since the service last said what serves; infinite if it never did."""
+        """Seconds since the last successful request; infinite if there was none."""
         return float(self._clock.monotonic() - self._confirmed_at)
 
     def refresh(self) -> None:
-        """Ask now whether another map serves, and wait for the answer.
+        """Fetch the serving map now and wait for the response.
 
         Raises
         ------
         ServiceUnavailable, UnknownSeries, CorruptMap, Unauthenticated, Forbidden
-            It could not be had. What served before goes on.
+            The request failed. The previous map stays in use.
         """
-        with self._fetching:
+        with self._request_lock:
             self._fetch()
 
     def close(self) -> None:
-        """Let go of the connections. What a thread is asking for is waited for."""
+        """Close the connections, after a running request."""
         self._is_closed = True
-        with self._fetching:
+        with self._request_lock:
             self._http.close()
 
     def __enter__(self) -> Self:
@@ -197,27 +195,27 @@ class RecalibrationClient:
         self.close()
 
     def _current(self) -> _Served | None:
-        """What serves, as far as is known; asks for it, or lets a thread ask, if it is time."""
-        if self._served is None and not self._is_early():
+        """Return the serving map; fetch the first one, and start a refresh if it is due."""
+        if self._served is None and not self._must_pause():
             attempts = self._attempts
-            with self._fetching:
+            with self._request_lock:
                 if self._served is None:
-                    # Those who came while the first one waited have its answer, and do not ask again one by one.
+                    # Threads that waited for the first request share its result instead of repeating it.
                     self._fetch_first(shared=self._attempts > attempts)
             return self._served
         served = self._served
         if served is not None and self._is_due():
-            # The next call has what comes of it: this one does not depend on how quick the thread is.
-            self._refresh_behind()
+            # This call returns the old map, however quick the thread is.
+            self._start_refresh()
         return served
 
-    def _is_early(self) -> bool:
-        """Whether it is too early to ask again for what could not be had, and to be allowed to do without."""
+    def _must_pause(self) -> bool:
+        """Whether the last failed attempt is too recent for another one, and predictions may stay unchanged."""
         pause = min(_RETRY_SECONDS, self._refresh_seconds)
-        return self._without_map == "unchanged" and self._clock.monotonic() - self._asked_at < pause
+        return self._without_map == "unchanged" and self._clock.monotonic() - self._requested_at < pause
 
     def _is_due(self) -> bool:
-        return not self._is_closed and self._clock.monotonic() - self._asked_at >= self._refresh_seconds
+        return not self._is_closed and self._clock.monotonic() - self._requested_at >= self._refresh_seconds
 
     def _fetch_first(self, *, shared: bool) -> None:
         if shared and self._failure is not None:
@@ -231,12 +229,12 @@ class RecalibrationClient:
             self._failure = error
             if self._without_map == "raise":
                 raise
-            _log.warning("no map of model %s could be had; predictions are left as they are: %s", self._model, error)
+            _log.warning("no map of model %s could be fetched; predictions stay unchanged: %s", self._model, error)
         finally:
             self._attempts += 1
 
-    def _refresh_behind(self) -> None:
-        with self._lock:
+    def _start_refresh(self) -> None:
+        with self._start_lock:
             if not self._is_due() or (self._refresher is not None and self._refresher.is_alive()):
                 return
             self._refresher = threading.Thread(target=self._try_to_refresh, name="recalibration", daemon=True)
@@ -244,51 +242,53 @@ class RecalibrationClient:
 
     def _try_to_refresh(self) -> None:
         try:
-            with self._fetching:
+            with self._request_lock:
                 if not self._is_closed:
                     self._fetch()
         except MonitorError as error:
             _log.warning(
-                "it is not known since %.0f s whether another map than %s serves model %s; it goes on: %s",
-                self.stale_seconds,
+                "map %s of model %s stays in use; the last successful refresh was %.0f s ago: %s",
                 self.map_id,
                 self._model,
+                self.stale_seconds,
                 error,
             )
-        except Exception:  # noqa: BLE001 - a thread's end is otherwise silent
-            _log.exception("map %s of model %s cannot be refreshed; it goes on", self.map_id, self._model)
+        except Exception:  # noqa: BLE001 - otherwise the thread would end silently
+            _log.exception("map %s of model %s stays in use; the refresh failed", self.map_id, self._model)
 
     def _fetch(self) -> None:
-        """Ask what serves. Called by one thread at a time."""
+        """Request the serving map. Called by one thread at a time."""
         if self._is_closed:
-            raise InputError("this client is closed; make another one")
-        self._asked_at = self._clock.monotonic()
+            raise InputError("this client is closed; create another one")
+        self._requested_at = self._clock.monotonic()
         before = self._served
         headers = {"accept": _ARROW} | ({} if before is None else {"if-none-match": before.etag})
         params = {} if self._version is None else {"version": self._version}
-        answer = ask(self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers)
-        if answer.status_code == 200:
-            artifact = from_bytes(answer.content)
+        response = ask(self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers)
+        if response.status_code == 200:
+            artifact = from_bytes(response.content)
             map_id = str(artifact.about.get("id", ""))
-            self._check_whose(map_id, artifact.about)
-            self._served = _Served(artifact.map, map_id, artifact.about, answer.headers.get("etag", ""))
-        elif answer.status_code == 204:
-            self._served = _Served(None, None, {}, answer.headers.get("etag", ""))
-        elif answer.status_code != 304 or before is None:
-            raise ServiceUnavailable(f"{answer.url} answers {answer.status_code}, which no such service does")
+            self._check_model(map_id, artifact.about)
+            self._served = _Served(artifact.map, map_id, artifact.about, response.headers.get("etag", ""))
+        elif response.status_code == 204:
+            self._served = _Served(None, None, {}, response.headers.get("etag", ""))
+        elif response.status_code != 304 or before is None:
+            raise ServiceUnavailable(
+                f"{response.url} responds with status {response.status_code}, which is not expected"
+            )
         self._confirmed_at = self._clock.monotonic()
         if self._served is not None and (before is None or before.map_id != self._served.map_id):
             if self._served.map is None:
-                _log.info("no map serves model %s: predictions are as they are", self._model)
+                _log.info("no map serves model %s: predictions stay unchanged", self._model)
             else:
                 _log.info("model %s is recalibrated by map %s", self._model, self.map_id)
 
-    def _check_whose(self, map_id: str, about: Mapping[str, Any]) -> None:
-        """Refuse a map of another model: a cache or a gateway on the way may have mixed up two answers."""
-        wanted = {"model": self._model} | ({} if self._version is None else {"version": self._version})
-        for key, value in wanted.items():
+    def _check_model(self, map_id: str, about: Mapping[str, Any]) -> None:
+        """Refuse a map of another model: a cache or gateway in between may have mixed up two responses."""
+        expected = {"model": self._model} | ({} if self._version is None else {"version": self._version})
+        for key, value in expected.items():
             if about.get(key, value) != value:
                 raise CorruptMap(
-                    f"the service at {self._http.base_url} answers with the map {map_id} of {key} {about[key]!r}, and "
-                    f"that of {key} {value!r} was asked for"
+                    f"the service at {self._http.base_url} responds with the map {map_id} of {key} {about[key]!r}, "
+                    f"the request was for {key} {value!r}"
                 )

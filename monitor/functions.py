@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from monitor.maps.artifact import Artifact
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
+from monitor.recalibration.refit_trial import Trial
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import GIVEN, Minimum
 from monitor.reports.evaluation.evaluate import UNNAMED
@@ -36,7 +37,7 @@ from monitor.reports.evaluation.inputs import (
     require_resampling,
     times_ms,
 )
-from monitor.reports.findings import Findings, Wanted, measure, read
+from monitor.reports.findings import Findings, ReportOptions, measure_table, read_columns
 from monitor.reports.progress import patient_progress
 from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
@@ -49,6 +50,8 @@ Floats = NDArray[np.float64]
 Names = str | Sequence[str]
 Shown = bool | Callable[[float], None]
 """Whether to show progress, or what to call with the share of the present stage that is done."""
+
+_Noted = TypeVar("_Noted", Findings, Trial)
 
 _OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _PLURAL: Final = frozenset({"segment", "feature", "method", "option"})
@@ -111,7 +114,7 @@ def evaluate(
     measures
         Names of the measures, of many classes those of the top label; those of a report on a file if left out.
     minimum
-        How much must be known before anything is said; two outcomes if left out.
+        How many outcomes a report needs; two if left out.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out. 999 if left out, of many classes 199.
     seed
@@ -149,7 +152,7 @@ def evaluate(
     """
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
-    wanted = Wanted(
+    options = ReportOptions(
         prediction=_listed(prediction),
         outcome=outcome,
         weight=weight if isinstance(weight, str) else None,
@@ -168,8 +171,8 @@ def evaluate(
     with _python_words(), _shown(progress) as report_progress:
         if is_table(p):
             _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
-            wanted = wanted._replace(segment=_listed(segments), feature=_listed(features))
-            table = read(wanted, MemoryTable(p), wanted.prediction)
+            options = options._replace(segment=_listed(segments), feature=_listed(features))
+            table = read_columns(options, MemoryTable(p), options.prediction)
         else:
             _require_values(prediction=prediction, outcome=outcome, time=time, weight=weight)
             _require_no_table_options(
@@ -178,15 +181,21 @@ def evaluate(
             table, names = _arrays(
                 p, y, time=time_ms if time is None else time, weight=weight, segments=segments, features=features
             )
-            wanted = wanted._replace(segment=tuple(table.segments), feature=names)
-        wanted = wanted._replace(models=(model or _model_of(table),))
-        found = _in_python(_about(measure(wanted, table, None, report_progress), segment))
-    measured = Measured(wanted, table, found)
-    if found.many is not None:
-        return DataClassReport.of(found.many, measured)
-    if found.binary is None:
+            options = options._replace(segment=tuple(table.segments), feature=names)
+        options = options._replace(models=(model or _model_of(table),))
+        findings = _in_python(_named_segment(measure_table(options, table, None, report_progress), segment))
+    shared: dict[str, Any] = {
+        "local": findings.local,
+        "notes": findings.notes,
+        "cautions": findings.cautions,
+        "measured": Measured(options, table, findings),
+    }
+    if findings.many is not None:
+        return DataClassReport.of(findings.many, class_names=findings.class_names, **shared)
+    if findings.binary is None:
         raise AssertionError("a table holds predictions of two classes or of many")
-    return DataReport.of(found.binary.whole, measured)
+    report = findings.binary
+    return DataReport.of(report.whole, segments=report.segments, search=report.search, **shared)
 
 
 def compare(
@@ -237,12 +246,12 @@ def compare(
     Examples
     --------
     >>> table = {"y": [0, 0, 1, 1] * 50, "old": [0.4, 0.6] * 100, "new": [0.1, 0.2, 0.8, 0.9] * 50}
-    >>> found = compare(table, table, prediction="old", compare_prediction="new", measures=["smce"], seed=0)
-    >>> found.first.model, found.second.model, found.pairing
+    >>> comparison = compare(table, table, prediction="old", compare_prediction="new", measures=["smce"], seed=0)
+    >>> comparison.first.model, comparison.second.model, comparison.pairing
     ('old', 'new', 'rows')
     """
     both = prediction is not None and compare_prediction is not None and prediction != compare_prediction
-    wanted = Wanted(
+    options = ReportOptions(
         prediction=_listed(prediction),
         outcome=outcome,
         time=time,
@@ -255,12 +264,12 @@ def compare(
         tolerance=tolerance,
     )
     with _python_words(), _shown(progress) as report_progress:
-        one = _read_either(wanted, first, wanted.prediction)
-        two = _read_either(wanted, second, _listed(compare_prediction) or wanted.prediction)
-        found = _in_python(measure(wanted, one, two, report_progress))
-    if found.comparison is None:
+        one = _read_either(options, first, options.prediction)
+        two = _read_either(options, second, _listed(compare_prediction) or options.prediction)
+        findings = _in_python(measure_table(options, one, two, report_progress))
+    if findings.comparison is None:
         raise AssertionError("two tables are compared")
-    return DataComparison.of(found.comparison, Measured(wanted, two, found))
+    return DataComparison.of(findings.comparison, measured=Measured(options, two, findings))
 
 
 def recalibrate(
@@ -348,14 +357,8 @@ def recalibrate(
             seed=seed,
             progress=report_progress,
         )
-    trial = replace(
-        trial,
-        notes=tuple(map(_python_text, trial.notes)),
-        cautions=tuple(map(_python_text, trial.cautions)),
-    )
-    return Recalibration.of(
-        trial, model or _model_of(table), {"prediction": list(table.prediction_columns), "features": list(names)}
-    )
+    columns = {"prediction": list(table.prediction_columns), "features": list(names)}
+    return Recalibration.of(_in_python(trial), model=model or _model_of(table), columns=columns)
 
 
 refit = recalibrate
@@ -433,10 +436,10 @@ def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str |
     raise InputError(f"a map must be what recalibrate returned, a map or a file, got {type(recalibration).__name__}")
 
 
-def _read_either(wanted: Wanted, data: Any, prediction: Sequence[str]) -> EventTable:
+def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -> EventTable:
     """Read a table, or a pair of predictions and outcomes."""
     if is_table(data):
-        return read(wanted, MemoryTable(data), prediction)
+        return read_columns(options, MemoryTable(data), prediction)
     if isinstance(data, tuple) and len(data) == 2:
         return _arrays(data[0], data[1])[0]
     raise InputError(
@@ -463,7 +466,7 @@ def _require_values(**columns: Any) -> None:
 
 
 def _require_no_table_options(**options: Any) -> None:
-    """Raise InputError if something is asked for that takes a table's columns, where there are arrays."""
+    """Raise InputError if an option for tables is given with arrays."""
     for name, value in options.items():
         if value:
             raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
@@ -486,11 +489,11 @@ def _arrays(
     if holds_vectors(prediction):
         if weight is not None:
             raise InputError("weight must be left out for probability vectors, whose measures count whole events")
-        vectors, known = check_vectors(prediction, y)
+        vectors, labelled = check_vectors(prediction, y)
         times = None if time is None else times_ms(time)
         table = EventTable(
             prediction,
-            np.where(known, vectors.outcome, UNLABELLED),
+            np.where(labelled, vectors.outcome, UNLABELLED),
             classes=tuple(str(label) for label in range(vectors.classes)),
         )
     else:
@@ -528,7 +531,7 @@ def _segments(segments: Any, n: int) -> Mapping[str, SegmentColumn]:
         return {}
     if not is_table(segments):
         raise InputError("segments must hold values by name where p is no table, such as {'region': values}")
-    found = {}
+    columns = {}
     table = MemoryTable(segments)
     for name in table.names():
         builder = Segments()
@@ -537,8 +540,8 @@ def _segments(segments: Any, n: int) -> Mapping[str, SegmentColumn]:
         codes, values = builder.finish()
         if codes.size != n:
             raise InputError(f"segment {name!r} must be as long as p, got {codes.size} and {n}")
-        found[name] = SegmentColumn(codes, values)
-    return found
+        columns[name] = SegmentColumn(codes, values)
+    return columns
 
 
 def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
@@ -572,7 +575,7 @@ def _feature(table: MemoryTable, name: str) -> Floats:
 
 def _are_names(value: Any) -> bool:
     return isinstance(value, str) or (
-        isinstance(value, Sequence) and bool(value) and all(isinstance(each, str) for each in value)
+        isinstance(value, Sequence) and bool(value) and all(isinstance(name, str) for name in value)
     )
 
 
@@ -584,25 +587,24 @@ def _listed(names: Names | None) -> tuple[str, ...]:
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
-def _about(found: Findings, segment: str) -> Findings:
-    """Let the report be one on a segment of that name."""
+def _named_segment(findings: Findings, segment: str) -> Findings:
+    """Let the report be on a segment of that name."""
     if segment == ALL:
-        return found
-    if found.binary is not None:
-        whole = replace(found.binary.whole, segment=segment)
-        return replace(found, binary=replace(found.binary, whole=whole))
-    if found.many is None:
-        return found
-    each_class = tuple(replace(each, segment=f"{segment}, {each.segment}") for each in found.many.each_class)
-    many = replace(found.many, top_label=replace(found.many.top_label, segment=segment), each_class=each_class)
-    return replace(found, many=many)
+        return findings
+    if findings.binary is not None:
+        whole = replace(findings.binary.whole, segment=segment)
+        return replace(findings, binary=replace(findings.binary, whole=whole))
+    if findings.many is None:
+        return findings
+    each_class = tuple(replace(report, segment=f"{segment}, {report.segment}") for report in findings.many.each_class)
+    top_label = replace(findings.many.top_label, segment=segment)
+    return replace(findings, many=replace(findings.many, top_label=top_label, each_class=each_class))
 
 
-def _in_python(found: Findings) -> Findings:
+def _in_python(result: _Noted) -> _Noted:
     """Let notes name arguments, not options of the command line."""
-    return replace(
-        found, notes=tuple(map(_python_text, found.notes)), cautions=tuple(map(_python_text, found.cautions))
-    )
+    notes, cautions = (tuple(map(_python_text, lines)) for lines in (result.notes, result.cautions))
+    return replace(result, notes=notes, cautions=cautions)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Asks a running service, over HTTP: for commands, and for the client of scorers."""
+"""HTTP client for a running service, used by the CLI and RecalibrationClient."""
 
 import os
 from collections.abc import Callable, Generator, Mapping
@@ -18,10 +18,10 @@ from monitor.errors import (
 )
 
 API_KEY: Final = "MONITOR_API_KEY"
-"""The environment variable that holds the API key, where none is given otherwise."""
+"""The environment variable with the default API key."""
 
 ApiKey = str | Callable[[], str]
-"""An API key or token; or what gives the one that holds now, where it changes while the process runs."""
+"""An API key or token; or a function that returns the current one."""
 
 _KINDS: Final[Mapping[str, type[MonitorError]]] = {
     "unauthenticated": Unauthenticated,
@@ -33,7 +33,7 @@ _KINDS: Final[Mapping[str, type[MonitorError]]] = {
 
 
 def key_of_environment() -> str | None:
-    """The API key of the environment, or None. A file of which it was made may have ended in a newline."""
+    """Return the API key from the environment, or None. A trailing newline, as from a file, is removed."""
     return os.environ.get(API_KEY, "").strip() or None
 
 
@@ -45,12 +45,12 @@ def connect(
     headers: Mapping[str, str] | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
-    """A client of the service at this address; ``localhost:8000`` is ``http://localhost:8000``.
+    """Create a client for the service at this address; ``localhost:8000`` means ``http://localhost:8000``.
 
     Raises
     ------
     InputError
-        It is no address of HTTP, or the key is none.
+        The address is not an HTTP URL, or the key is malformed.
     """
     try:
         url = httpx.URL(base_url if "://" in base_url else f"http://{base_url}")
@@ -61,7 +61,7 @@ def connect(
     return httpx.Client(
         base_url=url,
         timeout=timeout_seconds,
-        # Redirected to another host, httpx leaves the key behind.
+        # httpx does not send the key to another host after a redirect.
         auth=None if api_key is None else _Bearer(api_key),
         headers=dict(headers or {}),
         transport=transport,
@@ -70,7 +70,7 @@ def connect(
 
 
 class _Bearer(httpx.Auth):
-    """Shows an API key, or a token, with each request."""
+    """Sends an API key or token with each request."""
 
     def __init__(self, api_key: ApiKey) -> None:
         if isinstance(api_key, str):
@@ -85,7 +85,7 @@ class _Bearer(httpx.Auth):
 
 
 def _check_key(key: str) -> str:
-    """The key. Raises InputError where it can be none, without repeating it."""
+    """Return the key; raise InputError if it is malformed, without repeating it."""
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise InputError(
             f"the API key must be one word of ASCII letters, as `monitor keys create` prints it, got {len(key)} "
@@ -97,33 +97,36 @@ def _check_key(key: str) -> str:
 
 
 def ask(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
-    """One request; what the service refuses becomes an error of this package.
+    """Send a request; convert error responses to exceptions of this package.
 
     Raises
     ------
     UnknownSeries, UnknownRecalibration, Conflict, InputError, Unauthenticated, Forbidden
-        The service says so. Its own words.
+        The service refused the request; the message is the service's.
     ServiceUnavailable
-        It does not answer, or cannot.
+        It does not respond, or is not able to.
     """
     try:
-        answer = http.request(method, path, **options)
+        response = http.request(method, path, **options)
     except httpx.TimeoutException as error:
         raise ServiceUnavailable(f"the service at {http.base_url} did not answer in time") from error
     except httpx.HTTPError as error:
         raise ServiceUnavailable(f"the service at {http.base_url} does not answer: {error}") from error
-    if answer.status_code < 400:
-        return answer
-    kind, detail = _problem(answer)
-    if answer.status_code >= 500 or answer.status_code == httpx.codes.TOO_MANY_REQUESTS:
+    if response.status_code < 400:
+        return response
+    kind, detail = _problem(response)
+    if response.status_code >= 500 or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
         raise ServiceUnavailable(f"the service at {http.base_url} cannot answer: {detail}")
     raise _KINDS.get(kind, InputError)(detail)
 
 
-def _problem(answer: httpx.Response) -> tuple[str, str]:
-    """Kind and detail of a problem; of what is none, as something between here and the service may say, its status."""
+def _problem(response: httpx.Response) -> tuple[str, str]:
+    """Return type and detail of a problem document; for other bodies, such as those of a proxy, the status."""
     try:
-        told = answer.json()
-        return str(told["type"]).rpartition(":")[2], str(told["detail"])
+        problem = response.json()
+        return str(problem["type"]).rpartition(":")[2], str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        return "", f"{answer.request.method} {answer.url} is answered {answer.status_code} {answer.reason_phrase}"
+        return (
+            "",
+            f"{response.request.method} {response.url} is answered {response.status_code} {response.reason_phrase}",
+        )

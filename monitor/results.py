@@ -14,18 +14,18 @@ from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.recalibration.refit_file import artifact
-from monitor.recalibration.refit_table import print_advice
 from monitor.recalibration.refit_trial import Trial
-from monitor.recalibration.refit_words import advice, reasons_of
+from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.files import SearchReport
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import SegmentReport
-from monitor.reports.findings import Findings, Wanted, with_views
+from monitor.reports.findings import Findings, ReportOptions, add_picture_data
 from monitor.reports.progress import patient_progress
-from monitor.reports.report_tables import comparison_sentence, search_sentences, segments_sentence
+from monitor.reports.report_view import comparison_sentence, report_view, search_sentences, segments_sentence
+from monitor.reports.view import View
 from monitor.sources.tables import EventTable
 
 if TYPE_CHECKING:
@@ -35,17 +35,25 @@ if TYPE_CHECKING:
 _WIDTH = 120
 
 
-class Presented(abc.ABC):
+class Result(abc.ABC):
     """A result that a notebook shows, and that can be drawn and kept as a page."""
 
-    @abc.abstractmethod
-    def __repr__(self) -> str: ...
+    @classmethod
+    def of(cls, base: Any, **more: Any) -> Self:
+        """Extend a report, a comparison or a trial."""
+        return cls(**{field.name: getattr(base, field.name) for field in fields(base)}, **more)
 
     @abc.abstractmethod
-    def _repr_html_(self) -> str: ...
+    def _view(self) -> View: ...
 
     @abc.abstractmethod
     def _page(self) -> bytes: ...
+
+    def _repr_html_(self) -> str:
+        # matplotlib takes a while to load, and most results are never drawn.
+        from monitor.reports.page import render_notebook  # noqa: PLC0415
+
+        return render_notebook(self._view())
 
     @overload
     def to_html(self) -> str: ...
@@ -72,37 +80,30 @@ class Presented(abc.ABC):
 class Measured:
     """What a report was made of, for its pictures."""
 
-    wanted: Wanted
+    options: ReportOptions
     table: EventTable
     findings: Findings
 
-    def page(self) -> bytes:
-        """The page of the report."""
-        # matplotlib takes a while to load, and most reports are never drawn.
-        from monitor.reports.page import page  # noqa: PLC0415
 
-        with patient_progress() as progress:
-            found = with_views(self.findings, self.wanted, self.table, progress)
-            progress("drawing", 0.0)
-            return page(found)
-
-    def fragment(self) -> str:
-        """What a notebook shows of the report."""
-        from monitor.reports.page import fragment  # noqa: PLC0415
-
-        return fragment(self.findings)
-
-
-class _Plotted(Presented):
-    """A report on one set of predictions."""
+class _MeasuredResult(Result):
+    """A report or a comparison."""
 
     measured: Measured
 
-    def _repr_html_(self) -> str:
-        return self.measured.fragment()
+    def _view(self) -> View:
+        return report_view(self.measured.findings)
 
     def _page(self) -> bytes:
-        return self.measured.page()
+        from monitor.reports.page import report_page  # noqa: PLC0415
+
+        with patient_progress() as progress:
+            findings = add_picture_data(self.measured.findings, self.measured.options, self.measured.table, progress)
+            progress("drawing", 0.0)
+            return report_page(findings)
+
+
+class _ReportResult(_MeasuredResult):
+    """A report on one set of predictions."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``monitor report --json`` prints it."""
@@ -137,7 +138,7 @@ class _Plotted(Presented):
 
 
 @dataclass(frozen=True, repr=False)
-class DataReport(_Plotted, Report):
+class DataReport(_ReportResult, Report):
     """A report on data at hand.
 
     Attributes
@@ -145,7 +146,7 @@ class DataReport(_Plotted, Report):
     segments
         A report of each segment, worst first.
     search
-        What a search for segments came to; None where none was wanted.
+        The segments that a search found; None where there was no search.
     local
         Local calibration over the features; None where none were named.
     notes, cautions
@@ -161,20 +162,6 @@ class DataReport(_Plotted, Report):
     cautions: tuple[str, ...] = ()
     measured: Measured = field(kw_only=True, compare=False)
 
-    @classmethod
-    def of(cls, whole: Report, measured: Measured) -> Self:
-        """Make it from the report of all rows, and what was found beside it."""
-        found = measured.findings
-        return cls(
-            **{each.name: getattr(whole, each.name) for each in fields(whole)},
-            segments=() if found.binary is None else found.binary.segments,
-            search=None if found.binary is None else found.binary.search,
-            local=found.local,
-            notes=found.notes,
-            cautions=found.cautions,
-            measured=measured,
-        )
-
     def __repr__(self) -> str:
         lines = [Report.__repr__(self)]
         if self.segments:
@@ -187,7 +174,7 @@ class DataReport(_Plotted, Report):
 
 
 @dataclass(frozen=True, repr=False)
-class DataClassReport(_Plotted, ClassReport):
+class DataClassReport(_ReportResult, ClassReport):
     """A report on data of many classes at hand.
 
     Attributes
@@ -204,19 +191,6 @@ class DataClassReport(_Plotted, ClassReport):
     cautions: tuple[str, ...] = ()
     measured: Measured = field(kw_only=True, compare=False)
 
-    @classmethod
-    def of(cls, whole: ClassReport, measured: Measured) -> Self:
-        """Make it from the report of all rows, and what was found beside it."""
-        found = measured.findings
-        return cls(
-            **{each.name: getattr(whole, each.name) for each in fields(whole)},
-            class_names=found.class_names,
-            local=found.local,
-            notes=found.notes,
-            cautions=found.cautions,
-            measured=measured,
-        )
-
     def __repr__(self) -> str:
         lines = [ClassReport.__repr__(self)]
         if self.local is not None:
@@ -225,30 +199,13 @@ class DataClassReport(_Plotted, ClassReport):
 
 
 @dataclass(frozen=True, repr=False)
-class DataComparison(Presented, Comparison):
-    """A comparison of data at hand.
-
-    Attributes
-    ----------
-    measured
-        What the comparison was made of.
-    """
+class DataComparison(_MeasuredResult, Comparison):
+    """A comparison of data at hand; ``measured`` is what it was made of."""
 
     measured: Measured = field(kw_only=True, compare=False)
 
-    @classmethod
-    def of(cls, comparison: Comparison, measured: Measured) -> Self:
-        """Make it from a comparison."""
-        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison)}, measured=measured)
-
     def __repr__(self) -> str:
         return "\n".join([comparison_sentence(self), f"({self.note})", repr(self.first), repr(self.second)])
-
-    def _repr_html_(self) -> str:
-        return self.measured.fragment()
-
-    def _page(self) -> bytes:
-        return self.measured.page()
 
     def plot(self) -> "Figure":
         """Draw the measures of both, with the interval of their difference."""
@@ -258,7 +215,7 @@ class DataComparison(Presented, Comparison):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recalibration(Presented, Trial):
+class Recalibration(Result, Trial):
     """Recalibration methods, fitted on the earlier rows of some data and compared on the later ones.
 
     Attributes
@@ -272,11 +229,6 @@ class Recalibration(Presented, Trial):
     model: str = field(kw_only=True)
     columns: Mapping[str, Any] = field(kw_only=True)
 
-    @classmethod
-    def of(cls, trial: Trial, model: str, columns: Mapping[str, Any]) -> Self:
-        """Make it from a trial of methods."""
-        return cls(**{each.name: getattr(trial, each.name) for each in fields(trial)}, model=model, columns=columns)
-
     @property
     def map(self) -> RecalibrationMap | None:
         """The map of the best method; None if no method is better than no map."""
@@ -284,7 +236,7 @@ class Recalibration(Presented, Trial):
 
     @property
     def artifact(self) -> Artifact:
-        """The map of the best method, with what is known of it.
+        """The map of the best method, with its provenance.
 
         Raises
         ------
@@ -322,10 +274,8 @@ class Recalibration(Presented, Trial):
         print_advice(console, self, self.model)
         return text.getvalue().rstrip()
 
-    def _repr_html_(self) -> str:
-        from monitor.recalibration.refit_page import refit_fragment  # noqa: PLC0415
-
-        return refit_fragment(self, self.model)
+    def _view(self) -> View:
+        return trial_view(self, self.model)
 
     def _page(self) -> bytes:
         from monitor.recalibration.refit_page import refit_page  # noqa: PLC0415

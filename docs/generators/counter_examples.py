@@ -1,6 +1,6 @@
 """Where measures disagree: the counter-examples of the papers, as figures of the documentation."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -32,7 +32,7 @@ from monitor.reports.figures.style import (
     legend,
     new_figure,
 )
-from monitor.reports.figures.words import amount, tick
+from monitor.reports.formatting import tick, value_text
 from monitor.scores import ClassTable, ScoreTable
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ _LOOKS: Final[Mapping[str, tuple[str, str]]] = {
     "TCE / 100": (SKY, "P"),
     "Cox offset": (INK, "X"),
 }
-"""Colour and marker of each."""
+"""Colour and marker of each measure."""
 
 
 def two_points(epsilon: float) -> ScoreTable:
@@ -63,16 +63,13 @@ def discontinuity_figure() -> Figure:
     Source: "A Unifying Theory of Distance from Calibration", 2023, section 1.
     """
     epsilon = np.concatenate([[0.0], np.geomspace(1e-4, 0.1, 60)])
-    tables = [two_points(each) for each in epsilon.tolist()]
+    tables = [two_points(distance) for distance in epsilon.tolist()]
     return _lines(
         "A step of one in ten thousand moves ECE from 0 to a half;\nthe others grow from 0 with the distance",
         "Half of the predictions say a little less than 50% and never come true, half a little more and always do. "
         "With both at 50% exactly the model is perfectly calibrated. ECE is over ten bins, whose edge lies at 50%.",
         epsilon,
-        {
-            name: [measure(table) for table in tables]
-            for name, measure in (("ECE", ece), ("smCE", smce), ("kCE", kce), ("intCE", intce))
-        },
+        _values(tables, {"ECE": ece, "smCE": smce, "kCE": kce, "intCE": intce}),
         "distance of the predictions from 50%",
     )
 
@@ -111,8 +108,8 @@ def cancellation_figure() -> Figure:
     left.plot([table.mean_prediction], [table.prevalence], color=HAPPENED, marker="D", ms=8.0, ls="none")
     left.set_xlim(0.44, 0.66)
     left.set_ylim(-0.04, 1.04)
-    left.set_xticks([0.45, 0.5, 0.55, 0.6, 0.65], [tick(each) for each in (0.45, 0.5, 0.55, 0.6, 0.65)])
-    left.set_yticks([0.0, 0.5, 1.0], [tick(each) for each in (0.0, 0.5, 1.0)])
+    left.set_xticks([0.45, 0.5, 0.55, 0.6, 0.65], [tick(share) for share in (0.45, 0.5, 0.55, 0.6, 0.65)])
+    left.set_yticks([0.0, 0.5, 1.0], [tick(share) for share in (0.0, 0.5, 1.0)])
     left.set_xlabel("predicted probability")
     left.set_ylabel("how often it came true")
     legend(
@@ -140,7 +137,7 @@ def cancellation_figure() -> Figure:
         place, [*bars.values()], height=0.6, color=[HAPPENED if value > 0.1 else PREDICTED for value in bars.values()]
     )
     for y, (name, value) in enumerate(bars.items()):
-        text = amount(100.0 * value, "percent") if name == "TCE" else amount(value, "ratio")
+        text = value_text(100.0 * value, "percent") if name == "TCE" else value_text(value, "ratio")
         right.text(value + 0.02, y, text, size=TEXT_SIZE, color=INK, va="center")
     right.set_yticks(place, [*bars])
     right.invert_yaxis()
@@ -167,10 +164,7 @@ def prevalence_figure() -> Figure:
         "Every model adds 0.5 to its log odds; only the prevalence differs. The errors of the probabilities shrink "
         "with it, and TCE refutes less where positives are few. The offset of the log odds (Cox) compares.",
         prevalence,
-        {
-            name: [measure(table) for table in tables]
-            for name, measure in (("smCE", smce), ("kCE", kce), ("intCE", intce), ("ECE", ece))
-        }
+        _values(tables, {"smCE": smce, "kCE": kce, "intCE": intce, "ECE": ece})
         | {
             "TCE / 100": [tce(table) / 100.0 for table in tables],
             "Cox offset": [abs(fit_cox(table).offset) for table in tables],
@@ -239,23 +233,14 @@ def temperature_figure() -> Figure:
     Source: "A Unifying Theory of Distance from Calibration", 2023, Figure 2.
     """
     beta = np.geomspace(0.125, 8.0, 25)
-    tables = [tempered(each) for each in beta.tolist()]
+    tables = [tempered(factor) for factor in beta.tolist()]
     figure = _lines(
         "Played down to almost nothing: far off by ECE,\nclose to calibrated by smCE",
         "Log odds are multiplied by the factor: above 1 the model exaggerates, below 1 it plays down. With a factor "
         "of 1/8 all predictions lie near 50%, and so does what comes true on average: a small change makes them "
         "calibrated, and smCE measures that change. ECE compares each bin with its outcomes.",
         beta,
-        {
-            name: [measure(table) for table in tables]
-            for name, measure in (
-                ("ECE", ece),
-                ("smCE", smce),
-                ("kCE", kce),
-                ("intCE", intce),
-                ("surrogate intCE", surrogate_intce),
-            )
-        },
+        _values(tables, {"ECE": ece, "smCE": smce, "kCE": kce, "intCE": intce, "surrogate intCE": surrogate_intce}),
         "factor of the log odds",
     )
     axes = figure.axes[0]
@@ -273,6 +258,12 @@ def too_sure_classes(n: int = 3_000, seed: int = 0) -> ClassTable:
     likely = softmax(1.4 * true, axis=1)
     outcome = (likely.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
     return ClassTable.from_events(softmax(2.0 * true, axis=1), outcome)
+
+
+def _values(
+    tables: Sequence[ScoreTable], measures: Mapping[str, Callable[[ScoreTable], float]]
+) -> dict[str, Sequence[float]]:
+    return {name: [measure(table) for table in tables] for name, measure in measures.items()}
 
 
 def _lines(title: str, caption: str, x: Floats, series: Mapping[str, Sequence[float]], x_label: str) -> Figure:

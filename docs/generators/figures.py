@@ -12,7 +12,7 @@ from docs.generators.counter_examples import simulated
 from docs.generators.recalibration_example import example
 from monitor.classes import gce_family
 from monitor.reports.figures.gce_comparison import gce_figure
-from monitor.reports.figures.output import save
+from monitor.reports.figures.output import to_png, to_svg
 from monitor.reports.figures.reliability import reliability_diagram
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.figures.witness import witness_figure
@@ -49,6 +49,13 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
 )
 """Each as a function that draws it."""
 
+
+def draw_bytes(name: str) -> bytes:
+    """Draw the figure of that file name."""
+    figure = FIGURES[name]()
+    return to_svg(figure).encode() if name.endswith(".svg") else to_png(figure)
+
+
 if __name__ == "__main__":
-    for name, draw in FIGURES.items():
-        save(draw(), Path(__file__).parents[1] / "figures" / name)
+    for name in FIGURES:
+        (Path(__file__).parents[1] / "figures" / name).write_bytes(draw_bytes(name))

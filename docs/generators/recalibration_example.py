@@ -1,4 +1,4 @@
-"""A refit to be looked at in the documentation: a model that drifted, and what LoRe made of it."""
+"""The refit that the documentation shows: a model that drifted, and its recalibration by LoRe."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.local import Standardised
-from monitor.maps import apply_map, choose_method, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.maps import LabelledEvents, apply_map, choose_method, fit_map
 from monitor.measures import smce
 from monitor.reports.figures.recalibration import refit_figures
 from monitor.scores import ScoreTable
@@ -25,7 +24,7 @@ _REGIONS: Final = ("north", "east", "south", "west")
 
 @cache
 def example() -> Mapping[str, Figure]:
-    """The pictures of its refit, by the names that :func:`recalibration_figures` gives them.
+    """The pictures of its refit, by the names that :func:`refit_figures` gives them.
 
     Customers are known by two features. Since the model was trained, those of one corner have become likelier to leave
     than it says and those of another less likely; and its log odds are too large by a third, for all.
@@ -53,12 +52,12 @@ def example() -> Mapping[str, Figure]:
 
 def _segments(held_out: LabelledEvents, predictions: Mapping[str, Floats]) -> list[dict[str, Any]]:
     """As a comparison has them, with what the picture needs."""
-    found = []
+    entries = []
     for key, values in held_out.segments.items():
         for value in np.unique(values).tolist():
             inside = values == value
             entry: dict[str, Any] = {"segment": f"{key}={value}", "n": int(inside.sum())}
             for name, p in predictions.items():
                 entry[name] = {"smce": smce(ScoreTable.from_events(p[inside], held_out.outcome[inside]))}
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries

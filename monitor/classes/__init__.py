@@ -1,6 +1,6 @@
 """Measures and tests of predictions over many classes.
 
-A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; nothing else is to be edited.
+A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; no other file needs to change.
 """
 
 import importlib
@@ -11,7 +11,6 @@ from typing import Final
 
 from monitor.classes.base import ClassMeasure, Findings
 from monitor.classes.canonical_ece import canonical_ece
-from monitor.classes.classwise_tce import classwise_tce, tce_of_each_class
 from monitor.classes.gce import GceMember, gce, gce_family, two_classes
 from monitor.classes.hypothesis_tests import (
     CalibrationTest,
@@ -21,10 +20,9 @@ from monitor.classes.hypothesis_tests import (
     distribution_free_test,
     exact_variance_test,
 )
-from monitor.classes.kernel import VectorKernel
 from monitor.classes.mmce import mmce
-from monitor.classes.reductions import classwise, of_each_class, top_label
-from monitor.classes.skce import skce
+from monitor.classes.reductions import classwise, classwise_tce, of_each_class, tce_of_each_class, top_label
+from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
 
 __all__ = [
@@ -57,17 +55,17 @@ __all__ = [
 
 
 def _scan() -> Mapping[str, ClassMeasure]:
-    """The measures that the files of this folder declare, by name, in ascending rank."""
-    found: list[ClassMeasure] = []
+    """Import the files of this folder and return the measures they declare, by name, in ascending rank."""
+    measures: list[ClassMeasure] = []
     for file in pkgutil.iter_modules(__path__):
         for measure in getattr(importlib.import_module(f"{__name__}.{file.name}"), "MEASURES", ()):
             if not isinstance(measure, ClassMeasure):
                 raise TypeError(f"MEASURES in monitor/classes/{file.name}.py must be of ClassMeasure, got {measure!r}")
-            if any(measure.name == other.name for other in found):
+            if any(measure.name == other.name for other in measures):
                 raise ValueError(f"monitor/classes declares two measures called {measure.name}")
-            found.append(measure)
-    found.sort(key=lambda measure: (measure.rank, measure.name))
-    return MappingProxyType({measure.name: measure for measure in found})
+            measures.append(measure)
+    measures.sort(key=lambda measure: (measure.rank, measure.name))
+    return MappingProxyType({measure.name: measure for measure in measures})
 
 
 CLASS_MEASURES: Final = _scan()

@@ -1,4 +1,4 @@
-"""Outcomes of many classes: drawn from their predictions, and counted in bins."""
+"""Loops over events of many classes: draw outcomes from predictions, and sum residuals in bins."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +8,12 @@ from monitor.compiled import njit
 
 @njit()
 def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64], draws: int) -> NDArray[np.int32]:
-    """Draws of one class for each prediction.
+    """Draw one class for each prediction.
 
     Parameters
     ----------
     rng
-        Where the randomness comes from: one uniform number a draw and prediction.
+        Uses one uniform number per draw and prediction.
     cumulative
         float64, shape (n, K): running sums of the probabilities.
     draws
@@ -28,7 +28,7 @@ def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64],
     result = np.empty((draws, n), np.int32)
     for draw in range(draws):
         for i in range(n):
-            # The last sum may miss 1 by rounding; scaled by it, no number lies beyond the last class.
+            # The last sum may differ from 1 by rounding, so scale by it.
             wanted = rng.random() * cumulative[i, classes - 1]
             low, high = 0, classes - 1
             while low < high:
@@ -43,12 +43,12 @@ def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64],
 
 @njit()
 def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
-    """How often the outcome's own entry lies in each bin.
+    """Count the outcomes whose predicted probability is in each bin.
 
     Parameters
     ----------
     bins
-        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+        int32, shape (n, K): the bin of each probability, -1 for none.
     outcomes
         int32, shape (draws, n).
     size
@@ -62,9 +62,9 @@ def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: in
     result = np.zeros((draws, size))
     for draw in range(draws):
         for i in range(n):
-            found = bins[i, outcomes[draw, i]]
-            if found >= 0:
-                result[draw, found] += 1.0
+            index = bins[i, outcomes[draw, i]]
+            if index >= 0:
+                result[draw, index] += 1.0
     return result
 
 
@@ -76,18 +76,18 @@ def weighted_residuals(
     weight: NDArray[np.float64],
     size: int,
 ) -> NDArray[np.float64]:
-    """Sums over each bin of weighted residuals e_y - p.
+    """Sum weighted residuals e_y - p in each bin.
 
     Parameters
     ----------
     bins
-        int32, shape (n, K): the bin of each probability, -1 for one that is in none.
+        int32, shape (n, K): the bin of each probability, -1 for none.
     prediction
         float64, shape (n, K).
     outcome
         int64, shape (n,).
     weight
-        float64, shape (draws, n): of each event.
+        float64, shape (draws, n): weights of the events.
     size
         Number of bins.
 
@@ -104,7 +104,7 @@ def weighted_residuals(
             if factor == 0.0:
                 continue
             for k in range(classes):
-                found = bins[i, k]
-                if found >= 0:
-                    result[draw, found] += factor * ((1.0 if k == outcome[i] else 0.0) - prediction[i, k])
+                index = bins[i, k]
+                if index >= 0:
+                    result[draw, index] += factor * ((1.0 if k == outcome[i] else 0.0) - prediction[i, k])
     return result

@@ -7,8 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
 
@@ -47,17 +46,17 @@ def canonical_ece(
         the right, but for the last: a product of intervals, so there are up to n_bins^K bins, and with more than a few
         classes nearly every event has its own.
     min_size
-        Least events in a bin of ``median_variance``, at least 1.
+        Minimum number of events in a bin of ``median_variance``, at least 1.
     max_bins
-        Most bins of ``median_variance``, at least 1; as many as there can be if left out.
+        Maximum number of bins of ``median_variance``, at least 1; unlimited if left out.
     n_bins
         Intervals of ``equal_width``, at least 1.
 
     Returns
     -------
     float
-        In [0, 1] for the total variation distance, in [0, 2] for the other two. Biased upwards by what chance does in a
-        bin, so bins of ten events show much even if the model is calibrated: compare with the level under calibration.
+        In [0, 1] for the total variation distance, in [0, 2] for the other two. Biased upwards by chance, strongly for
+        bins of ten events even if the model is calibrated: compare with the level under calibration.
 
     Raises
     ------
@@ -71,7 +70,7 @@ def canonical_ece(
     Source: Vaicenavicius et al., "Evaluating model calibration in classification", 2019; Widmann, Lindsten, Zachariah
     2019, section 2; the bins of CalibrationErrors.jl, ``MedianVarianceBinning`` (what equals the median goes to the
     larger ones, as in its later releases) and ``UniformBinning``, whose intervals are open on the left; ours are open
-    on the right, as everywhere here.
+    on the right, as elsewhere in this package.
 
     Examples
     --------
@@ -89,7 +88,7 @@ def canonical_ece(
 
 
 def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None = None) -> NDArray[np.int32]:
-    """The bin of each event, shape (n,): see :func:`canonical_ece`. Only the predictions decide, and not their order.
+    """Return the bin of each event, shape (n,): see :func:`canonical_ece`. The order of the events does not matter.
 
     Raises
     ------
@@ -98,21 +97,21 @@ def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None 
     InputError
         An option is wrong.
     """
-    least = require_whole("min_size", min_size, 1)
-    require_rows(table, f"canonical ECE in bins of {least}", least=least)
-    most = table.rows if max_bins is None else require_whole("max_bins", max_bins, 1)
+    minimum = require_whole("min_size", min_size, 1)
+    require_rows(table, f"canonical ECE in bins of {minimum}", least=minimum)
+    maximum = table.rows if max_bins is None else require_whole("max_bins", max_bins, 1)
     result = np.empty(table.rows, np.int32)
     done = 0
     waiting: list[tuple[float, int, int, NDArray[np.intp]]] = []
 
     def place(events: NDArray[np.intp], splittable: bool) -> None:
-        """Put events in line for a split, or finish their bin."""
+        """Queue events for a split, or finish their bin."""
         nonlocal done
-        if splittable and events.size >= 2 * least:
+        if splittable and events.size >= 2 * minimum:
             variance = table.prediction[events].var(axis=0, ddof=1)
-            # The first of those that only rounding tells apart, such as both of two classes.
+            # The first of those that differ only by rounding, such as both columns of two classes.
             column = int(np.argmax(variance >= variance.max() * (1.0 - 1e-9)))
-            # The events in the table tell bins of equal variance apart before arrays would be compared.
+            # The first event breaks ties, so that heapq does not compare arrays.
             heapq.heappush(waiting, (-float(variance[column]), int(events[0]), column, events))
         else:
             result[events] = done
@@ -124,7 +123,7 @@ def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None 
         values = table.prediction[events, column]
         below = values < np.partition(values, events.size // 2)[events.size // 2]
         parts = events[below], events[~below]
-        if done + len(waiting) + 2 > most or min(part.size for part in parts) < least:
+        if done + len(waiting) + 2 > maximum or min(part.size for part in parts) < minimum:
             place(events, splittable=False)  # too many bins, or too many events that equal the median
         else:
             for part in parts:
@@ -133,7 +132,7 @@ def median_variance_bins(table: ClassTable, min_size: int, max_bins: int | None 
 
 
 def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
-    """The bin of each event, shape (n,): events of one bin have every probability in the same interval."""
+    """Return the bin of each event, shape (n,): all probabilities of its events are in the same intervals."""
     size = require_whole("n_bins", n_bins, 1)
     require_rows(table, "canonical ECE")
     interval = np.searchsorted(np.arange(1, size) / size, table.prediction, side="right")
@@ -141,28 +140,19 @@ def equal_width_bins(table: ClassTable, n_bins: int) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Binned:
-    """Predictions in bins.
+class _Binned(Prepared):
+    """Predictions in bins; ``sums`` has the shape (B, K).
 
     Attributes
     ----------
-    table
-        What they are of.
-    bins
-        int32, shape (n, K): the place of each probability in ``sums``, row by row.
     counts
         float64, shape (B,): predictions of each bin.
-    sums
-        float64, shape (B, K): their sum.
     distance
         Between a bin's mean prediction and its class frequencies.
     """
 
-    table: ClassTable
-    bins: NDArray[np.int32]
     counts: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    distance: Distance = "total_variation"
+    distance: Distance
 
     @classmethod
     def of(cls, table: ClassTable, groups: NDArray[np.int32], distance: Distance = "total_variation") -> "_Binned":
@@ -170,30 +160,18 @@ class _Binned:
         sums = np.zeros((size, table.classes))
         np.add.at(sums, groups, table.prediction)
         bins = (groups[:, None] * table.classes + np.arange(table.classes)).astype(np.int32)
-        counts = np.bincount(groups, minlength=size).astype(np.float64)
-        return cls(table, bins, counts, sums, distance)
+        return cls(table, bins, sums, np.bincount(groups, minlength=size).astype(np.float64), distance)
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        hits = hits_of_draws(self.bins, outcomes, self.sums.size)
-        return self._errors(hits.reshape(-1, *self.sums.shape) - self.sums)
-
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.sums.size)
-        return self._errors(residual.reshape(-1, *self.sums.shape))
-
-    def shares(self) -> NDArray[np.float64]:
-        one = np.ones((1, self.table.rows))
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.sums.size)
-        # Of the total variation distance, which the measure of reports has.
-        return shares_of(self.table, self.bins, np.sign(residual[0]) / (2.0 * self.counts.sum()))
-
-    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The measure of each row of binned residuals, (draws, B, K) -> (draws,)."""
+    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.distance == "squared_euclidean":
             return np.asarray(((residual**2).sum(axis=2) / self.counts).sum(axis=1) / self.counts.sum())
-        # n_b cancels: a bin's means are never formed.
+        # n_b cancels, so the means of a bin are not needed.
         city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
         return np.asarray(city_block / 2.0 if self.distance == "total_variation" else city_block)
+
+    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        # For the total variation distance, which reports use.
+        return np.asarray(np.sign(residual) / (2.0 * self.counts.sum()))
 
 
 MEASURES: Final = (

@@ -8,8 +8,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.bins import whole_bins
 from monitor.measures.checks import require_choice
@@ -20,10 +19,10 @@ Probabilities = Literal["top", "all"]
 GceNorm = Literal[1, 2, "max"]
 
 DEFAULT_N_BINS: Final = 15
-"""As Guo et al. 2017 have it for ECE, and most comparisons of deep networks since."""
+"""As in Guo et al. 2017 for ECE, and in most comparisons of deep networks since."""
 
 THRESHOLDS: Final = (0.0, 0.01)
-"""Those of the paper's 32 measures."""
+"""The thresholds of the paper's 32 measures."""
 
 
 class GceMember(NamedTuple):
@@ -37,21 +36,21 @@ class GceMember(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """What the literature calls it: ECE, SCE, ACE, TACE, RMSCE or MCE; None for those without a name."""
+        """Its name in the literature: ECE, SCE, ACE, TACE, RMSCE or MCE; None if it has none."""
         return _NAMES.get(self)
 
     @property
     def grouping(self) -> str:
-        """How it gathers predictions, in words, for figures: its bins, labels and classes."""
+        """Its bins, labels and classes in words, for figures."""
         labels = "top label" if self.probabilities == "top" else "all labels"
         classes = "by class" if self.class_conditional else "classes together"
         return f"{self.bins}, {labels}, {classes}"
 
     @property
     def weighing(self) -> str:
-        """What it makes of them, in words, for figures: its threshold and norm."""
-        kept = f"p > {self.threshold:g}" if self.threshold > 0.0 else "every p"
-        return f"{kept}, {'max' if self.norm == 'max' else f'L{self.norm}'}"
+        """Its threshold and norm in words, for figures."""
+        values = f"p > {self.threshold:g}" if self.threshold > 0.0 else "every p"
+        return f"{values}, {'max' if self.norm == 'max' else f'L{self.norm}'}"
 
 
 _NAMES: Final = {
@@ -83,8 +82,8 @@ def gce(
 
     .. math:: \Big( \sum_b \frac{n_b}{n} |\mathrm{acc}(b) - \mathrm{conf}(b)|^q \Big)^{1/q}
 
-    over the bins of the probabilities that count, conf the mean of a bin's probabilities and acc how often the class
-    that each is of came true.
+    over the bins of the probabilities that count; conf is the mean of a bin's probabilities, acc the frequency with
+    which their classes came true.
 
     Parameters
     ----------
@@ -92,14 +91,14 @@ def gce(
         n events of K classes.
     bins
         ``even``: of equal width, closed on the left and open on the right, but for the last: p = 1 falls in the last
-        bin. ``adaptive``: as equally filled as ties allow; equal probabilities are never parted, so they go where the
-        middle of them falls.
+        bin. ``adaptive``: as equally filled as ties allow; equal probabilities stay in one bin, the one of their
+        median position.
     probabilities
-        ``top``: the largest probability of each event alone (of equals that of the first class); ``all``: every
-        class's.
+        ``top``: only the largest probability of each event (the first one of equal ones); ``all``: those of all
+        classes.
     class_conditional
-        Bin each class's probabilities by themselves, and take the mean of the classes' errors (for ``norm`` 2 the root
-        of the mean of the squares, for ``max`` the largest). Otherwise all are binned together.
+        Bin the probabilities of each class separately, and average the classes' errors (for ``norm`` 2 the root of the
+        mean of the squares, for ``max`` the largest). Otherwise all are binned together.
     threshold
         Probabilities up to this do not count, in [0, 1); at 0 all do.
     norm
@@ -125,10 +124,10 @@ def gce(
     Source: Nixon, Dusenberry, Jerfel, Nguyen, Liu, Zhang, Tran, "Measuring Calibration in Deep Learning", 2019,
     sections 2.1 and 4 and appendix C.
 
-    Where the paper leaves it open, this is as the authors' code has it (uncertainty_metrics): classes weigh equally,
-    however many of their probabilities count. It departs in three details. A class of which no probability counts is
-    left out of the mean rather than counted as perfect. A probability of exactly 0 counts at threshold 0, because a
-    certain prediction can be wrong. And adaptive bins part no ties.
+    Where the paper is silent, this follows the authors' code (uncertainty_metrics): classes have equal weights, however
+    many of their probabilities count. There are three departures. A class without any probability that counts is left
+    out of the mean rather than counted as perfect. A probability of exactly 0 counts at threshold 0, because a certain
+    prediction can be wrong. And adaptive bins do not separate ties.
 
     Examples
     --------
@@ -158,25 +157,25 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
             binned = _Binned.of(table, member, n_bins)
         except NotEnoughData:
             continue
-        for each in (binned, replace(binned, norm=2)):
-            result[member._replace(norm=each.norm)] = float(each.draws(outcome)[0])
+        for variant in (binned, replace(binned, norm=2)):
+            result[member._replace(norm=variant.norm)] = float(variant.draws(outcome)[0])
     return result
 
 
 def member_of(name: str) -> GceMember:
-    """The member that the literature calls so: ``ECE``, ``SCE``, ``ACE``, ``TACE``, ``RMSCE`` or ``MCE``."""
-    by_name = {found: member for member, found in _NAMES.items()}
+    """Return the member with a name in the literature: ``ECE``, ``SCE``, ``ACE``, ``TACE``, ``RMSCE`` or ``MCE``."""
+    by_name = {known_as: member for member, known_as in _NAMES.items()}
     require_choice("name", name, tuple(by_name))
     return by_name[name]
 
 
 def two_classes(table: ScoreTable) -> ClassTable:
-    """Predictions P(y = 1) as vectors (1 - p, p), one row an event.
+    """Convert predictions P(y = 1) to vectors (1 - p, p), one row per event.
 
     Raises
     ------
     InputError
-        The table holds weights, or cells rather than single predictions.
+        The table is weighted, or on a grid.
     """
     if table.weighted or not table.exact:
         raise InputError("the table must hold whole events with their exact predictions, not weights or cells")
@@ -186,25 +185,18 @@ def two_classes(table: ScoreTable) -> ClassTable:
 
 
 @dataclass(frozen=True, slots=True)
-class _Binned:
-    """The probabilities that count, in bins: groups of bins, a group a class or one for all.
+class _Binned(Prepared):
+    """The probabilities that count, in bins; ``sums`` has the shape (groups, n_bins), with a group per class or one.
 
     Attributes
     ----------
-    table
-        What they are of.
-    bins
-        int32, shape (n, K): the bin of each probability, -1 where it does not count.
-    counts, sums
-        float64, shape (groups, n_bins): probabilities of each bin, and their sum.
+    counts
+        float64, shape (groups, n_bins): probabilities in each bin.
     norm
         Of the bins' gaps.
     """
 
-    table: ClassTable
-    bins: NDArray[np.int32]
     counts: NDArray[np.float64]
-    sums: NDArray[np.float64]
     norm: GceNorm
 
     @classmethod
@@ -231,26 +223,12 @@ class _Binned:
         return cls(
             table,
             bins,
-            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
             np.bincount(at, weights=p[counting], minlength=size).astype(np.float64).reshape(groups, n_bins),
+            np.bincount(at, minlength=size).astype(np.float64).reshape(groups, n_bins),
             member.norm,
         )
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        hits = hits_of_draws(self.bins, outcomes, self.counts.size)
-        return self._errors(hits.reshape(-1, *self.counts.shape) - self.sums)
-
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, weight, self.counts.size)
-        return self._errors(residual.reshape(-1, *self.counts.shape))
-
-    def shares(self) -> NDArray[np.float64]:
-        one = np.ones((1, self.table.rows))
-        residual = weighted_residuals(self.bins, self.table.prediction, self.table.outcome, one, self.counts.size)
-        return shares_of(self.table, self.bins, self._functional(residual.reshape(self.counts.shape)).ravel())
-
-    def _functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The linear functional that attains the measure of binned residuals, both (groups, n_bins)."""
+    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         filled = np.maximum(self.counts, 1.0)
         if self.norm == "max":
             worst = np.unravel_index(np.argmax(np.abs(residual) / filled), residual.shape)
@@ -258,18 +236,17 @@ class _Binned:
             functional[worst] = np.sign(residual[worst]) / filled[worst]
             return functional
         total = self.counts.sum(axis=1, keepdims=True)
-        # A group without any probability has no residual either.
+        # Groups without probabilities have residual 0.
         weight = 1.0 / (np.maximum(total, 1.0) * np.count_nonzero(total))
         if self.norm == 1:
             return np.asarray(np.sign(residual) * weight)
-        error = float(self._errors(residual[None])[0])
+        error = float(self.errors(residual[None])[0])
         return residual / filled * weight / error if error > 0.0 else np.zeros(residual.shape)
 
-    def _errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The measure of each row of binned residuals, (draws, groups, n_bins) -> (draws,)."""
+    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         residual = np.abs(residual)
         if self.norm == 1:
-            gaps = residual  # n_b cancels: the bins' means are never formed, so an empty bin needs no case
+            gaps = residual  # n_b cancels, so empty bins need no special case
         else:
             filled = np.maximum(self.counts, 1.0)  # an empty bin's residual is 0
             if self.norm == "max":
@@ -282,7 +259,7 @@ class _Binned:
 
 
 def _groups(classes: int, class_conditional: bool) -> Iterator[tuple[int, slice]]:
-    """Each group's number with its columns."""
+    """Yield the index of each group and its columns."""
     if class_conditional:
         yield from ((k, slice(k, k + 1)) for k in range(classes))
     else:
@@ -297,7 +274,7 @@ def _even(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
 def _adaptive(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
     """Bins as equally filled as ties allow, shape (m,) -> (m,)."""
     _, row, count = np.unique(values, return_inverse=True, return_counts=True)
-    # Twice the place, of all values, where the middle of the equal ones stands; in whole numbers, so nothing rounds.
+    # Twice the median position of equal values; integers avoid rounding.
     middle = 2 * np.cumsum(count) - count
     return np.asarray((middle * n_bins // (2 * max(1, values.size)))[row], np.int64)
 
@@ -312,12 +289,12 @@ def _check(member: GceMember, n_bins: int) -> None:
 
 
 def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
-    """A member that has a name, as a measure."""
+    """Declare a member that has a name as a measure."""
     member = member_of(name)
     options = member._asdict()
     return ClassMeasure(
         name=key,
-        # The same names over other bins are binary measures, which a report shows of the top label, too.
+        # Binary measures with the same names but other bins are also reported for the top label.
         title=f"top-label {name}, {DEFAULT_N_BINS} bins" if member.probabilities == "top" else name,
         help=help_,
         unit="ratio",
@@ -335,4 +312,4 @@ MEASURES: Final = (
     _measure("RMSCE", "rmsce", "Root mean square of the gaps of the top label over 15 equally filled bins.", 44),
     _measure("MCE", "mce", "Maximum calibration error: the largest gap of a bin of the top label.", 45),
 )
-"""Those that the literature names."""
+"""The members that have a name in the literature."""

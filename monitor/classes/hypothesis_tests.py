@@ -6,47 +6,46 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 import xxhash
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from monitor.classes.base import require_rows
 from monitor.classes.bin_loops import categorical_draws
-from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
 from monitor.classes.pair_loops import term_rows
-from monitor.classes.skce import Estimator, PairSums, skce, skce_blocks
+from monitor.classes.skce import Estimator, KernelName, Lengthscale, PairSums, VectorKernel, skce, skce_blocks
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ClassTable
 
-LARGEST_TERM: Final = 2.0
+MAX_TERM: Final = 2.0
 """Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
 
-_LEAST_DRAWS: Final = 19
+_MIN_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
 
 _ROUNDING: Final = 1e-9
-"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
+"""A draw with the same outcomes may differ from the value by rounding; it counts as equal."""
 
 _ROWS_AT_ONCE: Final = 1 << 21
-"""Terms h_ij that are held at a time."""
+"""Number of terms h_ij in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationTest:
-    """What a test says.
+    """The result of a test.
 
     Attributes
     ----------
     test
-        Which.
+        Its name.
     estimate
-        The measure that it looks at.
+        The measure.
     p_value
-        How often a calibrated model does as badly, at most.
+        Probability, or an upper bound, that a calibrated model does as badly.
     statistic
-        What the p-value was read off; the estimate itself in some tests.
+        The test statistic; in some tests the estimate itself.
     deviation
-        Standard error of the estimate, or its standard deviation under calibration; None where the test knows neither.
+        Standard error of the estimate, or its standard deviation under calibration; None if the test computes neither.
     """
 
     test: str
@@ -61,8 +60,8 @@ def block_test(
 ) -> CalibrationTest:
     """Asymptotic normal test of the block estimator of the SKCE: z = mean / standard error over the blocks.
 
-    Linear in the number of events, and weak: an error that all pairs see in 92% of cases, blocks of two see in 5 to
-    18%. For more events than can be kept; for all else :func:`exact_variance_test`.
+    Linear in the number of events, but weak: of errors that all pairs detect in 92% of cases, blocks of two detect 5 to
+    18%. For more events than fit in memory; otherwise use :func:`exact_variance_test`.
 
     Parameters
     ----------
@@ -93,9 +92,9 @@ def block_test(
         z = 0.0
     elif error > 0.0:
         z = estimate / error
-    else:  # every block says the same
+    else:  # all blocks are equal
         z = math.copysign(math.inf, estimate)
-    return CalibrationTest("block", estimate, float(norm.sf(z)), z, error)
+    return CalibrationTest("block", estimate, float(scipy.stats.norm.sf(z)), z, error)
 
 
 def exact_variance_test(
@@ -136,9 +135,9 @@ def bootstrap_test(
 ) -> CalibrationTest:
     r"""Bootstrap test of the unbiased quadratic estimator of the SKCE.
 
-    The statistic is n/(n-1) U - V. Of each resample of the events, with the counts w, its law under calibration is
-    imitated by the mean of h over pairs of the resample, less twice the mean over pairs of one event of the resample
-    and one of the data (Arcones and Gine 1992). In time n^2 (K + draws).
+    The statistic is n/(n-1) U - V. Its distribution under calibration is approximated by resamples of the events: the
+    mean of h over pairs of the resample, minus twice the mean over pairs of one event of the resample and one of the
+    data (Arcones and Gine 1992). In time n^2 (K + draws).
 
     Parameters
     ----------
@@ -149,7 +148,7 @@ def bootstrap_test(
     draws
         Number of resamples, at least 19.
     seed
-        Of the draws; the table's content if left out.
+        For the draws; derived from the table's content if left out.
 
     Raises
     ------
@@ -180,8 +179,8 @@ def bootstrap_test(
     pairs = n * (n - 1.0)
     unbiased = (total - float(own.sum())) / pairs
     statistic = n / (n - 1.0) * unbiased - total / n**2
-    imitated = (resampled - weights @ own) / pairs - 2.0 * crossed / n**2
-    return CalibrationTest("bootstrap", unbiased, _p_value(imitated, statistic), statistic)
+    resampled_values = (resampled - weights @ own) / pairs - 2.0 * crossed / n**2
+    return CalibrationTest("bootstrap", unbiased, _p_value(resampled_values, statistic), statistic)
 
 
 def distribution_free_test(
@@ -197,7 +196,7 @@ def distribution_free_test(
     .. math:: P(U \ge t) \le \exp(-\lfloor n/2 \rfloor t^2 / (2 B^2)), \qquad
               P(V \ge t) \le \exp(-\max(0, \sqrt{n t / B} - 1)^2 / 2)
 
-    with B = 2 the largest \|h\|. The p-value is certain not to be too small, and mostly far too large.
+    with B = 2 the largest \|h\|. The p-value is never too small, and mostly far too large.
 
     Parameters
     ----------
@@ -221,11 +220,11 @@ def distribution_free_test(
     """
     estimate = skce(table, kernel=kernel, lengthscale=lengthscale, estimator=estimator, block_size=block_size)
     if estimator == "biased":
-        excess = max(0.0, math.sqrt(table.rows * estimate / LARGEST_TERM) - 1.0)
+        excess = max(0.0, math.sqrt(table.rows * estimate / MAX_TERM) - 1.0)
         p_value = math.exp(-(excess**2) / 2.0)
     else:
         pairs = table.rows // 2 if estimator == "unbiased" else table.rows // block_size * (block_size // 2)
-        p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * LARGEST_TERM**2))
+        p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * MAX_TERM**2))
     return CalibrationTest("distribution_free", estimate, p_value, estimate)
 
 
@@ -234,18 +233,18 @@ def consistency_test(
 ) -> CalibrationTest:
     """Test of any measure by consistency resampling.
 
-    Predictions are drawn anew from those there are, and their outcomes from them.
+    Predictions are resampled, and outcomes drawn from them.
 
     Parameters
     ----------
     table
         n events, at least 1.
     measure
-        What is compared: larger is worse.
+        The statistic; larger is worse.
     draws
         Number of resamples, at least 19. Each calls ``measure`` once.
     seed
-        Of the draws; the table's content if left out.
+        For the draws; derived from the table's content if left out.
 
     Raises
     ------
@@ -262,27 +261,27 @@ def consistency_test(
     require_rows(table, "the consistency test")
     rng = _generator(table, draws, seed)
     estimate = measure(table)
-    imitated = np.empty(draws)
+    resampled_values = np.empty(draws)
     for draw in range(draws):
         prediction = table.prediction[rng.integers(table.rows, size=table.rows)]
         outcome = categorical_draws(rng, np.cumsum(prediction, axis=1), 1)[0]
-        imitated[draw] = measure(ClassTable(prediction, outcome.astype(np.int64)))
-    return CalibrationTest("consistency", estimate, _p_value(imitated, estimate), estimate)
+        resampled_values[draw] = measure(ClassTable(prediction, outcome.astype(np.int64)))
+    return CalibrationTest("consistency", estimate, _p_value(resampled_values, estimate), estimate)
 
 
 def table_seed(table: ClassTable) -> int:
-    """A seed that follows from a table's content, so that what is drawn can be drawn again."""
+    """Derive a seed from a table's content, so that draws are reproducible."""
     digest = xxhash.xxh3_64(np.ascontiguousarray(table.prediction).astype("<f8").tobytes())
     digest.update(table.outcome.astype("<i8").tobytes())
     return int(digest.intdigest())
 
 
 def _generator(table: ClassTable, draws: int, seed: int | None) -> np.random.Generator:
-    if draws < _LEAST_DRAWS:
-        raise InputError(f"draws must be at least {_LEAST_DRAWS}, got {draws}")
+    if draws < _MIN_DRAWS:
+        raise InputError(f"draws must be at least {_MIN_DRAWS}, got {draws}")
     return np.random.default_rng(table_seed(table) if seed is None else seed)
 
 
-def _p_value(imitated: NDArray[np.float64], statistic: float) -> float:
+def _p_value(resampled_values: NDArray[np.float64], statistic: float) -> float:
     slack = _ROUNDING * abs(statistic)
-    return (1 + int((imitated >= statistic - slack).sum())) / (1 + imitated.size)
+    return (1 + int((resampled_values >= statistic - slack).sum())) / (1 + resampled_values.size)

@@ -7,14 +7,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Outcomes, Weights, require_rows, shares_of
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures import kce
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_forms
 from monitor.scores import ClassTable
 
 DEFAULT_WIDTH: Final = 0.4
-"""That of the authors' code."""
+"""As in the authors' code."""
 
 
 def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
@@ -23,8 +22,8 @@ def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
     .. math:: \mathrm{MMCE}^2 = \frac{1}{n^2} \sum_{ij} (c_i - \hat p_i) (c_j - \hat p_j)
               \exp(-|\hat p_i - \hat p_j| / w)
 
-    with the largest probability of each event and c = 1 where its class came true, else 0. It is the kernel calibration
-    error of the top label, so exact in time n log n, where other code takes n^2.
+    with the largest probability of each event, and c = 1 if its class came true, else 0. It is the kernel calibration
+    error of the top label, computed exactly in time n log n.
 
     Parameters
     ----------
@@ -36,7 +35,7 @@ def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
     Returns
     -------
     float
-        In [0, 1]; smaller is better. It says nothing of the classes that are not on top.
+        In [0, 1]; smaller is better. Classes that are not on top do not count.
 
     Raises
     ------
@@ -60,52 +59,34 @@ def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _TopRows:
-    """The events by their confidence.
+class _TopLabel(Prepared):
+    """Events binned by their confidence, one bin for each distinct one.
 
     Attributes
     ----------
-    table
-        What they are of.
-    score, count
-        Distinct confidences, ascending, and how often each occurs, shape (m,).
-    rows
-        int32, shape (n, K): the place of each top probability in ``score``, -1 elsewhere.
+    score
+        Distinct confidences, ascending, shape (m,).
     """
 
-    table: ClassTable
     score: NDArray[np.float64]
-    count: NDArray[np.int64]
-    rows: NDArray[np.int32]
 
     @classmethod
-    def of(cls, table: ClassTable) -> "_TopRows":
+    def of(cls, table: ClassTable) -> "_TopLabel":
         events = np.arange(table.rows)
         top = np.argmax(table.prediction, axis=1)
         score, row, count = np.unique(table.prediction[events, top], return_inverse=True, return_counts=True)
-        rows = np.full(table.prediction.shape, -1, np.int32)
-        rows[events, top] = row
-        return cls(table, score, count, rows)
+        bins = np.full(table.prediction.shape, -1, np.int32)
+        bins[events, top] = row
+        return cls(table, bins, count * score, score)
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
-        return self._norm(hits_of_draws(self.rows, outcomes, self.score.size) - self.count * self.score)
+    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)
+        return np.asarray(np.sqrt(np.maximum(0.0, square)) / self.table.rows)
 
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
-        return self._norm(
-            weighted_residuals(self.rows, self.table.prediction, self.table.outcome, weight, self.score.size)
-        )
-
-    def shares(self) -> NDArray[np.float64]:
-        one = np.ones((1, self.table.rows))
-        (residual,) = weighted_residuals(self.rows, self.table.prediction, self.table.outcome, one, self.score.size)
+    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
         potential = laplace_potential(self.score, residual, DEFAULT_WIDTH)
         size = math.sqrt(max(0.0, float(potential @ residual)))
-        functional = potential / (size * len(self.rows)) if size > 0.0 else np.zeros(self.score.size)
-        return shares_of(self.table, self.rows, functional)
-
-    def _norm(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
-        square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)
-        return np.asarray(np.sqrt(np.maximum(0.0, square)) / len(self.rows))
+        return potential / (size * self.table.rows) if size > 0.0 else np.zeros(self.score.size)
 
 
 MEASURES: Final = (
@@ -115,7 +96,7 @@ MEASURES: Final = (
         help="Maximum mean calibration error: the kernel calibration error of the top label.",
         unit="ratio",
         value=mmce,
-        prepare=_TopRows.of,
+        prepare=_TopLabel.of,
         rank=30,
     ),
 )

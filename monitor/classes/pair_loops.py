@@ -13,12 +13,12 @@ GAUSSIAN: Final = 1
 TV_EXPONENTIAL: Final = 2
 
 REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
-"""Lets the sums over classes run several at a time. Infinities and nan keep their meaning."""
+"""Allows vectorised sums over classes; infinities and nan stay valid."""
 
 
 @njit(fastmath=REASSOCIATED)
 def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthscale: float) -> float:
-    """Kernel of two probability vectors: see :class:`~monitor.classes.kernel.VectorKernel`."""
+    """Kernel of two probability vectors: see :class:`~monitor.classes.skce.VectorKernel`."""
     total = 0.0
     if kind == TV_EXPONENTIAL:
         for k in range(p.shape[0]):

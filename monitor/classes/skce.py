@@ -2,26 +2,90 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Findings, require_rows
-from monitor.classes.kernel import KernelName, Lengthscale, VectorKernel
-from monitor.classes.pair_loops import block_means, pair_sums
-from monitor.classes.quadratic_form import tail, upper_point
+from monitor.classes.base import ClassMeasure, Findings, gamma_q95, gamma_tail, require_rows
+from monitor.classes.pair_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
 from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.measures.checks import require_choice, require_whole
+from monitor.errors import InputError
+from monitor.measures.checks import require_choice, require_positive, require_whole
 from monitor.scores import ClassTable
 
+KernelName = Literal["exponential", "gaussian", "tv_exponential"]
+Lengthscale = float | Literal["median"]
+
+_KINDS: Final[dict[str, int]] = {
+    "exponential": EXPONENTIAL,
+    "gaussian": GAUSSIAN,
+    "tv_exponential": TV_EXPONENTIAL,
+}
+
+_MEDIAN_OF: Final = 1000
+"""Number of predictions whose pairs the median heuristic uses."""
 Estimator = Literal["unbiased", "biased", "block"]
 
 EXACT_UP_TO: Final = 5000
-"""Events up to which a report takes all pairs: about half a second for ten classes. Beyond, Fourier features."""
+"""With more events, reports use Fourier features instead of all pairs, which take half a second for ten classes."""
 
 _FEATURES: Final = 512
-"""Of the sketch that takes over: its error is a tenth of what chance gives the exact value, and less."""
+"""Features of that sketch: its error is at most a tenth of the sampling error of the exact value."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorKernel:
+    r"""A kernel of probability vectors; the matrix-valued kernels are this times the identity.
+
+    ``exponential``: exp(-\|p - q\| / l). ``gaussian``: exp(-\|p - q\|^2 / (2 l^2)). ``tv_exponential``:
+    exp(-TV(p, q) / l), with the total variation distance TV = sum |p - q| / 2. All are 1 at p = q and no larger
+    elsewhere.
+
+    Attributes
+    ----------
+    name
+        Which.
+    lengthscale
+        l, in units of the distance, finite and above 0.
+    """
+
+    name: KernelName = "exponential"
+    lengthscale: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_choice("kernel", self.name, get_args(KernelName))
+        try:
+            require_positive("lengthscale", self.lengthscale)
+        except TypeError:
+            raise InputError(f"lengthscale must be a number or 'median', got {self.lengthscale!r}") from None
+
+    @classmethod
+    def of(cls, table: ClassTable, name: KernelName, lengthscale: Lengthscale) -> "VectorKernel":
+        """Create the kernel; the lengthscale ``median`` is the median distance of two of the table's predictions.
+
+        The median does not depend on outcomes, so tests stay valid. Of more than 1,000 predictions it uses 1,000 evenly
+        spaced ones in sorted order, so the order of the events does not matter. It is 1 if most predictions are equal.
+        """
+        if lengthscale == "median":
+            lengthscale = median_distance(table.prediction, total_variation=name == "tv_exponential")
+        return cls(name, lengthscale)
+
+    @property
+    def kind(self) -> int:
+        """Its number in ``monitor.classes.pair_loops``."""
+        return _KINDS[self.name]
+
+
+def median_distance(prediction: NDArray[np.float64], *, total_variation: bool = False) -> float:
+    """Return the median distance of two predictions, shape (n, K); 1 if there are fewer, or most are equal."""
+    if prediction.shape[0] < 2:
+        return 1.0
+    if prediction.shape[0] > _MEDIAN_OF:
+        order = np.lexsort(prediction.T[::-1])
+        prediction = prediction[order[np.linspace(0, order.size - 1, _MEDIAN_OF).astype(np.int64)]]
+    median = float(np.median(pair_distances(np.ascontiguousarray(prediction), total_variation)))
+    return median if median > 0.0 else 1.0
 
 
 def skce(
@@ -42,12 +106,12 @@ def skce(
     table
         n events of K classes.
     kernel, lengthscale
-        See :class:`~monitor.classes.kernel.VectorKernel`; ``median`` takes the median distance of predictions.
+        See :class:`~monitor.classes.skce.VectorKernel`; ``median`` takes the median distance of predictions.
     estimator
         ``unbiased``: the mean of h over all pairs i != j, around 0 for a calibrated model and below it about as often
-        as above. ``biased``: the mean over all i, j, never below 0. Both look at all pairs, in time n^2 K. ``block``:
+        as above. ``biased``: the mean over all i, j, never below 0. Both use all pairs, in time n^2 K. ``block``:
         the mean over blocks of ``block_size`` consecutive events of the unbiased estimate of each, in time
-        n block_size K. It depends on the order of the events, and is far noisier; events that fill no block are left
+        n block_size K. It depends on the order of the events and is far noisier; an incomplete last block is left
         out.
     block_size
         Events in a block, from 2 to n.
@@ -81,7 +145,7 @@ def skce(
 def skce_blocks(
     table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0, block_size: int = 2
 ) -> NDArray[np.float64]:
-    """The unbiased estimate of each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
+    """Return the unbiased estimate for each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
     size = require_whole("block_size", block_size, 2)
     require_rows(table, f"SKCE in blocks of {size}", least=size)
     chosen = VectorKernel.of(table, kernel, lengthscale)
@@ -90,7 +154,7 @@ def skce_blocks(
 
 @dataclass(frozen=True, slots=True)
 class PairSums:
-    r"""What all pairs of events say: the two quadratic estimates, their variances and an interval.
+    r"""Sums over all pairs of events: the two quadratic estimates, their variances and an interval.
 
     Attributes
     ----------
@@ -114,7 +178,7 @@ class PairSums:
 
     @classmethod
     def of(cls, table: ClassTable, kernel: VectorKernel) -> "PairSums":
-        """Of a table's events, in time n^2 K and no memory."""
+        """Sum over a table's events, in time n^2 K."""
         terms, squares, null = pair_sums(table.prediction, table.outcome, kernel.kind, kernel.lengthscale)
         own = (table.residual**2).sum(axis=1)
         expected = 1.0 - (table.prediction**2).sum(axis=1)
@@ -134,7 +198,7 @@ class PairSums:
 
     @property
     def biased(self) -> float:
-        """V, the mean of h over all i, j. A square, so what rounding takes below 0 is 0."""
+        """V, the mean of h over all i, j. Never negative, also after rounding."""
         return max(0.0, self.terms + self.own) / float(self.n) ** 2
 
     @property
@@ -152,7 +216,7 @@ class PairSums:
         """
         pairs = self.n * (self.n - 1.0)
         mean, variance = self.own_expected, 2.0 * self.null_squares
-        return (upper_point(mean, variance) - mean) / pairs, tail(self.terms + mean, mean, variance)
+        return (gamma_q95(mean, variance) - mean) / pairs, gamma_tail(self.terms + mean, mean, variance)
 
     def interval(self) -> tuple[float, float]:
         r"""A 95% confidence interval of the SKCE.
@@ -161,15 +225,15 @@ class PairSums:
         bootstrap of the events: n^2 N^2 is a quadratic form of the mean sum_i h_ii and the variance 2 sum_ij h_ij^2.
         """
         root = math.sqrt(self.biased)
-        radius = math.sqrt(upper_point(self.own, 2.0 * self.squares)) / self.n
+        radius = math.sqrt(gamma_q95(self.own, 2.0 * self.squares)) / self.n
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
 
 def skce_findings(table: ClassTable) -> Findings:
     """:func:`skce` with its interval, its level under calibration and its p-value; null levels need no draws.
 
-    Up to 5,000 events of all pairs; beyond, of all events by Fourier features, which keeps the power that a part of
-    the events would lose.
+    Up to 5,000 events all pairs are used; for more, Fourier features of all events, which have more power than all
+    pairs of a sample.
     """
     require_rows(table, "SKCE", least=2)
     if table.rows <= EXACT_UP_TO:

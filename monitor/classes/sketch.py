@@ -1,4 +1,4 @@
-"""The kernel calibration error of many classes in a sum that panes can hold."""
+"""The kernel calibration error of many classes as a mergeable sketch, which panes store."""
 
 import math
 import struct
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import fdtri, ndtri
 
-from monitor.classes.quadratic_form import tail, upper_point
+from monitor.classes.base import gamma_q95, gamma_tail
 from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
 from monitor.scores import ClassTable
 
 SKETCH_VERSION: Final = 1
-"""How frequencies follow from a plan, and in which order sums stand. Only sketches of one version add."""
+"""Version of the frequencies and of the order of sums. Only sketches of one version add."""
 
 MAX_EVENTS: Final = 1 << 30
-"""Beyond, a sum might no longer fit 64 bits."""
+"""With more events, a sum might overflow 64 bits."""
 
 _HEADER: Final = struct.Struct("<4sHIIdQ")
 _MAGIC: Final = b"SKCE"
@@ -27,7 +27,7 @@ _MAGIC: Final = b"SKCE"
 
 @dataclass(frozen=True, slots=True)
 class SketchPlan:
-    """What a sketch is of. Only sketches of equal plans add.
+    """Parameters of a sketch. Only sketches with equal plans add.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class SketchPlan:
     lengthscale
         Of the kernel exp(-||p - q|| / lengthscale), finite and above 0.
     seed
-        Of the frequencies.
+        For the frequencies.
 
     Raises
     ------
@@ -64,12 +64,12 @@ class SketchPlan:
 
     @property
     def size(self) -> int:
-        """How many int64 sums a sketch has."""
+        """Number of int64 sums of a sketch."""
         return (self.features + 2 * PAIRS) * self.classes + TOTALS
 
     @property
     def tables(self) -> NDArray[np.float64]:
-        """Frequencies as :func:`~monitor.classes.sketch_loops.add_to_sketch` takes them. Not to be written to."""
+        """Frequencies for :func:`~monitor.classes.sketch_loops.add_to_sketch`; read-only."""
         return _tables(self)
 
 
@@ -85,19 +85,18 @@ class SkceSketch:
     .. math:: \hat k(p, q) = \frac{2}{D} \sum_m \cos w_m'(p - q), \qquad
               n (n - 1) U = \frac{2}{D} \Big\| \sum_i f(p_i) \otimes r_i \Big\|^2 - \sum_i \|r_i\|^2
 
-    with f(p) the cosines and sines of all w_m'p. The inner sums are all that is kept of the events.
+    with f(p) the cosines and sines of all w_m'p. Only the inner sums are stored.
 
-    ``zero`` is the identity; sketches of one plan add in any order, and a sketch less a part is that of the rest, to
-    the bit. The kernel is the exponential one, whose frequencies are multivariate Cauchy.
+    ``zero`` is the identity; sketches with equal plans add in any order, and subtracting a part leaves exactly the
+    sketch of the rest. The kernel is the exponential one, whose frequencies are multivariate Cauchy.
 
-    The value is the *exact* unbiased SKCE under the kernel k^, which is a kernel in its own right. So it is 0 on
-    average for a calibrated model however few the frequencies, and its null law is that of k^ too: see
-    :meth:`null_level`.
+    The value is the *exact* unbiased SKCE under the kernel k^. So with any number of frequencies it is 0 on average for
+    a calibrated model, and its null distribution is that of k^: see :meth:`null_level`.
 
     Attributes
     ----------
     plan
-        What the sums are of.
+        Its parameters.
     sums
         int64, shape (plan.size,), see :func:`~monitor.classes.sketch_loops.add_to_sketch`.
 
@@ -121,12 +120,12 @@ class SkceSketch:
 
     @classmethod
     def zero(cls, plan: SketchPlan) -> Self:
-        """The sketch of no events."""
+        """Return the sketch of no events."""
         return cls(plan, np.zeros(plan.size, np.int64))
 
     @classmethod
     def of(cls, table: ClassTable, plan: SketchPlan) -> Self:
-        """The sketch of a table's events.
+        """Sum over a table's events.
 
         Raises
         ------
@@ -142,7 +141,7 @@ class SkceSketch:
         return cls(plan, sums)
 
     def add(self, prediction: ArrayLike, outcome: ArrayLike) -> Self:
-        """The sketch with more events: prediction of shape (n, K), outcome (n,).
+        """Add events: prediction of shape (n, K), outcome (n,).
 
         Raises
         ------
@@ -154,15 +153,15 @@ class SkceSketch:
         return self + type(self).of(ClassTable.from_events(prediction, outcome), self.plan)
 
     def __add__(self, other: Self) -> Self:
-        """The sketch of the events of both."""
+        """Return the sketch of the events of both."""
         self._check_plan(other)
         if self.events + other.events > MAX_EVENTS:
-            # Before the sums are formed, which might no longer fit.
+            # Checked before adding, which might overflow.
             raise IncompatibleTables(f"two sketches hold more than {MAX_EVENTS} events together; use shorter windows")
         return type(self)(self.plan, self.sums + other.sums)
 
     def __sub__(self, other: Self) -> Self:
-        """The sketch without the events of the other, which are among its own."""
+        """Remove the events of the other sketch."""
         self._check_plan(other)
         return type(self)(self.plan, self.sums - other.sums)
 
@@ -190,7 +189,7 @@ class SkceSketch:
         return self._squared_norm() / n**2
 
     def null_level(self) -> "SketchNull":
-        r"""The law of the value if the model were calibrated, from the sketch alone.
+        r"""Compute the distribution of the value for a calibrated model from the sketch alone.
 
         .. math:: \mathrm{Var}_0(U) = \frac{2}{(n (n - 1))^2} \sum_{i \ne j} k(p_i, p_j)^2 \, \mathrm{tr}(S_i S_j)
 
@@ -209,8 +208,8 @@ class SkceSketch:
         mean, variance = self._total(2), self._null_variance()
         return SketchNull(
             deviation=math.sqrt(variance) / pairs,
-            q95=(upper_point(mean, variance) - mean) / pairs,
-            p_value=tail(self.value * pairs + mean, mean, variance),
+            q95=(gamma_q95(mean, variance) - mean) / pairs,
+            p_value=gamma_tail(self.value * pairs + mean, mean, variance),
         )
 
     def interval(self) -> tuple[float, float]:
@@ -228,26 +227,26 @@ class SkceSketch:
         n = self._require_events(2)
         squared, expected = self._total(1), self._total(2)
         variance = self._null_variance() * (squared / expected) ** 2 if expected > 0.0 else 0.0
-        root, radius = math.sqrt(self.biased), math.sqrt(upper_point(squared, variance)) / n
+        root, radius = math.sqrt(self.biased), math.sqrt(gamma_q95(squared, variance)) / n
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
     def to_bytes(self) -> bytes:
-        """The sketch as bytes, little-endian, the same on every machine."""
+        """Serialise the sketch, little-endian."""
         plan = self.plan
         header = _HEADER.pack(_MAGIC, SKETCH_VERSION, plan.classes, plan.features, plan.lengthscale, plan.seed)
         return header + self.sums.astype("<i8").tobytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The sketch that ``to_bytes`` wrote.
+        """Read what ``to_bytes`` wrote.
 
         Raises
         ------
         IncompatibleTables
-            The bytes are of another version, or no sketch.
+            The bytes have another version or are not a sketch.
         """
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
-            raise IncompatibleTables("these bytes are no SKCE sketch")
+            raise IncompatibleTables("these bytes are not an SKCE sketch")
         _, version, classes, features, lengthscale, seed = _HEADER.unpack_from(data)
         if version != SKETCH_VERSION:
             raise IncompatibleTables(f"the sketch has version {version}, this program reads version {SKETCH_VERSION}")
@@ -260,7 +259,7 @@ class SkceSketch:
     def _null_variance(self) -> float:
         """Variance of n (n - 1) U under calibration."""
         spread = self.sums[self.plan.features * self.plan.classes : -TOTALS] / UNIT
-        # The events' terms with themselves stay in: they are a share of about 1 / n, and leave the variance above 0.
+        # Includes each event's term with itself: a share of about 1 / n, which keeps the variance above 0.
         return 2.0 * float(spread @ spread) / PAIRS
 
     def _squared_norm(self) -> float:
@@ -278,12 +277,12 @@ class SkceSketch:
 
     def _check_plan(self, other: Self) -> None:
         if self.plan != other.plan:
-            raise IncompatibleTables(f"sketches of one plan add, got {self.plan} and {other.plan}")
+            raise IncompatibleTables(f"only sketches with equal plans add, got {self.plan} and {other.plan}")
 
 
 @dataclass(frozen=True, slots=True)
 class SketchNull:
-    """The law of a sketch's value for a calibrated model that makes these predictions; its mean is 0.
+    """The distribution of a sketch's value for a calibrated model with the same predictions; its mean is 0.
 
     Attributes
     ----------
@@ -292,7 +291,7 @@ class SketchNull:
     q95
         95% point.
     p_value
-        How often a calibrated model does as badly.
+        Probability that a calibrated model does as badly.
     """
 
     deviation: float
@@ -302,8 +301,8 @@ class SketchNull:
 
 @lru_cache(maxsize=64)
 def _tables(plan: SketchPlan) -> NDArray[np.float64]:
-    """Frequencies of the kernel, frequencies of its square, and the vectors for traces; shape (D/2 + 2 PAIRS, K)."""
-    # The raw stream of a bit generator never changes; those of numpy's distributions may, from version to version.
+    """Draw frequencies of the kernel and of its square, and vectors for traces; shape (D/2 + 2 PAIRS, K)."""
+    # The raw stream of a bit generator never changes; numpy's distributions may change between versions.
     source = np.random.PCG64([SKETCH_VERSION, plan.seed])
 
     def uniform(*shape: int) -> NDArray[np.float64]:
@@ -315,13 +314,13 @@ def _tables(plan: SketchPlan) -> NDArray[np.float64]:
         normal = ndtri(uniform(number, plan.classes))
         normal -= normal.mean(axis=1, keepdims=True)
         direction = normal / np.linalg.norm(normal, axis=1, keepdims=True)
-        # Lengths are the law's quantiles in turn rather than a draw, which makes the mean of few cosines far better.
+        # Lengths are quantiles instead of draws, which makes the mean of few cosines far more accurate.
         dimensions = plan.classes - 1
         length = np.sqrt(dimensions * fdtri(dimensions, 1.0, (np.arange(number) + 0.5) / number))
-        # Rounded, so that a library whose last digits differ has the same frequencies still.
+        # Rounded, so that frequencies do not depend on the last digits of library functions.
         return np.asarray(np.round(length[:, None] * direction / lengthscale * 2.0**20) * 2.0**-20)
 
-    # As many signs of either kind, in an order of chance: E[b b'] is the projection off (1, ..., 1), where S is 0.
+    # Equally many signs of both kinds in random order: E[b b'] projects off (1, ..., 1), where S is 0.
     half = plan.classes // 2
     signs = np.concatenate([np.ones(half), -np.ones(half), np.zeros(plan.classes % 2)])
     vectors = signs[np.argsort(uniform(PAIRS, plan.classes), axis=1)]

@@ -1,4 +1,4 @@
-"""Sums of Fourier features of probability vectors: what the SKCE of many classes needs of events."""
+"""Sums of Fourier features of probability vectors, from which the SKCE of many classes follows."""
 
 import math
 from typing import Final
@@ -9,20 +9,20 @@ from numpy.typing import NDArray
 from monitor.compiled import njit
 
 UNIT: Final = 2.0**32
-"""Sums are whole numbers of 2^-32, so that they add in any order and a retraction leaves nothing behind."""
+"""Sums are integers in units of 2^-32, so that they add exactly in any order and events can be subtracted."""
 
 PAIRS: Final = 32
-"""Frequencies of the squared kernel, from which the null variance follows."""
+"""Number of frequencies of the squared kernel, from which the null variance follows."""
 
 TOTALS: Final = 3
-"""Behind the sums: events, squared residuals, and what those are expected to be, the variances of the outcomes."""
+"""Last three sums: events, squared residuals, and variances of the outcomes (their expectation)."""
 
 
 @njit()
 def add_to_sketch(
     prediction: NDArray[np.float64], outcome: int, sign: int, tables: NDArray[np.float64], sums: NDArray[np.int64]
 ) -> None:
-    r"""Add one event, or take it back, in place.
+    r"""Add or subtract one event in place.
 
     With r = e_y - p and S = diag(p) - p p', the covariance of the outcome, the sums are over events of
 
@@ -30,7 +30,7 @@ def add_to_sketch(
     - cos(v p) S b and sin(v p) S b for each frequency v of the squared kernel, b a vector of its own,
     - 1, \|r\|^2 and tr S.
 
-    Every term is rounded to a whole number of units by itself, so what was added is taken back to the last unit.
+    Every term is rounded to an integer, so subtraction is exact.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def add_to_sketch(
     outcome
         The class that came true, in [0, K).
     sign
-        1 to add the event, -1 to take it back.
+        1 to add the event, -1 to subtract it.
     tables
         float64, shape (M + 2 PAIRS, K): the M frequencies w, then the v, then the b.
     sums

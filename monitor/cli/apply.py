@@ -18,9 +18,8 @@ from monitor.reports.apply_file import (
     recalibrated,
     write_beside,
 )
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain, share_text
 from monitor.reports.progress import rows_progress, stages_progress
-from monitor.reports.tables import share_text
 
 app = typer.Typer(add_completion=False)
 
@@ -97,9 +96,9 @@ def apply(
         write_beside(file, sys.stdout if output is None else output, values, count)
     if output is None:
         return
-    told = f"{plain(file.name)}: {len(table):,} predictions by {plain(artifact.map.method)}"
+    summary = f"{plain(file.name)}: {len(table):,} predictions by {plain(artifact.map.method)}"
     if after.ndim == 1 and len(table):
-        told += (
+        summary += (
             f", mean {share_text(float(table.prediction.mean()))} before and {share_text(float(after.mean()))} after"
         )
-    typer.echo(f"{told}\nwrote {output}")
+    typer.echo(f"{summary}\nwrote {output}")

@@ -16,7 +16,7 @@ from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Reason
-from monitor.reports.tables import time_text
+from monitor.reports.formatting import time_text
 from monitor.sources.base import Message
 from monitor.store.base import StoredDeadLetter
 from monitor.store.recalibrations import AuditEntry

@@ -14,8 +14,9 @@ from monitor.cli.service import USUAL_URL
 from monitor.demo import MODELS, Simulator
 from monitor.events.model import ALL
 from monitor.reports.evaluation.report import Report
-from monitor.reports.tables import reports_table, time_text, value_text
-from monitor.reports.verdict import of_report
+from monitor.reports.formatting import time_text, value_text
+from monitor.reports.report_view import reports_table
+from monitor.reports.verdicts import judge_report
 from monitor.stream import event_results
 from monitor.stream.status import PipelineStatus
 from monitor.windows.snapshot import Snapshot
@@ -26,13 +27,13 @@ _LINE_WINDOW: Final = "1h"
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where to look."""
+    """Addresses of the demonstration."""
 
     url: str
     directory: Path
 
     def text(self) -> Text:
-        """The links, a line each."""
+        """The addresses, one per line."""
         at = "" if urlsplit(self.url).port == urlsplit(USUAL_URL).port else f" --url {self.url}"
         rows = {
             "all pages": f"{self.url}/",
@@ -48,13 +49,13 @@ class Links:
         for model in MODELS:
             text.append(f"  {model.name:<14}", style="cyan").append(f"{model.story}\n", style="not bold")
         text.append("To repair two of them, two minutes from now, in another terminal:\n", style="bold")
-        for asked in ("overconfident --wait --promote", "local-error --wait"):
-            text.append(f"  monitor recalibrate {asked}{at}\n", style="not bold")
+        for arguments in ("overconfident --wait --promote", "local-error --wait"):
+            text.append(f"  monitor recalibrate {arguments}{at}\n", style="not bold")
         return text
 
 
 def view(service: Service, simulator: Simulator, width: int) -> RenderableType:
-    """The live display: the measures of each model and window, and what became of the events."""
+    """The live display: the measures of each model and window, and the results of the events."""
     whole = _whole(service.evaluator.latest)
     reports = [report for report in whole if report.n or report.predictions]
     reports.sort(key=lambda report: (_ORDER.index(report.model), report.window))
@@ -63,7 +64,7 @@ def view(service: Service, simulator: Simulator, width: int) -> RenderableType:
         parts.append(reports_table(reports, columns=("model", "window"), width=width))
     else:
         parts.append(Text("the first windows are being filled", style="dim"))
-    # Of five models alike, one says when.
+    # One line stands for all models.
     empty = {report.window: report.insufficient for report in whole if not report.predictions}
     parts += [Text(f"{window} {reason}", style="dim") for window, reason in sorted(empty.items())]
     parts.append(_events_line(service.status))
@@ -77,9 +78,9 @@ def plain_line(service: Service, simulator: Simulator) -> str:
 
 
 def final_lines(snapshot: Snapshot) -> Iterator[Text]:
-    """The last word on each model."""
+    """The final verdict on each model."""
     for report in _in_order(snapshot):
-        verdict = of_report(report)
+        verdict = judge_report(report)
         line = Text(f"{report.model:<14} {report.window}: ")
         yield line.append(verdict.value, style=verdict.style).append(f" ({_smce(report)}, {report.n:,} predictions)")
 
@@ -94,7 +95,7 @@ def _in_order(snapshot: Snapshot) -> list[Report]:
 
 
 def _one(report: Report) -> str:
-    return f"{report.model} {_smce(report)} {of_report(report).value}"
+    return f"{report.model} {_smce(report)} {judge_report(report).value}"
 
 
 def _smce(report: Report) -> str:
@@ -114,7 +115,7 @@ def _time_line(simulator: Simulator) -> Text:
 
 def _events_line(status: PipelineStatus) -> Text:
     counts = status.counters
-    told = {
+    numbers = {
         "read": status.records_read,
         "predictions": counts.get((event_results.PREDICTION, event_results.ACCEPTED), 0),
         "joined": counts.get((event_results.OUTCOME, event_results.JOINED), 0),
@@ -126,7 +127,7 @@ def _events_line(status: PipelineStatus) -> Text:
         "lag": sum(status.lag.values()),
     }
     line = Text("events ", style="dim")
-    for name, count in told.items():
+    for name, count in numbers.items():
         line.append(f" {name} ", style="dim").append(f"{count:,}")
     if status.detail:
         line.append(f"\n{status.phase.value}: {status.detail}", style="bold red")

@@ -1,4 +1,4 @@
-"""Conditions of `monitor report --fail-if`, by which a pipeline stops at a model that is not good enough."""
+"""Conditions of `monitor report --fail-if`, on which a pipeline stops."""
 
 import difflib
 import operator
@@ -25,11 +25,11 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "!=": operator.ne,
 }
 _COUNTS: Final = ("n", "positives", "predictions", "prevalence", "mean_prediction", "label_coverage")
-_SCORES: Final = tuple(each.name for each in fields(Performance))
+_SCORES: Final = tuple(field.name for field in fields(Performance))
 _NUMBERS_OF_DIAGNOSIS: Final = tuple(
-    each.name for each in fields(Diagnosis) if each.name not in {"verdict", "sentence", "severity"}
+    field.name for field in fields(Diagnosis) if field.name not in {"verdict", "sentence", "severity"}
 )
-_FIELDS: Final = tuple(each.name for each in fields(MeasureResult) if each.name != "unit")
+_FIELDS: Final = tuple(field.name for field in fields(MeasureResult) if field.name != "unit")
 _WORDS: Final[Mapping[str, Sequence[str]]] = {"verdict": list(Verdict), "severity": list(Severity)}
 
 
@@ -134,10 +134,10 @@ class Condition:
 
 def _check_name(text: str, name: str, field: str | None) -> None:
     measures = {**MEASURES, **CLASS_MEASURES}
-    known = ["verdict", "severity", *_COUNTS, *_SCORES, *_NUMBERS_OF_DIAGNOSIS, *measures]
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    names = ["verdict", "severity", *_COUNTS, *_SCORES, *_NUMBERS_OF_DIAGNOSIS, *measures]
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
         raise InputError(f"--fail-if {text!r}: there is no {name!r} in a report; {hint}")
     if field is not None and (name not in measures or field not in _FIELDS):
         raise InputError(f"--fail-if {text!r}: only a measure has fields ({', '.join(_FIELDS)}), got {name}.{field}")

@@ -25,8 +25,7 @@ from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated
 from monitor.events.times import format_time
-from monitor.reports.plain import plain
-from monitor.reports.tables import time_text
+from monitor.reports.formatting import plain, time_text
 from monitor.store.api_keys import ApiKeys
 
 app = typer.Typer(

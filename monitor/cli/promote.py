@@ -8,7 +8,7 @@ import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import ask
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain
 
 app = typer.Typer(add_completion=False)
 

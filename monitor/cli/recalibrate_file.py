@@ -11,15 +11,14 @@ from monitor.cli.options import method_options
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.recalibration.comparison import Progress
+from monitor.progress import StageProgress
 from monitor.recalibration.refit_file import artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import refit_page, refit_picture
-from monitor.recalibration.refit_table import print_trial
 from monitor.recalibration.refit_trial import Trial
-from monitor.recalibration.refit_words import advice, reasons_of
+from monitor.recalibration.refit_view import advice, print_trial, reasons_of
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
 from monitor.reports.progress import rows_progress, stages_progress
-from monitor.reports.text import report_console
+from monitor.reports.view import report_console
 from monitor.scores.arguments import number_text
 from monitor.sources.tables import read_table
 
@@ -115,7 +114,7 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
 
 
 def _write(
-    trial: Trial, model: str, columns: Mapping[str, Any], progress: Progress, targets: Mapping[str, Path | None]
+    trial: Trial, model: str, columns: Mapping[str, Any], progress: StageProgress, targets: Mapping[str, Path | None]
 ) -> list[Path]:
     """Write the requested files; return those that were written."""
     written = []

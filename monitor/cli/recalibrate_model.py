@@ -18,9 +18,9 @@ from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
 from monitor.http_client import ask
 from monitor.recalibration.refit_text import print_refit
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
-from monitor.reports.text import report_console
+from monitor.reports.view import report_console
 
 REJECTED: Final = 3
 """Exit status if the map is not better: not a failure, and nothing changed."""

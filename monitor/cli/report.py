@@ -1,8 +1,9 @@
 """`monitor report`: how calibrated a file is, with no service."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,17 +14,27 @@ from monitor.cli.report_log import print_log
 from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
+from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
-from monitor.reports.findings import Findings, Wanted, find
-from monitor.reports.page import page, sheet
+from monitor.reports.findings import Findings, ReportOptions, measure_files
+from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.text import print_findings, report_console
+from monitor.reports.report_view import print_findings
+from monitor.reports.view import report_console
 
 app = typer.Typer(add_completion=False)
 
 _NONE: list[str] = []
+
+
+def _column(text: str) -> Any:
+    return typer.Option(metavar="COLUMN", help=text)
+
+
+def _file(text: str, metavar: str = "FILE") -> Any:
+    return typer.Option(metavar=metavar, help=text)
 
 
 @app.command(
@@ -42,31 +53,24 @@ def report(
     *,
     prediction: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column "
-            "of lists.",
+        _column(
+            "Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column of "
+            "lists."
         ),
     ] = _NONE,
     outcome: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with the outcome, 0 or 1, or the class; guessed if left out."),
+        str | None, _column("Column with the outcome, 0 or 1, or the class; guessed if left out.")
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column with the time; guessed if left out.")
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column that says how much each row counts.")
-    ] = None,
+    time: Annotated[str | None, _column("Column with the time; guessed if left out.")] = None,
+    weight: Annotated[str | None, _column("Column that says how much each row counts.")] = None,
     positive: PositiveOption = None,
     logits: LogitsOption = False,
     skip_bad_rows: SkipBadRowsOption = False,
     segment: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="Report on each value of this column, or range of its numbers; 'region*device' crosses two columns. "
-            "May be given several times.",
+        _column(
+            "Report on each value of this column, or range of its numbers; 'region*device' crosses two columns. May be "
+            "given several times."
         ),
     ] = _NONE,
     find_segments: Annotated[
@@ -79,10 +83,9 @@ def report(
     ] = False,
     feature: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="Column that says which events are alike, of numbers or categories: where the worst error is. May be "
-            "given several times.",
+        _column(
+            "Column that says which events are alike, of numbers or categories: where the worst error is. May be given "
+            "several times."
         ),
     ] = _NONE,
     show_all: Annotated[
@@ -118,20 +121,17 @@ def report(
         ),
     ] = _NONE,
     compare: Annotated[
-        Path | None, typer.Option(metavar="OTHER", help="Compare with this file: another model, or another period.")
+        Path | None, _file("Compare with this file: another model, or another period.", metavar="OTHER")
     ] = None,
     compare_prediction: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Column with P(y = 1) in OTHER, if it is called otherwise there."),
+        str | None, _column("Column with P(y = 1) in OTHER, if it is called otherwise there.")
     ] = None,
     id: Annotated[  # noqa: A002 - the option's name
-        str | None, typer.Option(metavar="COLUMN", help="Column that tells which rows of FILE and OTHER are the same.")
+        str | None, _column("Column that tells which rows of FILE and OTHER are the same.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as REST does.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with figures, which needs nothing else.")
-    ] = None,
-    png: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture of the report.")] = None,
+    html: Annotated[Path | None, _file("Write a page with figures, which needs nothing else.")] = None,
+    png: Annotated[Path | None, _file("Write a picture of the report.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Report on the calibration of a file.
@@ -140,12 +140,12 @@ def report(
     windows and the segments of the settings, as the service does it. The exit status is 3 where a condition of
     --fail-if holds.
     """
-    for each in (file, *([compare] if compare is not None else [])):
-        if not each.exists():
-            raise InputError(f"{each}: no such file; name a CSV, Parquet or JSON lines file that is there")
-        if each.is_dir():
-            raise InputError(f"{each}: is a directory; name one file in it")
-    wanted = Wanted(
+    for path in (file, compare):
+        if path is not None and not path.exists():
+            raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
+        if path is not None and path.is_dir():
+            raise InputError(f"{path}: is a directory; name one file in it")
+    options = ReportOptions(
         file,
         prediction,
         outcome,
@@ -163,78 +163,67 @@ def report(
         skip_bad_rows,
         find_segments,
         show_all,
+        TOLERANCE if tolerance is None else tolerance,
     )
-    if tolerance is not None:
-        wanted = wanted._replace(tolerance=tolerance)
-    wanted.check()
-    conditions = [Condition.parse(each) for each in fail_if]
+    options.check()
+    conditions = [Condition.parse(condition) for condition in fail_if]
     if conditions and compare is not None:
         raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
     _require_weighable(weight, measure)
-    for option, path in (("--html", html), ("--png", png)):
-        if path is not None:
-            check_target(option, path)
-    if not wanted.is_of_table and looks_like_event_log(file):
-        for option, value in (
-            ("measure", measure),
-            ("draws", draws),
-            ("tolerance", tolerance),
-            ("fail-if", fail_if),
-            ("all", show_all or None),
-            ("compare", compare),
-            ("html", html),
-            ("png", png),
-        ):
-            if value not in (None, _NONE):
-                raise InputError(
-                    f"{file}: holds events of the service, and --{option} is for tables of predictions and outcomes; "
-                    "of events, measures and windows are settings: see `monitor config --default`"
-                )
-        _report_log(file, config, as_json=as_json)
+    targets = {option: path for option, path in (("--html", html), ("--png", png)) if path is not None}
+    for option, path in targets.items():
+        check_target(option, path)
+    if not options.is_of_table and looks_like_event_log(file):
+        table_options: dict[str, Any] = {
+            "--measure": measure,
+            "--draws": draws,
+            "--tolerance": tolerance,
+            "--fail-if": fail_if,
+            "--all": show_all or None,
+            "--compare": compare,
+            **targets,
+        }
+        for option in (option for option, value in table_options.items() if value not in (None, _NONE)):
+            raise InputError(
+                f"{file}: holds events of the service, and {option} is for tables of predictions and outcomes; "
+                "of events, measures and windows are settings: see `monitor config --default`"
+            )
+        with bytes_progress(f"reading {file.name}") as progress:
+            log = report_log(file, read_settings(config), SystemClock(), progress)
+        print_log(file, log, as_json=as_json)
         return
-    # What only a page shows is not worked out for a table on the terminal.
-    found = find(wanted, views=html is not None)
-    _write(found, html, png)
-    document = found.to_dict()
+    findings = measure_files(options, pictures=html is not None)
+    _write(findings, targets)
+    document = findings.to_dict()
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
-        console = report_console()
-        print_findings(console, found)
-        for path in (html, png):
-            if path is not None:
-                typer.echo(f"wrote {path}")
-    failures = [each.failure(document) for each in conditions]
-    if any(failures):
-        for failure in filter(None, failures):
-            typer.echo(f"failed: {failure}", err=True)
+        print_findings(report_console(), findings)
+        for path in targets.values():
+            typer.echo(f"wrote {path}")
+    failures = [failure for condition in conditions if (failure := condition.failure(document))]
+    for failure in failures:
+        typer.echo(f"failed: {failure}", err=True)
+    if failures:
         raise typer.Exit(FAILED_CONDITION)
 
 
-def _require_weighable(weight: str | None, measures: list[str]) -> None:
-    known = [MEASURES[name] for name in measures if name in MEASURES]
-    if weight is not None and known and all(each.needs_whole_counts for each in known):
-        names = " and ".join(each.name for each in known)
+def _require_weighable(weight: str | None, names: list[str]) -> None:
+    """Raise InputError if none of the named measures takes weights."""
+    measures = [MEASURES[name] for name in names if name in MEASURES]
+    if weight is not None and measures and all(measure.needs_whole_counts for measure in measures):
         raise InputError(
-            f"--measure {names} needs whole counts, which weights are not: leave --weight out, or ask for another "
-            "measure, such as --measure smce"
+            f"--measure {' and '.join(measure.name for measure in measures)} needs whole counts, which weights are "
+            "not: leave --weight out, or ask for another measure, such as --measure smce"
         )
 
 
-def _report_log(file: Path, config: Path | None, *, as_json: bool) -> None:
-    settings = read_settings(config)
-    with bytes_progress(f"reading {file.name}") as progress:
-        log = report_log(file, settings, SystemClock(), progress)
-    print_log(file, log, as_json=as_json)
-
-
-def _write(found: Findings, html: Path | None, png: Path | None) -> None:
-    if html is None and png is None:
+def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
+    """Write the page and the picture, where they are wanted."""
+    draw = {"--html": report_page, "--png": report_picture}
+    if not targets:
         return
     with stages_progress() as progress:
-        if html is not None:
-            progress(f"drawing {html.name}", 0.0)
-            write_target("--html", html, page(found))
-        if png is not None:
-            progress(f"drawing {png.name}", 0.5)
-            write_target("--png", png, sheet(found))
+        for number, (option, path) in enumerate(targets.items()):
+            progress(f"drawing {path.name}", 0.5 * number)
+            write_target(option, path, draw[option](findings))

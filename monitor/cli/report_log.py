@@ -1,4 +1,4 @@
-"""What a log of events says, on a terminal and as JSON."""
+"""The report on a log of events, on a terminal and as JSON."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,14 @@ from pathlib import Path
 import typer
 
 from monitor.app.offline import LogReport
-from monitor.reports.tables import reports_table, telling, time_text
-from monitor.reports.text import report_console
+from monitor.reports.formatting import time_text
+from monitor.reports.report_view import distinguishing_columns, reports_table
+from monitor.reports.view import report_console
 from monitor.stream import event_results
 
 
 def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
-    """Say what became of the events, and what the windows at the log's end hold."""
+    """Print the results of the events, and the windows at the end of the log."""
     snapshot = log.snapshot
     if as_json:
         counts: dict[str, dict[str, int]] = {}
@@ -32,8 +33,8 @@ def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         return
     console = report_console()
     total = sum(log.events.values())
-    told = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in _by_size(log) if number)
-    console.print(f"{file.name}: {total:,} lines: {told or 'none'}".replace("_", " "), markup=False)
+    results = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in _by_size(log) if number)
+    console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
     if log.first_dead_letter is not None:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in log.dead_letters.items())
         console.print(f"no valid events: {reasons}; the first is {log.first_dead_letter}", style="yellow", markup=False)
@@ -41,7 +42,7 @@ def print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
     reports = list(snapshot.reports.values())
     if reports:
-        console.print(reports_table(reports, columns=telling(reports), width=console.width))
+        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
     else:
         console.print("no predictions in any window")
     for report in snapshot.reports.values():

@@ -1,19 +1,18 @@
 """Compile loops over arrays to machine code, which is kept on disk.
 
-Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out.
+Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out. numba is imported
+when the first loop is called, so a process that calls none starts quickly.
 """
 
+import functools
+import importlib
+import threading
 from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
-
-from monitor.compiled import cache_file, notice
+from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
-cache_file.install()
-notice.install()
+_preparing = threading.RLock()
 
 
 def njit(*, fastmath: bool | set[str] = False) -> Callable[[_Function], _Function]:
@@ -24,4 +23,42 @@ def njit(*, fastmath: bool | set[str] = False) -> Callable[[_Function], _Functio
     fastmath
         Which rules of floating-point arithmetic may be broken for speed: flags of LLVM. None by default.
     """
-    return cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True, fastmath=fastmath))
+
+    def decorate(function: _Function) -> _Function:
+        return cast("_Function", _Loop(function, fastmath))
+
+    return decorate
+
+
+@functools.cache
+def load_numba() -> Any:
+    """Import numba, with this package's cache of compiled code and its log line about compilation."""
+    numba = importlib.import_module("numba")
+    for module in ("cache_file", "notice"):
+        importlib.import_module(f"monitor.compiled.{module}").install()
+    return numba
+
+
+class _Loop:
+    """A function that numba compiles when it is first called."""
+
+    def __init__(self, function: Callable[..., object], fastmath: bool | set[str]) -> None:
+        functools.update_wrapper(self, function)
+        self._function: Any = function
+        self._fastmath = fastmath
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self._compiled or self._prepare())(*args, **kwargs)
+
+    def _prepare(self) -> Callable[..., Any]:
+        with _preparing:
+            if self._compiled is None:
+                compile_function = load_numba().njit(cache=True, nogil=True, fastmath=self._fastmath)
+                self._compiled = compile_function(self._function)
+                # numba looks up the loops that this one calls by their names, and must find functions of its own.
+                names = self._function.__globals__
+                for name, value in list(names.items()):
+                    if isinstance(value, _Loop):
+                        names[name] = value._prepare()  # noqa: SLF001 - of this class
+            return self._compiled

@@ -21,17 +21,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from monitor.events.fields import NULL, TYPES, text_of, value_of
+from monitor.events.fields import NULL, TYPES, WORDS, text_of, value_of
 from monitor.events.model import Kind, Reason
 from monitor.events.rejection import Rejected, shown
-from monitor.events.wire import CloudEvent, Event, Fields, Word
+from monitor.events.wire import CloudEvent, Event, Fields
 
 Headers = Sequence[tuple[str, bytes]]
 
 PREFIX: Final = "ce_"
 STRUCTURED: Final = b"application/cloudevents"
 _REQUIRED: Final = ("id", "source", "specversion", "type")
-_WORDS: Final[dict[str, Word]] = {"prediction": "prediction", "outcome": "outcome", "labelled": "labelled"}
 _MAJOR: Final = re.compile(r"1\.[0-9]+")
 _VERSION_WORD: Final = re.compile(r"v[0-9]+")
 
@@ -70,9 +69,16 @@ def mode_of(headers: Headers) -> Mode | None:
 
 def complete_from_headers(event: Event, headers: Headers) -> bool:
     """Complete an event in binary mode; False if the envelope needs a closer check."""
-    attributes = {name.lower(): value for name, value in headers}
+    attributes = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-type" and _is_structured(value):
+            return False
+        attributes[lower] = value
     sort = attributes.get("ce_type")
-    if attributes["ce_specversion"] != b"1.0" or not (sort and attributes.get("ce_id") and attributes.get("ce_source")):
+    if attributes.get("ce_specversion") != b"1.0" or not (
+        sort and attributes.get("ce_id") and attributes.get("ce_source")
+    ):
         return False
     time = attributes.get("ce_time")
     _complete(event, sort.decode("utf-8", "replace"), time.decode("utf-8", "replace") if time else None)
@@ -124,6 +130,7 @@ def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes]
     return envelope, _data(fields)
 
 
+@lru_cache(maxsize=256)
 def _is_structured(content_type: bytes | None) -> bool:
     return content_type is not None and content_type.strip().lower().startswith(STRUCTURED)
 
@@ -141,24 +148,24 @@ def _envelope(attributes: Mapping[str, bytes], prefix: str) -> Envelope:
         raise Rejected(
             Reason.INVALID_CLOUDEVENT, f"{prefix}specversion of a CloudEvent must be 1.0, got {shown(version)}"
         )
-    word = _word(value_of(attributes["type"]))
-    return Envelope(None if word is None else TYPES[word], attributes.get("time", b""))
+    return Envelope(_kind(value_of(attributes["type"])), attributes.get("time", b""))
 
 
 @lru_cache(maxsize=256)
-def _word(sort: str) -> Word | None:
+def _kind(sort: str) -> Kind | None:
     """The type of event by the last word of a CloudEvent's ``type``; None if that is not one."""
     words = sort.lower().split(".")
     if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
         words.pop()
-    return _WORDS.get(words[-1])
+    return TYPES.get(words[-1])
 
 
 def _complete(event: Event, sort: str, time: str | None) -> None:
     if event.ts is None:
         event.ts = time
     if event.type is None:
-        event.type = _word(sort)
+        kind = _kind(sort)
+        event.type = None if kind is None else WORDS[kind]
 
 
 def _data(fields: Fields) -> bytes:

@@ -36,10 +36,13 @@ from monitor.events.probabilities import Predictions, read_labels, read_predicti
 from monitor.events.rejection import Rejected
 from monitor.events.rfc3339_loops import GOOD
 from monitor.events.strata import REFUSED, Name, Names, Strata
-from monitor.events.times import parse_times
+from monitor.events.times import EARLIEST_MS, parse_times
 from monitor.events.wire import ABSENT, Event
 
 Features = NDArray[np.float32]
+
+_Claim = tuple[Format, set[int]]
+"""A format, and the rows of the messages in it."""
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
@@ -119,14 +122,15 @@ class Decoder:
             The type of events without one; None if every event must have its own.
         """
         records = batch.records
-        events, claimed = self._decode_each(records)
+        events, claims = self._decode_each(records)
         dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
 
         def examine(rows: Iterable[int]) -> None:
             for row in rows:
+                form = next((form for form, claimed in claims if row in claimed), self._default)
                 try:
-                    event = claimed.get(row, self._default).examine(records[row], self._rules, default_kind)
+                    event = form.examine(records[row], self._rules, default_kind)
                     array = None if event.features is ABSENT else read_features(event.features)
                 except Rejected as rejected:
                     events[row] = None
@@ -152,34 +156,39 @@ class Decoder:
         interned, misnamed = names.intern(kept, draft.kind)
         if misnamed:
             for at, (reason, detail) in misnamed.items():
+                events[rows[at]] = None
                 dead[rows[at]] = _dead_letter(batch, records[rows[at]], reason, detail)
-            named = np.array([at not in misnamed for at in range(len(rows))])
-            draft = draft.where(named)
-            rows = list(compress(rows, named))
-            kept = list(compress(kept, named))
-            interned = list(compress(interned, named))
+            interned = [name for at, name in enumerate(interned) if at not in misnamed]
+            rows, kept = _kept(events, dead)
+            draft = self._draft(kept, records, rows, default_kind)
         return Decoded(
             columns=_columns(draft, kept, interned),
             dead_letters=[dead[row] for row in sorted(dead)],
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
-    def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], dict[int, Format]]:
-        """Decode each message by its format; also the rows of messages that are not in the default format."""
+    def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], list[_Claim]]:
+        """Decode each message by its format; also the messages that are not in the default format."""
         messages = Messages.of(records, self._rules.max_bytes)
-        claimed: dict[int, Format] = {}
+        claims: list[_Claim] = []
+        left = set(range(len(records))) if len(self._others) > 1 else None
         for other in self._others:
-            if other.matches is not None:
-                for row in other.matches(messages):
-                    claimed.setdefault(row, other)
-        if not claimed:
-            return self._default.decode(messages), claimed
+            rows = other.matches(messages) if other.matches is not None else set()
+            if left is not None:
+                rows &= left
+                left -= rows
+            if rows:
+                claims.append((other, rows))
+        if not claims:
+            return self._default.decode(messages), claims
+        if len(claims[0][1]) == len(records):
+            return claims[0][0].decode(messages), claims
+        claimed = set().union(*(rows for _, rows in claims))
         events: list[Event | None] = [None] * len(records)
-        for form in (self._default, *self._others):
-            rows = [row for row in range(len(records)) if claimed.get(row, self._default) is form]
+        for form, rows in ((self._default, set(range(len(records))) - claimed), *claims):
             for row, event in zip(rows, form.decode(messages.at(rows)), strict=True):
                 events[row] = event
-        return events, claimed
+        return events, claims
 
     @staticmethod
     def _read_features(
@@ -214,7 +223,7 @@ class Decoder:
                 kind[at] = _NO_KIND if by_keys is None else by_keys
         time_ms, good = _times([event.ts for event in events])
         good &= kind != _NO_KIND
-        good &= time_ms >= self._rules.earliest_ms
+        good &= time_ms >= EARLIEST_MS
         good &= self._is_timely(time_ms, [records[row].timestamp for row in rows])
 
         classes = None
@@ -256,11 +265,6 @@ class _Draft(NamedTuple):
     predictions: Predictions
     outcome: NDArray[np.int16]
     good: NDArray[np.bool_]
-
-    def where(self, mask: NDArray[np.bool_]) -> "_Draft":
-        """The rows of the mask."""
-        predictions = self.predictions.where(mask)
-        return _Draft(self.kind[mask], self.time_ms[mask], predictions, self.outcome[mask], self.good[mask])
 
 
 def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[int], list[Event]]:

@@ -13,15 +13,10 @@ from monitor.events.cloudevents import PLAIN, Envelope, binary_envelope, structu
 from monitor.events.formats.base import Rules, kind_by_keys
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.rejection import Rejected, shown
-from monitor.events.times import check_range, read_time
-from monitor.events.wire import ABSENT, Event, Fields, Word, decode_fields
+from monitor.events.times import EARLIEST_MS, check_range, read_time
+from monitor.events.wire import ABSENT, Event, Fields, decode_fields
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_WORDS: Final[dict[Kind, Word]] = {
-    Kind.PREDICTION: "prediction",
-    Kind.OUTCOME: "outcome",
-    Kind.LABELLED: "labelled",
-}
 
 
 def examine(record: Record, rules: Rules, default_kind: Kind | None) -> Event:
@@ -64,14 +59,14 @@ def _event(
     if missing:
         raise Rejected(
             Reason.MISSING_KEY,
-            f"{_WORDS[kind]} must have {', '.join(read.REQUIRED[kind])}; it has no {', '.join(missing)}",
+            f"{read.WORDS[kind]} must have {', '.join(read.REQUIRED[kind])}; it has no {', '.join(missing)}",
         )
     model = read.read_model(fields.model)
     identifier = read.read_id(fields.id)
     text = read.text_of(fields.ts)
     time_ms = read_time(read.value_of(fields.ts), text, time_key)
-    check_range(time_ms, text, rules.earliest_ms, rules.latest_ms(record_timestamp_ms), time_key)
-    event = Event(model, identifier, time_ms, _WORDS[kind])
+    check_range(time_ms, text, EARLIEST_MS, rules.latest_ms(record_timestamp_ms), time_key)
+    event = Event(model, identifier, time_ms, read.WORDS[kind])
     classes = rules.classes.get(model, 0)
     if kind != Kind.OUTCOME:
         event.p = read.read_prediction(fields.p, classes)

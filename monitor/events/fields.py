@@ -1,7 +1,7 @@
 """The valid values of each key of an event: one function a key, from the bytes of a JSON value to the value."""
 
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,7 +17,9 @@ MAX_SEGMENTS: Final = 32
 MAX_SEGMENT_KEY_CHARACTERS: Final = 64
 MAX_CLASSES: Final = 1000
 
-TYPES: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
+Word = Literal["prediction", "outcome", "labelled"]
+WORDS: Final[dict[Kind, Word]] = {Kind.PREDICTION: "prediction", Kind.OUTCOME: "outcome", Kind.LABELLED: "labelled"}
+TYPES: Final[dict[str, Kind]] = {word: kind for kind, word in WORDS.items()}
 REQUIRED: Final = {
     Kind.PREDICTION: ("model", "id", "ts", "p"),
     Kind.OUTCOME: ("model", "id", "ts", "y"),
@@ -75,11 +77,7 @@ def read_id(raw: bytes | msgspec.Raw) -> str:
 
     Numbers with a fraction or an exponent are refused: beyond 2^53, different ids would become equal.
     """
-    written = bytes(raw)
-    if _INTEGER.fullmatch(written):
-        value: Any = "0" if written == b"-0" else written.decode()
-    else:
-        value = value_of(raw)
+    value = _text_or_integer(raw)
     if not isinstance(value, str):
         raise Rejected(Reason.INVALID_ID, f"id must be a string or an integer, got {text_of(raw)}")
     if not 1 <= len(value) <= MAX_ID_CHARACTERS:
@@ -95,13 +93,9 @@ def read_version(raw: bytes | msgspec.Raw) -> str:
 
     Numbers with a fraction are refused, since 1.10 and 1.1 are one number and two versions.
     """
-    written = bytes(raw)
-    if written in (b"", NULL):
+    if bytes(raw) in (b"", NULL):
         return UNVERSIONED
-    if _INTEGER.fullmatch(written):
-        value: Any = "0" if written == b"-0" else written.decode()
-    else:
-        value = value_of(raw)
+    value = _text_or_integer(raw)
     if not isinstance(value, str):
         raise Rejected(
             Reason.INVALID_VERSION, f"version must be a string or an integer, got {text_of(raw)}; put it in quotes"
@@ -110,6 +104,14 @@ def read_version(raw: bytes | msgspec.Raw) -> str:
     if wrong:
         raise Rejected(Reason.INVALID_VERSION, f"version {wrong}, got {text_of(raw)}")
     return value or UNVERSIONED
+
+
+def _text_or_integer(raw: bytes | msgspec.Raw) -> Any:
+    """The value, an integer as its decimal text."""
+    written = bytes(raw)
+    if _INTEGER.fullmatch(written):
+        return "0" if written == b"-0" else written.decode()
+    return value_of(raw)
 
 
 def read_segments(raw: bytes | msgspec.Raw) -> dict[str, str]:

@@ -22,14 +22,6 @@ class Predictions(NamedTuple):
     vectors: ClassVectors | None
     """Predictions of several classes; None if there are none."""
 
-    def where(self, mask: NDArray[np.bool_]) -> "Predictions":
-        """The predictions of the masked events."""
-        vectors = self.vectors
-        if vectors is not None:
-            of_mask = np.repeat(mask, vectors.classes)
-            vectors = ClassVectors(vectors.classes[mask], vectors.probabilities[of_mask])
-        return Predictions(self.value[mask], vectors)
-
 
 def read_predictions(
     written: Sequence[float | list[float] | None], is_outcome: NDArray[np.bool_], classes: NDArray[np.int32] | None

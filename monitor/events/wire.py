@@ -6,9 +6,8 @@ import msgspec
 import xxhash
 from msgspec import Meta, Raw, Struct
 
-from monitor.events.fields import MAX_CLASSES, MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL
+from monitor.events.fields import MAX_CLASSES, MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL, Word
 
-Word = Literal["prediction", "outcome", "labelled"]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
 Unit = Annotated[float, Meta(ge=0, le=1)]

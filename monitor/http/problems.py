@@ -54,7 +54,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
-    """A request that cannot be answered as asked.
+    """An error of a request, as problem details.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def problem(request: Request, error: Exception) -> Response:
         return _response(_problem_of(error, request), request)
 
-    for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(known for known, _, _ in _STATUS)):
+    for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(error for error, _, _ in _STATUS)):
         app.add_exception_handler(kind, problem)
     app.add_middleware(UnexpectedErrors)
 

@@ -1,4 +1,4 @@
-"""Serves an app in a thread of its own, with a graceful end."""
+"""The HTTP server: uvicorn in a thread of its own, with a graceful end."""
 
 import errno
 import ipaddress
@@ -17,8 +17,8 @@ from monitor.http.connections import Connections, limited_protocol
 from monitor.http.tls import Certificate
 
 _START_SECONDS: Final = 30.0
-_MOST_PATIENCE_MS: Final = 2**31 - 1
-"""The longest that the system takes, some 25 days."""
+_MAX_USER_TIMEOUT_MS: Final = 2**31 - 1
+"""The longest that the system accepts, some 25 days."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,18 +29,18 @@ class ApiServer:
     Parameters
     ----------
     app
-        What answers.
+        The ASGI app.
     host, port
-        Where to listen; port 0 takes a free one, which :attr:`port` names after ``start``.
+        Where to listen; port 0 takes a free one, which is in :attr:`port` after ``start``.
     grace_seconds
-        How long ``stop`` lets requests finish that are under way.
+        How long ``stop`` waits for running requests.
     max_header_bytes, header_seconds
-        How large request line and headers may be together, and how long they may take to come; as long, nothing of an
-        answer may be taken.
+        Limits of request line and headers together. A client that reads nothing of an answer for ``header_seconds`` is
+        disconnected, too.
     connections
-        Counts those that are held, and refuses further ones.
+        Counts open connections, and refuses further ones.
     certificate
-        Shown to whoever connects, over https alone; None: http.
+        For https, which is then the only scheme; None: http.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ApiServer:
         self._host = host
         self._port = port
         self._grace_seconds = grace_seconds
-        self._untaken_seconds = header_seconds
+        self._user_timeout_seconds = header_seconds
         config = uvicorn.Config(
             app,
             http=limited_protocol(
@@ -66,9 +66,9 @@ class ApiServer:
             ),
             ws="none",
             lifespan="off",
-            # Logging belongs to the process, and a log of every request to whatever stands in front.
+            # The process configures logging, and a proxy in front may log every request.
             log_config=None,
-            # Whoever sends what is no HTTP shall not fill the log.
+            # Clients that do not speak HTTP must not fill the log.
             log_level="error",
             access_log=False,
             server_header=False,
@@ -76,7 +76,7 @@ class ApiServer:
             timeout_graceful_shutdown=max(1, round(grace_seconds)),
             **({} if certificate is None else certificate.options),
         )
-        # Here, so that it is known in which context certificates are renewed.
+        # Loaded here, so that the context in which certificates are renewed exists.
         config.load()
         self._certificate = certificate
         self._context = config.ssl
@@ -87,12 +87,12 @@ class ApiServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on; the one asked for before ``start``."""
+        """The port of the listener; before ``start``, the configured one."""
         return self._port
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds the page."""
+        """The URL of the page for a browser on this machine."""
         scheme = "http" if self._certificate is None else "https"
         try:
             address = ipaddress.ip_address(self._host)
@@ -108,7 +108,7 @@ class ApiServer:
         Raises
         ------
         SettingsError
-            The address or the port cannot be had. Says why, and what to do.
+            The address or the port is not available. Says why, and what to do.
         """
         listener = self._listen()
         self._port = listener.getsockname()[1]
@@ -116,7 +116,7 @@ class ApiServer:
         self._thread.start()
         if not self._answers():
             self.stop()
-            raise RuntimeError(f"the HTTP server did not start: {self._failure or 'no sign of life'}")
+            raise RuntimeError(f"the HTTP server did not start: {self._failure or 'it did not answer in time'}")
         if self._certificate is not None and self._context is not None:
             renewing = (self._context, self._ended)
             threading.Thread(
@@ -125,12 +125,12 @@ class ApiServer:
         _log.info("listening", url=self.url)
 
     def stop(self) -> None:
-        """Take no more requests, let those under way finish, and return when the thread has ended."""
+        """Accept no more requests, wait for running ones, and return when the thread has ended."""
         if self._thread is None:
             return
         self._ended.set()
         self._server.should_exit = True
-        # uvicorn's own grace, and as much again for what does not heed it.
+        # uvicorn's own grace period, and as long again for requests that exceed it.
         self._thread.join(2 * self._grace_seconds + 1)
         if self._thread.is_alive():
             self._server.force_exit = True
@@ -151,10 +151,10 @@ class ApiServer:
                 self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             if is_loopback(self._host) and not is_loopback(str(address[0])):
-                # Without access control, the name is all that keeps others out.
+                # Without access control, the loopback address alone keeps others out.
                 raise SettingsError(
                     f"api.host {self._host} is {address[0]} on this machine, which others may reach: set 127.0.0.1, or"
-                    " mend its entry in /etc/hosts"
+                    " fix its entry in /etc/hosts"
                 )
             listener = socket.create_server(address[:2], family=family, backlog=2048)
         except socket.gaierror as error:
@@ -165,16 +165,16 @@ class ApiServer:
         except OSError as error:
             raise SettingsError(f"api.port: cannot listen on {where}: {_why(error)}") from error
         if sys.platform == "linux":
-            # Every connection inherits it: one whose reader takes nothing of an answer for so long is at its end.
-            patience_ms = min(round(1000 * self._untaken_seconds), _MOST_PATIENCE_MS)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
+            # Inherited by every connection: it ends when the client reads nothing of an answer for so long.
+            timeout_ms = min(round(1000 * self._user_timeout_seconds), _MAX_USER_TIMEOUT_MS)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         return listener
 
     def _run(self, listener: socket.socket) -> None:
         try:
             with listener:
                 self._server.run(sockets=[listener])
-        except BaseException as error:  # noqa: BLE001 - a thread's end is otherwise silent
+        except BaseException as error:  # noqa: BLE001 - otherwise the thread would end silently
             self._failure = error
             _log.error("the HTTP server ended", exc_info=error)
 

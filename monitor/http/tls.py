@@ -1,4 +1,4 @@
-"""The certificate that the HTTP server shows, read again when it is renewed."""
+"""The certificate of the HTTP server, loaded again when it is renewed."""
 
 import ssl
 import threading
@@ -9,75 +9,75 @@ import structlog
 
 from monitor.errors import SettingsError
 
-LOOK_SECONDS: Final = 60.0
-"""How often the files are looked at: certificates that renew themselves do so weeks before they expire."""
+CHECK_SECONDS: Final = 60.0
+"""How often the files are checked: certificates are renewed weeks before they expire."""
 
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2, those with forward secrecy and authenticated encryption; those of TLS 1.3 all have both."""
+"""For TLS 1.2, those with forward secrecy and authenticated encryption; all of TLS 1.3 have both."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Certificate:
-    """A certificate and its key, in files that somebody else renews.
+    """A certificate and its key, in files that another program renews.
 
     Parameters
     ----------
     certfile
-        The certificate, and those between it and one that is trusted, PEM.
+        The certificate and its intermediate certificates, PEM.
     keyfile
         Its key, PEM, without a password.
 
     Raises
     ------
     SettingsError
-        They cannot be read, or do not fit together.
+        They cannot be read, or do not belong together.
     """
 
     def __init__(self, certfile: str, keyfile: str) -> None:
         self._certfile = certfile
         self._keyfile = keyfile
-        self._complaint: str | None = None
+        self._logged: str | None = None
         self._bytes = self._read()
-        self._try()
+        self._check()
 
     @property
     def options(self) -> dict[str, Any]:
-        """What uvicorn is told."""
+        """The arguments of uvicorn."""
         return {"ssl_certfile": self._certfile, "ssl_keyfile": self._keyfile, "ssl_ciphers": _CIPHERS}
 
     def keep_renewed(self, context: ssl.SSLContext, ended: threading.Event) -> None:
-        """Renew what a server shows, until the end: for a thread of its own."""
-        while not ended.wait(LOOK_SECONDS):
+        """Renew the certificate of a server until ``ended`` is set; for a thread of its own."""
+        while not ended.wait(CHECK_SECONDS):
             self.renew(context)
 
     def renew(self, context: ssl.SSLContext) -> bool:
-        """Show the certificate that the files hold now to whoever connects from here on; whether it is another one.
+        """Use the certificate in the files for new connections; whether it has changed.
 
-        While they cannot be read, or do not fit together, as between the writing of one and the other, the one before
-        goes on; that is logged once.
+        While the files cannot be read, or do not belong together because only one has been written, the server keeps
+        the last valid certificate, and this is logged once.
         """
         try:
-            found = self._read()
-            if found == self._bytes:
-                self._complaint = None
+            data = self._read()
+            if data == self._bytes:
+                self._logged = None
                 return False
-            # First on its own: a context that is half changed would show nothing at all.
-            self._try()
+            # First in a context of its own: one that is half changed would break all connections.
+            self._check()
         except SettingsError as error:
-            if self._complaint != str(error):
-                self._complaint = str(error)
-                _log.warning("the certificate is not renewed; the one before goes on", detail=self._complaint)
+            if self._logged != str(error):
+                self._logged = str(error)
+                _log.warning("the certificate is not renewed; the last valid one stays in use", detail=self._logged)
             return False
         context.load_cert_chain(self._certfile, self._keyfile, _no_password)
-        self._bytes, self._complaint = found, None
+        self._bytes, self._logged = data, None
         _log.info("the certificate was renewed", certfile=self._certfile)
         return True
 
     def _read(self) -> tuple[bytes, bytes]:
         return _bytes_of("api.tls_certfile", self._certfile), _bytes_of("api.tls_keyfile", self._keyfile)
 
-    def _try(self) -> None:
+    def _check(self) -> None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certfile, self._keyfile, _no_password)
         except (ssl.SSLError, OSError) as error:
@@ -96,5 +96,5 @@ def _bytes_of(name: str, file: str) -> bytes:
 
 
 def _no_password() -> str:
-    # Without it, OpenSSL would ask on the terminal, and wait.
+    # Without it, OpenSSL would prompt on the terminal, and wait.
     return ""

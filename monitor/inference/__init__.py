@@ -8,7 +8,7 @@ from monitor.inference.kce_test import KceMoments, kce_null_moments, kce_p_value
 from monitor.inference.named import NamedMeasure
 from monitor.inference.null_level import NullLevel, null_level
 from monitor.inference.prevalence import PriorShift, prior_shift, shifted
-from monitor.inference.resampling import Progress, coarsen
+from monitor.inference.resampling import coarsen
 from monitor.inference.smoothed import smoothed_rates
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "NamedMeasure",
     "NullLevel",
     "PriorShift",
-    "Progress",
     "calibration_test",
     "coarsen",
     "deviation_probability",

@@ -3,9 +3,9 @@
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
-from scipy.special import expit, logit, xlogy
+from scipy.special import expit, gammaincinv, logit, xlogy
 
 from monitor.inference.smoothed import FARTHEST, smoothed_rates
 from monitor.scores import ScoreTable
@@ -13,7 +13,7 @@ from monitor.scores import ScoreTable
 _FREEDOM: Final = 4
 """Coefficients of the curve at most."""
 
-_CHANCE: Final = float(stats.chi2.ppf(0.95, _FREEDOM))
+_CHANCE: Final = float(2.0 * gammaincinv(_FREEDOM / 2.0, 0.95))
 """The likelihood ratio that the curve of a calibrated model stays below in 95% of samples."""
 
 _STRETCHES: Final = 8
@@ -105,4 +105,4 @@ def _refuted(curve: Floats, positives: Floats, counts: Floats) -> bool:
     freedom = int(held.sum()) - _FREEDOM
     if freedom < 1:
         return False
-    return float(stats.chi2.sf((missed[held] ** 2 / variance[held]).sum(), freedom)) <= _REFUTED
+    return float(scipy.stats.chi2.sf((missed[held] ** 2 / variance[held]).sum(), freedom)) <= _REFUTED

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import gamma
 
 from monitor.inference.contradictions import contradictions, with_contradictions
 from monitor.inference.cox import Cox, fit_cox, logits
@@ -149,7 +149,7 @@ def gamma_p_value(value: float, mean: float, variance: float) -> float:
     if mean <= 0.0 or variance <= 0.0:
         # Nothing can vary, as where every prediction is 0 or 1: what differs all the same is impossible.
         return 1.0 if value <= 0.0 else 0.0
-    return float(gamma.sf(value, mean**2 / variance, scale=variance / mean))
+    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
 
 
 def _resampled_p_value(null: NDArray[np.float64], value: float) -> float:

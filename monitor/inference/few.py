@@ -3,7 +3,7 @@
 from typing import Final
 
 import numpy as np
-from scipy.stats import binom
+import scipy
 
 from monitor.scores import ScoreTable
 
@@ -49,7 +49,7 @@ def tail_of_few(table: ScoreTable, *, positive: bool) -> float:
     rate = table.score if positive else 1.0 - table.score
     # scipy overflows at the smallest floats, with which nothing comes true.
     rate = np.where(rate < _LEAST_RATE, 0.0, rate)
-    laws = binom.pmf(np.arange(few + 1), table.counts[:, None], rate[:, None])
+    laws = scipy.stats.binom.pmf(np.arange(few + 1), table.counts[:, None], rate[:, None])
     nothing = np.zeros((1, few + 1))
     nothing[0, 0] = 1.0
     while laws.shape[0] > 1:

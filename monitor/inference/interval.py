@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import ndtri
 
 from monitor.inference.cautious import cautious_rates
 from monitor.inference.named import NamedMeasure, largest_value, listed_measures
@@ -16,7 +16,6 @@ from monitor.inference.resampling import (
     CAUTIOUS,
     DEVIATIONS,
     REFITTED,
-    Progress,
     Work,
     deviation_variance,
     deviations,
@@ -26,10 +25,11 @@ from monitor.inference.resampling import (
     require_draws,
 )
 from monitor.inference.smoothed import smoothed_rates
+from monitor.progress import Progress
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
-_NORMAL_975: Final = float(stats.norm.ppf(0.975))
+_NORMAL_975: Final = float(ndtri(0.975))
 
 _FITTED_RATES: Final = 1.15
 """By how much an interval of the mean is wider than draws at fitted rates say: where a fit sees more error than there

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import logit
-from scipy.stats import pearson3
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.laplace_loops import laplace_cubic_form, laplace_potential, laplace_quadratic_form
@@ -137,7 +137,7 @@ def pearson_p_value(value: float, mean: float, variance: float, third_cumulant: 
         # Nothing can vary, as where every prediction is 0 or 1: what differs all the same is impossible.
         return 1.0 if value <= mean else 0.0
     spread = math.sqrt(variance)
-    return float(pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
+    return float(scipy.stats.pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
 
 
 def _location(table: ScoreTable, bandwidth: float, scale: Scale) -> NDArray[np.float64]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, cg
 
 Floats = NDArray[np.float64]
 
@@ -152,13 +152,14 @@ def _newton_step(here: Curved, free: NDArray[np.bool_]) -> Floats:
         return product(whole)[free] + damping * whole[free]
 
     diagonal = np.ones(size) if here.diagonal is None else np.maximum(here.diagonal[free], _FLAT)
-    step, _ = cg(
-        LinearOperator((size, size), matvec=of_free, dtype=np.float64),
+    linalg = scipy.sparse.linalg
+    step, _ = linalg.cg(
+        linalg.LinearOperator((size, size), matvec=of_free, dtype=np.float64),
         -gradient,
         rtol=min(1e-2, steep**0.5),
         atol=0.0,
         maxiter=10 * size,
-        M=LinearOperator((size, size), matvec=lambda vector: vector.ravel() / diagonal, dtype=np.float64),
+        M=linalg.LinearOperator((size, size), matvec=lambda vector: vector.ravel() / diagonal, dtype=np.float64),
     )
     return np.asarray(step)
 

@@ -11,7 +11,6 @@ from monitor.inference.named import NamedMeasure, listed_measures
 from monitor.inference.resampling import (
     NULL,
     PAIRS,
-    Progress,
     Work,
     coarsen,
     drawn_tables,
@@ -20,6 +19,7 @@ from monitor.inference.resampling import (
     percent_point_95,
     require_draws,
 )
+from monitor.progress import Progress
 from monitor.scores import ScoreTable, grid
 from monitor.scores.table import require_table
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from monitor.errors import NotEnoughData
@@ -113,7 +113,7 @@ def detectable_faults(table: ScoreTable, *, tolerance: float) -> DetectableFault
             if high > _LARGEST:
                 return math.inf
             high *= 1.5
-        return high if low == high else float(brentq(beyond, low, high, rtol=1e-3))
+        return high if low == high else float(scipy.optimize.brentq(beyond, low, high, rtol=1e-3))
 
     one = np.ones(z.size)
     offset = max(smallest(sign * one, _OFFSET_NONCENTRALITY, least) for sign in (-1.0, 1.0))

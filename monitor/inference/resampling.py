@@ -1,6 +1,6 @@
 """What resampling works on: which rows, which random numbers, how many at a time, which quantile."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.named import NamedMeasure
 from monitor.measures.draw_loops import add_poisson_deviations, binomial_draws
+from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 from monitor.scores.merging import merge_rows
@@ -24,9 +25,6 @@ CHUNK: Final = 200
 _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
 and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
-
-Progress = Callable[[float], None]
-"""Called with the share of the work that is done, in (0, 1]."""
 
 NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, CAUTIOUS = range(6)
 """Streams of random numbers: what one thing draws must not depend on what else is drawn."""

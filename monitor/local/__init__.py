@@ -1,7 +1,12 @@
 """Local calibration: errors among predictions with similar features."""
 
-from monitor.local.calibration import LocalCalibration, LocalLevel, group_calibration_error, local_calibration_error
-from monitor.local.curve import mlce_curve
+from monitor.local.calibration import (
+    LocalCalibration,
+    LocalLevel,
+    group_calibration_error,
+    local_calibration_error,
+    mlce_curve,
+)
 from monitor.local.embedding import Embedding
 from monitor.local.features import FeatureMap, PrincipalComponents, Standardised
 from monitor.local.landscape import LocalMap, local_error_map

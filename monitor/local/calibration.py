@@ -1,5 +1,6 @@
-"""The local calibration error: that of predictions which are alike in their features, too."""
+"""The local calibration error: the calibration error among events with similar features."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.inference.resampling import LEAST_DRAWS
-from monitor.local.features import checked_weight, feature_table
-from monitor.local.neighbourhood import Kernels, alone, averages_of, group_kernel, laplace_kernels
+from monitor.local.features import check_outcomes, checked_weight, feature_table
+from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
 from monitor.measures.checks import require_positive, require_whole
-from monitor.scores import ClassTable
-from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -25,19 +24,22 @@ DEFAULT_GAMMA: Final = 0.4
 DEFAULT_BINS: Final = 15
 FEW_EVENTS: Final = 1000
 BINS_OF_FEW: Final = 5
-"""Bins of confidence of fewer events (paper, appendix A: five for a test set of 500)."""
+"""Bins of confidence for fewer events (paper, appendix A: five for a test set of 500)."""
 
 LEAST_NEIGHBOURS: Final = 50.0
 """The least n_eff of a point that counts. A point with fewer neighbours has a local error of about 1 / sqrt(n_eff) by
-chance alone, so that without a limit the largest error is that of the loneliest point."""
+chance alone, so without a limit the maximum would be the error of the most isolated point."""
 
 MAX_POINTS: Final = 5000
-"""At how many events the error is evaluated, unless said otherwise. Neighbours are always all events."""
+"""Default number of events at which the error is evaluated. Neighbours are always all events."""
+
+GAMMAS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""From neighbourhoods of few events to nearly whole bins; the paper's .2 and .4 among them."""
 
 
 @dataclass(frozen=True, eq=False)
 class LocalLevel:
-    """What a calibrated model with these predictions would show; events and weights stay as they are."""
+    """The errors of a calibrated model with the same predictions, features and weights."""
 
     mlce: NullLevel
     mean_lce: NullLevel
@@ -45,26 +47,26 @@ class LocalLevel:
 
 @dataclass(frozen=True, eq=False)
 class LocalCalibration:
-    """How far predictions are off among events that are alike.
+    """Errors of predictions among events with similar features.
 
     Attributes
     ----------
     points
-        int64, shape (q,), ascending: the events at which the error is evaluated, by their rows.
+        int64, shape (q,), ascending: rows of the events at which the error is evaluated.
     prediction
         float64, shape (q,): mean prediction in the neighbourhood of each point.
     error
         float64, shape (q,): mean of prediction - outcome there; above 0 where predictions are too high.
     n_eff
-        float64, shape (q,): how many events of equal weight the neighbourhood is worth.
+        float64, shape (q,): effective number of events in the neighbourhood.
     bins
         Number of bins of the predictions.
     least_neighbours
         The least n_eff of a point that counts.
     level
-        What a calibrated model would show, if it was drawn.
+        The errors of a calibrated model; None if there were no draws.
     point_weight
-        float64, shape (q,): of the points, for the mean of their errors; None if all are 1.
+        float64, shape (q,): weights of the points in ``mean_lce``; None if all are 1.
     """
 
     points: Ints
@@ -84,7 +86,9 @@ class LocalCalibration:
     @property
     def valid(self) -> NDArray[np.bool_]:
         """Whether a point has enough neighbours to count, shape (q,)."""
-        return _enough(self.n_eff, self.least_neighbours)
+        # n_eff of a group is its size except for rounding.
+        result: NDArray[np.bool_] = self.n_eff >= self.least_neighbours * (1.0 - 1e-12)
+        return result
 
     @property
     def valid_share(self) -> float:
@@ -93,7 +97,7 @@ class LocalCalibration:
 
     @property
     def mlce(self) -> float:
-        """Maximum local calibration error (equation 5), of the points that count."""
+        """Maximum local calibration error (equation 5) of the points that count."""
         return float(self.lce[self.valid].max())
 
     @property
@@ -105,18 +109,23 @@ class LocalCalibration:
 
     @property
     def worst(self) -> int:
-        """The place in ``points`` of the one with the largest error, of those that count."""
+        """Index in ``points`` of the largest error, of the points that count."""
         return int(np.argmax(np.where(self.valid, self.lce, -1.0)))
 
     @property
     def mlce_excess(self) -> float | None:
-        """How far the maximum lies above that of a calibrated model, on average; None if its level was not drawn."""
+        """The maximum minus its mean for a calibrated model; None without draws."""
         return None if self.level is None else self.mlce - self.level.mlce.mean
 
     @property
     def mean_lce_excess(self) -> float | None:
-        """How far the mean lies above that of a calibrated model, on average; None if its level was not drawn."""
+        """The mean minus its mean for a calibrated model; None without draws."""
         return None if self.level is None else self.mean_lce - self.level.mean_lce.mean
+
+
+def default_bins(events: int) -> int:
+    """Return the default number of bins of confidence for this number of events."""
+    return DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +140,8 @@ class MeasureOptions:
     seed: int | None
 
     def checked(self, events: int) -> tuple[int, int]:
-        """Number of bins for so many events, and of draws. Raises InputError where an option is wrong."""
-        bins = self.bins
-        if bins is None:
-            bins = DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
-        require_whole("bins", bins, 1)
+        """Check the options; return the number of bins for this number of events, and of draws. Raises InputError."""
+        bins = require_whole("bins", default_bins(events) if self.bins is None else self.bins, 1)
         if self.max_points is not None:
             require_whole("max_points", self.max_points, 1)
         require_positive("least_neighbours", self.least_neighbours)
@@ -157,7 +163,7 @@ def local_calibration_error(
     draws: int = 0,
     seed: int | None = None,
 ) -> LocalCalibration:
-    r"""Local calibration error at each event.
+    r"""Compute the local calibration error at each event.
 
     .. math::
 
@@ -166,7 +172,7 @@ def local_calibration_error(
         k(x, x') = \exp\left(-\frac{\|\phi(x) - \phi(x')\|_1}{d \gamma}\right)
 
     with beta(x) the events whose prediction lies in the same bin as that of x. The larger gamma, the wider the
-    neighbourhood: for an infinite one all of a bin count alike, and the errors are those of the bins.
+    neighbourhood: with an infinite gamma all events of a bin count equally, and the errors are those of the bins.
 
     Parameters
     ----------
@@ -180,20 +186,20 @@ def local_calibration_error(
     gamma
         Bandwidth, above 0; may be infinite.
     weight
-        Shape (n,), above 0: how many events each stands for, beside the kernel; all 1 if left out. Their unit does not
-        matter: n_eff = (sum of w k)^2 / sum of (w k)^2.
+        Shape (n,), above 0: how many events each represents; all 1 if left out. Only ratios matter:
+        n_eff = (sum of w k)^2 / sum of (w k)^2.
     bins
         Number of bins of equal width of the predictions (the last is closed on the right); 15 if left out, and 5 for
         fewer than 1,000 events.
     least_neighbours
         The least n_eff of a point that counts for the maximum and the mean.
     max_points
-        Of more events than this the error is evaluated at a random sample of so many, its neighbours being all events;
-        None evaluates it at all.
+        With more events than this, the error is evaluated at a random sample of this size; neighbours are still all
+        events. None evaluates it at all events.
     draws
         Number of draws for the level under calibration: 0, or at least 19.
     seed
-        Of the sample and the draws; the data's content if left out.
+        For the sample and the draws; derived from the data if left out.
 
     Raises
     ------
@@ -204,8 +210,8 @@ def local_calibration_error(
 
     Notes
     -----
-    Source: "Local Calibration: Metrics and Recalibration", equations 4 and 5. The limit on neighbours is not of the
-    paper, whose MLCE is 1 for a small gamma, whatever the model.
+    Source: "Local Calibration: Metrics and Recalibration", equations 4 and 5. The paper has no limit on
+    neighbours; without it MLCE is 1 for a small gamma, whatever the model.
     """
     if not gamma > 0.0:
         raise InputError(f"gamma must be above 0, got {gamma}")
@@ -226,12 +232,12 @@ def group_calibration_error(
     draws: int = 0,
     seed: int | None = None,
 ) -> LocalCalibration:
-    """Calibration error of each event's group: :func:`local_calibration_error` with the kernel 1[same group].
+    """Compute the calibration error of each event's group, with the kernel 1[same group].
 
     Parameters
     ----------
     prediction, outcome, weight, bins, least_neighbours, max_points, draws, seed
-        As there; n_eff is the number of events of the group in the bin.
+        As for :func:`local_calibration_error`; n_eff is the number of events of the group in the bin.
     group
         Shape (n,): values of any kind that can be sorted.
 
@@ -254,32 +260,78 @@ def group_calibration_error(
     except TypeError as error:
         raise InputError(f"group must hold values that can be sorted: {error}; name them by strings") from error
     options = MeasureOptions(weight, bins, least_neighbours, max_points, draws, seed)
-    kernels = alone(group_kernel)
+    kernels = GROUP_KERNEL
     return require_valid(measure_local(prediction, outcome, numbers[:, None], kernels, options)[0])
 
 
+def mlce_curve(
+    predictions: Mapping[str, ArrayLike],
+    outcome: ArrayLike,
+    phi: ArrayLike,
+    gammas: Sequence[float] = GAMMAS,
+    *,
+    weight: ArrayLike | None = None,
+    bins: int | None = None,
+    least_neighbours: float = LEAST_NEIGHBOURS,
+    max_points: int | None = MAX_POINTS,
+    draws: int = 0,
+    seed: int | None = None,
+) -> dict[str, list[LocalCalibration | None]]:
+    """Compute the local calibration of several predictions of the same events at several bandwidths.
+
+    All are evaluated at the same points. The bandwidths of one prediction share distances and draws; different
+    predictions have different bins, so they share no distances (the paper's Figures 3 and 5).
+
+    Parameters
+    ----------
+    predictions
+        By name, such as before and after recalibration: each as in :func:`local_calibration_error`.
+    outcome, phi, weight, bins, least_neighbours, max_points, draws, seed
+        As there. The seed, if left out, is made of outcomes and coordinates.
+    gammas
+        Bandwidths, above 0; may be infinite.
+
+    Returns
+    -------
+    For each name a list of one :class:`LocalCalibration` per gamma, None where no point has enough neighbours.
+
+    Raises
+    ------
+    NotEnoughData
+        There are no events.
+    InputError
+        Values are out of range, shapes do not fit, or an option is wrong.
+    """
+    for gamma in gammas:
+        if not gamma > 0.0:
+            raise InputError(f"gammas must be above 0, got {gamma}")
+    points = feature_table(phi)
+    if seed is None:
+        seed = xxhash.xxh3_64_intdigest(np.asarray(outcome, "<f8").tobytes() + points.astype("<f8").tobytes())
+    options = MeasureOptions(weight, bins, least_neighbours, max_points, draws, seed)
+    kernels = laplace_kernels(list(gammas))
+    return {
+        name: [
+            result if result.valid.any() else None
+            for result in measure_local(prediction, outcome, points, kernels, options)
+        ]
+        for name, prediction in predictions.items()
+    }
+
+
 def confidence_and_hit(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, Floats]:
-    """P(Y = 1) and the outcome; of many classes the largest probability and whether its class came true; (n,) each.
+    """Return P(Y = 1) and the outcome, or for many classes the largest probability and whether it was right; (n,) each.
 
     Raises
     ------
     InputError
         Values are out of range, or shapes do not fit.
     """
-    try:
-        p = np.asarray(prediction, dtype=np.float64)
-        y = np.asarray(outcome, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"prediction and outcome must be numbers: {error}") from error
-    if p.ndim == 2:
-        table = ClassTable.from_events(p, y)
-        top = np.argmax(table.prediction, axis=1)
-        return table.prediction[np.arange(table.rows), top], (top == table.outcome).astype(np.float64)
-    if p.ndim != 1 or p.shape != y.shape:
-        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
-    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-    return p, y
+    p, y = check_outcomes(prediction, outcome)
+    if p.ndim == 1:
+        return p, y.astype(np.float64)
+    top = np.argmax(p, axis=1)
+    return p[np.arange(y.size), top], (top == y).astype(np.float64)
 
 
 def measure_local(
@@ -289,9 +341,9 @@ def measure_local(
     kernels: Kernels,
     options: MeasureOptions,
 ) -> list[LocalCalibration]:
-    """Local calibration under each of several kernels, which share points, draws and what the kernels share.
+    """Compute the local calibration under each of several kernels at the same points and with the same draws.
 
-    It may be that no point has enough neighbours to count: see :func:`require_valid`.
+    Possibly no point has enough neighbours: see :func:`require_valid`.
 
     Raises
     ------
@@ -307,35 +359,35 @@ def measure_local(
     if n == 0:
         raise NotEnoughData("local calibration needs at least 1 event, got 0")
     w = None if options.weight is None else checked_weight(options.weight, n)
-    number = kernels.number
     bins, draws = options.checked(n)
-    # Without weights the seed is what it was before there were any.
+    # Without weights the seed is the same as in versions without weights.
     content = _content(p, y, phi) if w is None else _content(p, y, phi, w)
     rng = np.random.default_rng(content if options.seed is None else options.seed)
     points = np.arange(n)
     if options.max_points is not None and n > options.max_points:
         points = np.sort(rng.choice(n, options.max_points, replace=False))
 
-    means, n_eff = np.empty((number, points.size, 2 + draws)), np.empty((number, points.size))
+    means, n_eff = np.empty((kernels.number, points.size, 2 + draws)), np.empty((kernels.number, points.size))
     place = np.searchsorted(np.arange(1, bins) / bins, p, side="right")
     for b in np.unique(place[points]):
         inside = np.flatnonzero(place == b)
-        asked = np.flatnonzero(place[points] == b)
+        rows_of_points = np.flatnonzero(place[points] == b)
 
         def columns(rows: slice, inside: Ints = inside) -> Floats:
-            """Predictions; less the outcomes; and less outcomes that a calibrated model would see."""
-            given, came_true = p[inside[rows], None], y[inside[rows], None]
-            return np.hstack([given, given - came_true, given - (rng.random((given.size, draws)) < given)])
+            """Return predictions, predictions - outcomes, and predictions - outcomes drawn from them."""
+            confidence, hit = p[inside[rows], None], y[inside[rows], None]
+            drawn = rng.random((confidence.size, draws)) < confidence
+            return np.hstack([confidence, confidence - hit, confidence - drawn])
 
-        means[:, asked], n_eff[:, asked] = averages_of(
+        means[:, rows_of_points], n_eff[:, rows_of_points] = averages(
             kernels,
-            np.ascontiguousarray(phi[points[asked]]),
+            np.ascontiguousarray(phi[points[rows_of_points]]),
             np.ascontiguousarray(phi[inside]),
             columns,
             None if w is None else w[inside],
         )
     return [
-        _summed_up(
+        _add_level(
             LocalCalibration(
                 points,
                 means[at, :, 0].copy(),  # not views that keep all draws alive
@@ -347,44 +399,32 @@ def measure_local(
             ),
             means[at, :, 2:],
         )
-        for at in range(number)
+        for at in range(kernels.number)
     ]
 
 
-def _summed_up(found: LocalCalibration, null: Floats) -> LocalCalibration:
-    """With the level that draws (q, draws) of errors of a calibrated model give."""
-    if null.shape[1] == 0 or not found.valid.any():
-        return found
-    drawn = np.abs(null[found.valid])
-    mean = drawn.mean(axis=0) if found.point_weight is None else _average(drawn, found.point_weight[found.valid])
-    level = LocalLevel(NullLevel.of(drawn.max(axis=0), found.mlce), NullLevel.of(mean, found.mean_lce))
-    return replace(found, level=level)
+def _add_level(result: LocalCalibration, null: Floats) -> LocalCalibration:
+    """Add the level from draws (q, draws) of a calibrated model's errors."""
+    if null.shape[1] == 0 or not result.valid.any():
+        return result
+    drawn = np.abs(null[result.valid])
+    mean = drawn.mean(axis=0) if result.point_weight is None else _average(drawn, result.point_weight[result.valid])
+    level = LocalLevel(NullLevel.of(drawn.max(axis=0), result.mlce), NullLevel.of(mean, result.mean_lce))
+    return replace(result, level=level)
 
 
-def require_valid(found: LocalCalibration) -> LocalCalibration:
-    """The same, if any point counts.
-
-    Raises
-    ------
-    NotEnoughData
-        None has enough neighbours. Says how many the most has.
-    """
-    if not found.valid.any():
+def require_valid(result: LocalCalibration) -> LocalCalibration:
+    """Return the result; raise NotEnoughData if no point has enough neighbours."""
+    if not result.valid.any():
         raise NotEnoughData(
-            f"no event has {found.least_neighbours:g} effective neighbours, the most is {found.n_eff.max():.1f}: "
+            f"no event has {result.least_neighbours:g} effective neighbours, the most is {result.n_eff.max():.1f}: "
             "take more events, a larger gamma, fewer bins or fewer dimensions"
         )
-    return found
+    return result
 
 
 def _average(values: Floats, weight: Floats) -> Floats:
     return np.asarray(np.average(values, axis=0, weights=weight))
-
-
-def _enough(n_eff: Floats, least: float) -> NDArray[np.bool_]:
-    # A whole group counts by its size, which n_eff is but for rounding.
-    result: NDArray[np.bool_] = n_eff >= least * (1.0 - 1e-12)
-    return result
 
 
 def _content(*arrays: Floats) -> int:

@@ -1,4 +1,4 @@
-"""Feature maps: from the features of an event to the space in which events are alike or not."""
+"""Feature maps: from the features of an event to the space in which similarity is measured."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.checks import require_whole
+from monitor.scores import ClassTable
 from monitor.scores.arguments import number_text
 from monitor.scores.table import check
 
@@ -18,15 +19,15 @@ DEFAULT_DIMENSIONS: Final = 20
 
 
 LARGEST_FEATURE: Final = 1e150
-"""In size: sums of squares of more leave the range of float64. Such a number stands for a missing one."""
+"""Sums of squares of larger numbers overflow float64. Such values usually encode missing ones."""
 
 
 class FeatureMap(Protocol):
-    """Maps features to the space of the kernel; fitted once, and the same for every event from then on."""
+    """Maps features to the space of the kernel; fitted once."""
 
     @property
     def dimensions(self) -> int:
-        """Number d of coordinates that it gives."""
+        """Number d of coordinates."""
         ...
 
     def apply(self, features: ArrayLike) -> Floats:
@@ -36,9 +37,9 @@ class FeatureMap(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Standardised:
-    """The features as they are, each less its mean and in units of its standard deviation.
+    """Each feature minus its mean, divided by its standard deviation.
 
-    Without that, the feature of the largest unit alone would say who is alike.
+    Otherwise the feature with the largest numbers would dominate distances.
 
     Attributes
     ----------
@@ -51,7 +52,7 @@ class Standardised:
 
     @classmethod
     def fit(cls, features: ArrayLike, weight: ArrayLike | None = None) -> "Standardised":
-        """The map that mean and standard deviation of the features (n, D) make; weights, if any, have the shape (n,).
+        """Fit to features (n, D) with weights (n,).
 
         Raises
         ------
@@ -69,7 +70,7 @@ class Standardised:
             share = _shares(weight, x.shape[0])
             mean = share @ x
             deviation = np.sqrt(share @ (x - mean) ** 2)
-        # The deviation of equal numbers is not always 0 to the last bit.
+        # Rounding: the deviation of equal numbers is not always 0.
         varies = deviation > 1e-12 * np.abs(x).max(axis=0)
         return cls(mean, np.where(varies, deviation, 1.0))
 
@@ -79,7 +80,7 @@ class Standardised:
         return int(self.mean.size)
 
     def apply(self, features: ArrayLike) -> Floats:
-        """Features (n, D) -> (n, D).
+        """Standardise features (n, D).
 
         Raises
         ------
@@ -94,7 +95,7 @@ class Standardised:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PrincipalComponents:
-    """The directions in which the standardised features vary most.
+    """The directions in which standardised features vary most.
 
     The paper reduces features by PCA or by t-SNE; for the latter see :class:`~monitor.local.embedding.Embedding`.
 
@@ -113,7 +114,7 @@ class PrincipalComponents:
     def fit(
         cls, features: ArrayLike, dimensions: int = DEFAULT_DIMENSIONS, weight: ArrayLike | None = None
     ) -> "PrincipalComponents":
-        """The map that the features (n, D) make, to at most D dimensions; weights, if any, have the shape (n,).
+        """Fit to features (n, D) with weights (n,); at most D dimensions.
 
         Raises
         ------
@@ -127,7 +128,7 @@ class PrincipalComponents:
 
     @classmethod
     def of_scaled(cls, coordinates: Floats, dimensions: int) -> "PrincipalComponents":
-        """The map that coordinates (n, D) make whose units are comparable, so that they are centred alone."""
+        """Fit to coordinates (n, D) with comparable units, which are centred but not scaled."""
         centre = coordinates.mean(axis=0)
         return cls._of(Standardised(centre, np.ones_like(centre)), coordinates, dimensions)
 
@@ -149,7 +150,7 @@ class PrincipalComponents:
         return int(self.axes.shape[1])
 
     def apply(self, features: ArrayLike) -> Floats:
-        """Features (n, D) -> components (n, d), the most varying first.
+        """Map features (n, D) to components (n, d), the most varying first.
 
         Raises
         ------
@@ -159,18 +160,36 @@ class PrincipalComponents:
         return self.standardised.apply(features) @ self.axes
 
 
-def checked_weight(weight: ArrayLike, events: int) -> Floats:
-    """Weights of so many events, float64, shape (n,).
+def numbers(name: str, values: ArrayLike) -> Floats:
+    """Convert values to float64. Raises InputError if they are not numbers."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
+    """Check predictions P(y = 1), shape (n,), or class probabilities (n, K), and their outcomes.
 
     Raises
     ------
     InputError
-        They are not numbers above 0, or not as many.
+        A value is out of its range, or shapes do not fit. Names key and value.
     """
-    try:
-        w = np.asarray(weight, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"weight must be numbers: {error}") from error
+    p, y = numbers("prediction", prediction), numbers("outcome", outcome)
+    if p.ndim == 2:
+        table = ClassTable.from_events(p, y)
+        return table.prediction, table.outcome.astype(np.int64)
+    if p.ndim != 1 or p.shape != y.shape:
+        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+    return p, y.astype(np.int64)
+
+
+def checked_weight(weight: ArrayLike, events: int) -> Floats:
+    """Check the weights of ``events`` events; float64, shape (n,). Raises InputError."""
+    w = numbers("weight", weight)
     if w.shape != (events,):
         raise InputError(f"weight must have the shape ({events},), got {w.shape}")
     check(w, np.isfinite(w) & (w > 0.0), "weight must be finite and above 0")
@@ -178,23 +197,20 @@ def checked_weight(weight: ArrayLike, events: int) -> Floats:
 
 
 def _shares(weight: ArrayLike, events: int) -> Floats:
-    """Weights as shares of their sum."""
+    """Divide weights by their sum."""
     w = checked_weight(weight, events)
     return np.asarray(w / w.sum())
 
 
 def feature_table(features: ArrayLike) -> Floats:
-    """Features as float64, shape (n, D).
+    """Check features and convert them to float64, shape (n, D).
 
     Raises
     ------
     InputError
-        They are no table of numbers up to 1e150 in size; the message names the first that is none.
+        They are not a table of numbers up to 1e150 in size. Names the first wrong value.
     """
-    try:
-        x = np.ascontiguousarray(features, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"features must be numbers: {error}") from error
+    x = np.ascontiguousarray(numbers("features", features))
     if x.ndim != 2 or x.shape[1] == 0:
         raise InputError(f"features must have the shape (events, features), got {x.shape}")
     usable = np.abs(x) <= LARGEST_FEATURE

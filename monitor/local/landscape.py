@@ -1,4 +1,4 @@
-"""Where in a plane of two features predictions are too high, and where too low."""
+"""Local errors over a plane of two features."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
 from monitor.local.features import feature_table
-from monitor.local.neighbourhood import averages, laplace_kernel
+from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.measures.checks import require_whole
 
 Floats = NDArray[np.float64]
@@ -18,7 +18,7 @@ DEFAULT_GAMMA: Final = 0.2
 """For two dimensions (paper, section 3.2)."""
 
 _MARGIN: Final = 0.005
-"""Share of the events beyond each side of the picture: a few outliers would shrink all others to a spot."""
+"""Share of the events outside each edge of the grid, because a few outliers would squeeze all other events together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class LocalMap:
         float64, shape (size, size), ``error[i, j]`` at (x[j], y[i]): mean of prediction - outcome in the neighbourhood;
         above 0 where predictions are too high; nan where no event is near.
     n_eff
-        float64, shape (size, size): how many events of equal weight the neighbourhood is worth; where it is small, the
-        error is one of chance.
+        float64, shape (size, size): effective number of events in the neighbourhood; where it is small, the error is
+        mostly chance.
     """
 
     x: Floats
@@ -52,18 +52,18 @@ def local_error_map(
     between: tuple[float, float] = (0.0, 1.0),
     size: int = 60,
 ) -> LocalMap:
-    """Local errors over a plane, as values for a picture.
+    """Compute local errors on a grid over a plane, for a figure.
 
     Parameters
     ----------
     prediction, outcome
         See :func:`~monitor.local.calibration.local_calibration_error`.
     plane
-        Shape (n, 2): the events' coordinates. The picture reaches from the .5% to the 99.5% point of each.
+        Shape (n, 2): the events' coordinates. The grid spans the .5% to the 99.5% point of each.
     gamma
         Bandwidth, above 0, in the coordinates' unit: standardise them.
     between
-        Only predictions in this range count, both ends included: the picture of one bin of confidence.
+        Only predictions in this closed range count, such as one bin of confidence.
     size
         Points along each side, at least 2.
 
@@ -92,5 +92,5 @@ def local_error_map(
     low, high = np.quantile(points, [_MARGIN, 1.0 - _MARGIN], axis=0)
     x_axis, y_axis = np.linspace(low, high, size, axis=1)
     grid = np.stack(np.meshgrid(x_axis, y_axis), axis=-1).reshape(-1, 2)
-    error, n_eff = averages(laplace_kernel(gamma), grid, points, lambda rows: residual[rows])
+    error, n_eff = averages(laplace_kernels([gamma]), grid, points, lambda rows: residual[rows])
     return LocalMap(x_axis, y_axis, error.reshape(size, size), n_eff.reshape(size, size))

@@ -1,7 +1,7 @@
-"""Sums over neighbourhoods: what each point has around it under the Laplacian kernel of many coordinates.
+"""Sums over neighbourhoods under the Laplacian kernel.
 
-The others stand one coordinate a row, so that the innermost loops run over neighbours and are compiled to vector
-instructions. That, and an exponential of six products, make a pair of 20 coordinates take about 1.5 ns.
+The others have one coordinate per row, so that the innermost loops run over neighbours and use vector instructions.
+With an exponential of six products, a pair of points with 20 coordinates takes about 1.5 ns.
 """
 
 from typing import Any, Final
@@ -16,23 +16,23 @@ Singles = NDArray[np.float32]
 AnyFloats = NDArray[Any]
 
 _BLOCK: Final = 512
-"""Neighbours at a time: their distances stay in the processor's nearest cache, and so does their part of ``others``."""
+"""Block size: distances and this part of ``others`` fit the L1 cache."""
 
 FAR: Final = np.float32(3e38)
-"""Farther than any neighbour: coordinates must stay within 1e30 in size."""
+"""Larger than any distance: coordinates must be at most 1e30 in size."""
 
 _LOG2_E: Final = np.float32(1.4426950408889634)
-_LEAST_POWER: Final = np.float32(-126.0)  # below are no normal float32
+_MIN_POWER: Final = np.float32(-126.0)  # the least exponent of normal float32
 
-# Sums may be taken in any order: that is what vector instructions need.
+# Vector instructions need sums in any order.
 _FAST: Final = {"reassoc", "contract", "nsz"}
 
 
 @njit(fastmath=_FAST)
 def _distances(point: AnyFloats, others: AnyFloats, first: int, count: int, out: AnyFloats) -> None:
-    """Write the L1 distances of ``others[:, first : first + count]`` from a point into ``out``; all of one kind.
+    """Write the L1 distances of ``others[:, first : first + count]`` from a point into ``out``; all of one dtype.
 
-    Four coordinates a pass, so that ``out`` is read and written a quarter as often.
+    Four coordinates per pass, so that ``out`` is read and written a quarter as often.
     """
     d = point.shape[0]
     for j in range(count):
@@ -56,13 +56,13 @@ def _distances(point: AnyFloats, others: AnyFloats, first: int, count: int, out:
 def _exponentials(
     distance: Singles, nearest: np.float32, rate: np.float32, count: int, rest: Singles, bits: NDArray[np.int32]
 ) -> None:
-    """exp(-(distance - nearest) rate) as ``rest`` times the float32 whose bits are ``bits``; 1e-38 for all below it.
+    """Compute exp(-(distance - nearest) rate) as ``rest`` times the float32 with these ``bits``; at least 1e-38.
 
     2^t = 2^floor(t) 2^(t - floor(t)): the first factor is written as bits, the second is a polynomial whose relative
     error is below 2e-7 (a minimax fit on [0, 1]).
     """
     for j in range(count):
-        power = max((nearest - distance[j]) * rate * _LOG2_E, _LEAST_POWER)
+        power = max((nearest - distance[j]) * rate * _LOG2_E, _MIN_POWER)
         whole = np.float32(np.floor(power))
         x = power - whole
         y = np.float32(1.8775767e-3)
@@ -85,11 +85,10 @@ def laplace_sums(
     start: int,
     stop: int,
 ) -> Floats:
-    r"""Sums over the neighbours of each point, with k = exp(-rate (|x - x_i|_1 - that of the nearest)).
+    r"""Sum over the neighbours of each point, with k = exp(-rate (|x - x_i|_1 - that of the nearest)).
 
-    What is asked of the sums, a mean and an effective number, does not change if all k of a point are multiplied by a
-    number. Counted from the nearest neighbour they never vanish, however far it is and however large the rate: the
-    limit of an infinite rate is the nearest neighbour.
+    Means and effective numbers do not change if all k of a point are multiplied by a number. Relative to the nearest
+    neighbour, the sums are never 0, however far it is and however large the rate.
 
     Parameters
     ----------
@@ -100,7 +99,7 @@ def laplace_sums(
     weight, value
         float64, shape (n,).
     own
-        int64, shape (q,): the one of the others that does not count for a point, which is itself; -1 if all count.
+        int64, shape (q,): index among the others of the point itself, which does not count; -1 if all count.
     rates
         float64, shape (g,).
     start, stop
@@ -109,7 +108,7 @@ def laplace_sums(
     Returns
     -------
     float64, shape (q, g, 3): sums of weight k, of weight k value, and of (weight k)^2; all 0 without neighbours.
-    Exact up to a relative error of about 1e-6, that of distances in float32.
+    Relative error of about 1e-6, from distances in float32.
     """
     q, g = points.shape[0], rates.shape[0]
     sums = np.zeros((q, g, 3))
@@ -129,7 +128,7 @@ def laplace_sums(
             for j in range(count):
                 least = min(least, distance[j])
             if least < nearest[i]:
-                # What is summed so far was counted from a neighbour farther away.
+                # Rescale the sums so far to the new nearest neighbour.
                 for r in range(g):
                     shrunk = np.exp((np.float64(least) - np.float64(nearest[i])) * rates[r])
                     sums[i, r, 0] *= shrunk
@@ -154,7 +153,7 @@ def laplace_sums(
 
 @njit(fastmath=_FAST)
 def city_block(points: Floats, others: Floats) -> Floats:
-    """L1 distances, float64, shape (q, n), of points (q, d) from others (d, n), both contiguous by rows."""
+    """Compute L1 distances of points (q, d) from others (d, n), both contiguous by rows; float64, shape (q, n)."""
     q, n = points.shape[0], others.shape[1]
     result = np.empty((q, n))
     for first in range(0, n, _BLOCK):

@@ -10,19 +10,17 @@ from monitor.local.neighbour_loops import city_block
 
 Floats = NDArray[np.float64]
 
-Kernel = Callable[[Floats, Floats], Floats]
-"""(points (q, d), others (n, d)) -> how much each other counts for each point, in [0, 1], shape (q, n)."""
-
 
 class Kernels(NamedTuple):
-    """Several kernels that share work.
+    """Several kernels that share distances.
 
     Attributes
     ----------
     number
-        How many they are.
+        How many kernels.
     weights
-        As of a :data:`Kernel`, of each of them in turn. Who takes an array may write into it; so does the next.
+        (points (q, d), others (n, d)) -> for each kernel how much each other counts for each point, in [0, 1], shape
+        (q, n). The caller may write into an array; the next one overwrites it.
     """
 
     number: int
@@ -31,21 +29,12 @@ class Kernels(NamedTuple):
 
 _POINTS: Final = 1024
 _OTHERS: Final = 4096
-"""Their weights are held at a time: 32 MB. Smaller products would be slower, because the threads of a product wait for
-each other, on a busy machine for milliseconds."""
-
-
-def laplace_kernel(gamma: float) -> Kernel:
-    """The kernel exp(-||a - b||_1 / (d gamma)), d the number of coordinates (paper, section 3.2)."""
-
-    def weights(points: Floats, others: Floats) -> Floats:
-        return next(laplace_kernels([gamma]).weights(points, others))
-
-    return weights
+"""Size of the blocks of weights, 32 MB. Smaller products are slower, because the threads of a product wait for each
+other, on a busy machine for milliseconds."""
 
 
 def laplace_kernels(gammas: Sequence[float]) -> Kernels:
-    """:func:`laplace_kernel` of several gammas, which share the distances."""
+    """Return the kernels exp(-||a - b||_1 / (d gamma)), with d coordinates (paper, section 3.2)."""
 
     def weights(points: Floats, others: Floats) -> Iterator[Floats]:
         distance = city_block(points, np.ascontiguousarray(others.T))
@@ -58,61 +47,42 @@ def laplace_kernels(gammas: Sequence[float]) -> Kernels:
     return Kernels(len(gammas), weights)
 
 
-def group_kernel(points: Floats, others: Floats) -> Floats:
-    """1 where all coordinates are equal, else 0: 1[same group], if the only coordinate numbers the groups."""
-    same = (points[:, None, :] == others[None, :, :]).all(axis=2)
-    return np.asarray(same, np.float64)
+def _same_group(points: Floats, others: Floats) -> Iterator[Floats]:
+    yield (points[:, None, :] == others[None, :, :]).all(axis=2).astype(np.float64)
 
 
-def alone(kernel: Kernel) -> Kernels:
-    """One kernel as several."""
-
-    def weights(points: Floats, others: Floats) -> Iterator[Floats]:
-        yield kernel(points, others)
-
-    return Kernels(1, weights)
+GROUP_KERNEL: Final = Kernels(1, _same_group)
+"""1 where all coordinates are equal, else 0: 1[same group], if the only coordinate is the group's number."""
 
 
 def averages(
-    kernel: Kernel,
-    points: Floats,
-    others: Floats,
-    columns: Callable[[slice], Floats],
-    weight: Floats | None = None,
-) -> tuple[Floats, Floats]:
-    """:func:`averages_of` one kernel: means (q, c) and n_eff (q,)."""
-    means, n_eff = averages_of(alone(kernel), points, others, columns, weight)
-    return means[0], n_eff[0]
-
-
-def averages_of(
     kernels: Kernels,
     points: Floats,
     others: Floats,
     columns: Callable[[slice], Floats],
     weight: Floats | None = None,
 ) -> tuple[Floats, Floats]:
-    """Means of the others' values about each point, weighted by each kernel, and of how many others they are.
+    """Average the others' values around each point, weighted by each kernel, and count effective neighbours.
 
     Parameters
     ----------
     kernels
-        How much one point counts for another.
+        How much each other counts for a point.
     points, others
         float64, shapes (q, d) and (n, d), contiguous by rows.
     columns
-        Some of the others' rows -> their values, shape (rows, c). Asked for each row once, in ascending order, so that
-        it may draw them.
+        Rows of the others -> their values, shape (rows, c). Called once for each row, in ascending order, so it may
+        draw random values.
     weight
-        float64, shape (n,), above 0: of each other, beside the kernel; all 1 if left out.
+        float64, shape (n,), above 0: weights of the others; all 1 if left out.
 
     Returns
     -------
     means
-        float64, shape (kernels, q, c); nan for a point so far from all others that no weight is left.
+        float64, shape (kernels, q, c); nan for a point so far from all others that all weights are 0.
     n_eff
-        float64, shape (kernels, q): (sum of weights)^2 / (sum of squared weights), how many others of equal weight
-        would vary as much; 0 where no weight is left.
+        float64, shape (kernels, q): effective number of others, (sum of weights)^2 / (sum of squared weights); 0 where
+        no weight is left.
     """
     number = kernels.number
     total, squares = np.zeros((number, points.shape[0])), np.zeros((number, points.shape[0]))
@@ -124,12 +94,12 @@ def averages_of(
             sums = np.zeros((number, points.shape[0], values.shape[1]))
         for first in range(0, points.shape[0], _POINTS):
             block = slice(first, first + _POINTS)
-            for at, k in enumerate(kernels.weights(points[block], others[rows])):
+            for index, k in enumerate(kernels.weights(points[block], others[rows])):
                 if weight is not None:
                     k *= weight[rows]  # noqa: PLW2901 - in place: it is a large matrix
-                sums[at, block] += k @ values
-                total[at, block] += k.sum(axis=1)
-                squares[at, block] += np.einsum("ij,ij->i", k, k)
+                sums[index, block] += k @ values
+                total[index, block] += k.sum(axis=1)
+                squares[index, block] += np.einsum("ij,ij->i", k, k)
     near = squares > 0.0
     means = np.full_like(sums, np.nan)
     means[near] = sums[near] / total[near][:, None]

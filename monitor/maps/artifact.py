@@ -1,6 +1,7 @@
-"""A map as bytes that any language reads: one Arrow file, whose schema tells the rest in JSON. No pickle.
+"""Store a map as one Arrow file with JSON in its schema, which any language can read. No pickle.
 
-The form is described, with a worked example, in docs/decisions/0010-a-map-is-one-arrow-file.md.
+docs/decisions/0010-a-map-is-one-arrow-file.md describes the format with an example, and
+docs/decisions/0019-reading-artifacts.md what is checked when a file is read.
 """
 
 import hashlib
@@ -14,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monitor import maps  # as a whole: METHODS is complete only after this file, too, has been scanned
+from monitor import maps  # the module: METHODS is complete only after the scan, which imports this file too
 from monitor.errors import CorruptMap, InputError
-from monitor.maps.artifact_blocks import check_plain
-from monitor.maps.base import MapParts, RecalibrationMap
+from monitor.maps import MapParts, RecalibrationMap
+from monitor.maps.artifact_blocks import check_uncompressed
 
 FORMAT: Final = 1
-LARGEST_BYTES: Final = 256 * 2**20
-"""Of a map. A larger one could not be sent, stored and held by every scorer without trouble."""
-LARGEST_HEADER_BYTES: Final = 16 * 2**20
-"""Of the JSON in it, which takes up to twenty times as much once it is read. That is some 100,000 groups."""
+MAX_BYTES: Final = 256 * 2**20
+"""The largest map that is sent, stored and held in memory by every scorer."""
+MAX_HEADER_BYTES: Final = 16 * 2**20
+"""The largest JSON header: about 100,000 groups. Parsed JSON takes up to twenty times as much memory."""
 
-_BESIDE_BYTES: Final = 2**20
-"""So much larger may a file be than its arrays."""
+_OVERHEAD_BYTES: Final = 2**20
+"""How much larger a file may be than its arrays."""
 
 HEADER_KEY: Final = b"calibration-map"
 HASH_KEY: Final = b"calibration-map-sha256"
@@ -43,19 +44,19 @@ _KEYS: Final = {
     "types": dict,
     "about": dict,
 }
-"""Of the header, with the kinds of their values."""
+"""Keys of the header and the types of their values."""
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A map, and what is known of it.
+    """A map and its metadata.
 
     Attributes
     ----------
     map
         The map, ready to be applied.
     about
-        Where it comes from: its id, model, version, method, options, the hash of its data, ...
+        Where the map comes from: its id, model, version, method, options, the hash of its data, ...
     """
 
     map: RecalibrationMap
@@ -64,7 +65,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class _Content:
-    """What a file says, each part checked by itself."""
+    """The content of a file, each part checked on its own."""
 
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -72,36 +73,33 @@ class _Content:
 
 
 def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
-    """The map as a file. Equal maps with an equal ``about`` have equal bytes.
+    """Write a map to bytes. Equal maps with an equal ``about`` have equal bytes.
 
     Raises
     ------
     InputError
         The file would be larger than 256 MiB, or the JSON in it than 16.
     ValueError
-        An array or a setting is of a kind that a file does not hold: the map's ``parts`` are at fault.
+        An array or a setting has a type that a file cannot store: the map's ``parts`` method is wrong.
     """
     parts = chosen.parts()
-    arrays = {name: _plain(name, parts.arrays[name]) for name in sorted(parts.arrays)}
+    arrays = {name: _check_array(name, parts.arrays[name]) for name in sorted(parts.arrays)}
     size = sum(array.nbytes for array in arrays.values())
-    if size > LARGEST_BYTES:
+    if size > MAX_BYTES:
         raise _too_large(size)
     header = _dumped(
         {
             "format": FORMAT,
-            "method": chosen.method,
-            "classes": chosen.classes,
-            "feature_count": chosen.feature_count,
-            "segment_key": chosen.segment_key,
+            **_signature(chosen),
             "settings": dict(parts.settings),
             "shapes": {name: list(array.shape) for name, array in arrays.items()},
             "types": {name: array.dtype.name for name, array in arrays.items()},
             "about": dict(about),
         }
     )
-    if len(header) > LARGEST_HEADER_BYTES:
+    if len(header) > MAX_HEADER_BYTES:
         raise InputError(
-            f"what the map says of itself takes {len(header) / 2**20:.0f} MiB, at most {LARGEST_HEADER_BYTES // 2**20}"
+            f"the settings of the map take {len(header) / 2**20:.0f} MiB, at most {MAX_HEADER_BYTES // 2**20}"
             " are allowed: take fewer groups"
         )
     columns = [
@@ -115,45 +113,50 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data = bytes(sink.getvalue())
-    if len(data) > LARGEST_BYTES + _BESIDE_BYTES:  # nobody could read it
+    if len(data) > MAX_BYTES + _OVERHEAD_BYTES:
         raise _too_large(len(data))
     return data
 
 
 def from_bytes(data: bytes) -> Artifact:
-    """The map that a file holds.
+    """Read a map from the bytes of a file.
 
     Raises
     ------
     CorruptMap
-        It is no such file, it is damaged, of a newer format, of a method that this version does not know, or what it
-        holds is no map of that method. Says which.
+        The bytes are not such a file, are damaged, of a newer format or of an unknown method, or the content is not a
+        map of that method.
     """
     content = _read(data)
     header = content.header
     method = maps.METHODS.get(header["method"])
     if method is None:
-        known = ", ".join(maps.METHODS)
-        raise CorruptMap(f"the map's method {header['method']!r} is not known here; there are {known}")
-    found = method.load(MapParts(header["settings"], content.arrays))
-    for key, value in {
-        "method": found.method,
-        "classes": found.classes,
-        "feature_count": found.feature_count,
-        "segment_key": found.segment_key,
-    }.items():
+        methods = ", ".join(maps.METHODS)
+        raise CorruptMap(f"the map's method {header['method']!r} is not known here; there are {methods}")
+    loaded = method.load(MapParts(header["settings"], content.arrays))
+    for key, value in _signature(loaded).items():
         if value != header[key]:
             raise CorruptMap(f"the map says {key} {header[key]!r}, and its parts are of {value!r}")
-    return Artifact(found, header["about"])
+    return Artifact(loaded, header["about"])
+
+
+def _signature(chosen: RecalibrationMap) -> dict[str, Any]:
+    """Return what the header says of the predictions that a map is for."""
+    return {
+        "method": chosen.method,
+        "classes": chosen.classes,
+        "feature_count": chosen.feature_count,
+        "segment_key": chosen.segment_key,
+    }
 
 
 def to_json(data: bytes) -> dict[str, Any]:
-    """What a file holds as JSON: its header, its hash, and ``arrays``: lists, of lists where of two dimensions.
+    """Convert a file to JSON: its header, its hash, and ``arrays`` as (nested) lists.
 
     Raises
     ------
     CorruptMap
-        It is no such file, it is damaged, or of a newer format.
+        The bytes are not such a file, are damaged, or of a newer format.
     """
     content = _read(data)
     arrays = {name: array.tolist() for name, array in content.arrays.items()}
@@ -161,15 +164,15 @@ def to_json(data: bytes) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> _Content:
-    if len(data) > LARGEST_BYTES + _BESIDE_BYTES:
-        raise CorruptMap(f"a map takes at most {LARGEST_BYTES // 2**20} MiB, and these are {len(data) / 2**20:.0f}")
+    if len(data) > MAX_BYTES + _OVERHEAD_BYTES:
+        raise CorruptMap(f"a map takes at most {MAX_BYTES // 2**20} MiB, and these are {len(data) / 2**20:.0f}")
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
         schema = reader.schema
-        names = schema.names  # not validated: they may be no UTF-8
+        names = schema.names  # Arrow does not validate them: they may not be UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise _no_file(error) from error
-    check_plain(data)  # before anything is unpacked
+        raise CorruptMap(_not_a_file(error)) from error
+    check_uncompressed(data)  # before Arrow allocates memory for buffers
     metadata = schema.metadata or {}
     if HEADER_KEY not in metadata:
         raise CorruptMap(f"this Arrow file is no map: its schema has no metadata {HEADER_KEY.decode()!r}")
@@ -177,28 +180,28 @@ def _read(data: bytes) -> _Content:
     for name, kind in zip(names, schema.types, strict=True):
         _check_column(name, kind, header["shapes"], header["types"])
     if names != sorted(header["shapes"]):
-        raise CorruptMap(f"the map has the columns {names}, its header tells of {list(header['shapes'])}")
+        raise CorruptMap(f"the map has the columns {names}, its header names {list(header['shapes'])}")
     try:
         batch = reader.get_batch(0)
         batch.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise _no_file(error) from error
-    if batch.num_columns and batch.num_rows != 1:  # of a batch without columns, Arrow keeps no number of rows
+        raise CorruptMap(_not_a_file(error)) from error
+    if batch.num_columns and batch.num_rows != 1:  # Arrow stores no row count for a batch without columns
         raise CorruptMap(f"a map has one row, and this has {batch.num_rows}")
-    arrays = {name: _array(name, batch.column(at), header["shapes"][name]) for at, name in enumerate(names)}
-    found = _hash(metadata[HEADER_KEY], arrays)
-    if metadata.get(HASH_KEY) != found.encode():
+    arrays = {name: _array(name, batch.column(name), header) for name in names}
+    sha256 = _hash(metadata[HEADER_KEY], arrays)
+    if metadata.get(HASH_KEY) != sha256.encode():
         raise CorruptMap("the map is damaged: its content does not have the SHA-256 that it says")
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise CorruptMap(f"array {name} of the map holds values that are not finite")
-    return _Content(header, arrays, found)
+    return _Content(header, arrays, sha256)
 
 
 def _header(text: bytes) -> dict[str, Any]:
-    if len(text) > LARGEST_HEADER_BYTES:
+    if len(text) > MAX_HEADER_BYTES:
         raise CorruptMap(
-            f"the header of a map takes at most {LARGEST_HEADER_BYTES // 2**20} MiB, and this {len(text) / 2**20:.0f}"
+            f"the header of a map takes at most {MAX_HEADER_BYTES // 2**20} MiB, and this {len(text) / 2**20:.0f}"
         )
     try:
         header = json.loads(text, parse_constant=_refuse)
@@ -217,7 +220,7 @@ def _header(text: bytes) -> dict[str, Any]:
         sizes = isinstance(shape, list) and all(_is_a(size, int) and size >= 0 for size in shape)
         if not sizes or len(shape) not in {1, 2}:
             raise CorruptMap(f"array {name} of the map has the shape {shape!r}: one size or two are wanted")
-        if sum(shape) > LARGEST_BYTES:  # of an empty array the other size says nothing of how much it takes
+        if sum(shape) > MAX_BYTES:  # an empty array may have one huge dimension
             raise CorruptMap(f"array {name} of the map has the shape {shape!r}, which is larger than any map")
         kind = header["types"].get(name)
         if not isinstance(kind, str) or kind not in _TYPES:
@@ -232,26 +235,29 @@ def _check_column(name: str, kind: pa.DataType, shapes: dict[str, Any], types: d
         raise CorruptMap(f"array {name} of the map is of the type {kind}, its header says {types[name]}")
 
 
-def _array(name: str, column: pa.Array, shape: list[int]) -> NDArray[Any]:
-    """One column's values in its shape; a copy, aligned and read-only."""
+def _array(name: str, column: pa.Array, header: Mapping[str, Any]) -> NDArray[Any]:
+    """Copy one column's values to an aligned, read-only array of the shape that the header gives."""
+    shape, kind = header["shapes"][name], np.dtype(header["types"][name])
     values = column.flatten()
     if column.null_count or values.null_count:
         raise CorruptMap(f"array {name} of the map has missing values")
     if len(values) != math.prod(shape):
         raise CorruptMap(f"array {name} of the map has {len(values)} values, its shape is {shape}")
-    array = np.array(values.to_numpy(zero_copy_only=False)).reshape(shape)
+    # Not values.to_numpy(), which imports pandas where it is installed.
+    buffer, start = values.buffers()[1], values.offset * kind.itemsize
+    array = np.array(np.frombuffer(buffer, kind, len(values), start) if len(values) else [], kind).reshape(shape)
     array.flags.writeable = False
     return array
 
 
 def _too_large(size: int) -> InputError:
     return InputError(
-        f"the map takes {size / 2**20:.0f} MiB, at most {LARGEST_BYTES // 2**20} are allowed: "
+        f"the map takes {size / 2**20:.0f} MiB, at most {MAX_BYTES // 2**20} are allowed: "
         "store fewer points, or take fewer dimensions"
     )
 
 
-def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.name not in _TYPES or array.ndim not in {1, 2}:
         raise ValueError(f"array {name} of a map must be of {', '.join(_TYPES)}, with 1 or 2 dimensions")
     if not np.isfinite(array).all():
@@ -260,7 +266,7 @@ def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _hash(header: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """SHA-256 over the header as it stands and the arrays' values, little-endian, in the order of the columns."""
+    """Return the SHA-256 of the header's bytes and the arrays' values, little-endian, in the order of the columns."""
     digest = hashlib.sha256(header)
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
@@ -279,8 +285,8 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-def _no_file(error: BaseException) -> CorruptMap:
-    return CorruptMap(f"this is no map, or a damaged one: no whole Arrow file ({_first_line(error)})")
+def _not_a_file(error: BaseException) -> str:
+    return f"this is no map, or a damaged one: no whole Arrow file ({_first_line(error)})"
 
 
 def _first_line(error: BaseException) -> str:

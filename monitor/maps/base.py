@@ -1,13 +1,14 @@
-"""The contract of recalibration maps: how one is fitted, applied, kept and described."""
+"""The contract of recalibration maps: how a map is fitted, applied, stored and described."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_origin, get_type_hints, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import MapParts
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.str_]
@@ -15,37 +16,23 @@ Groups = NDArray[np.str_]
 OptionValue = bool | int | float | str | None
 
 
-@dataclass(frozen=True)
-class MapParts:
-    """A map taken apart, so that it can be kept in a form that any language reads.
-
-    Attributes
-    ----------
-    settings
-        What is small: JSON scalars, and lists and objects of them. No nan, no infinities.
-    arrays
-        What is large: arrays of float64, float32, int64 or int32, of one or two dimensions, by name.
-    """
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-
-
 @runtime_checkable
 class RecalibrationMap(Protocol):
-    """Makes better probabilities of a model's. Immutable; safe for use from several threads."""
+    """Improves the probabilities of a model. Immutable; safe for use from several threads."""
 
-    method: ClassVar[str]
-    """Name of the method that fits it."""
+    @property
+    def method(self) -> str:
+        """Name of the method that fits it."""
+        ...
 
     @property
     def classes(self) -> int:
-        """Number K of classes of the predictions that it is for; 2 for P(y = 1) alone."""
+        """Number K of classes of the predictions; 2 for P(y = 1) alone."""
         ...
 
     @property
     def feature_count(self) -> int | None:
-        """How many features an event must have; None if features are not used."""
+        """Number of features of an event; None if features are not used."""
         ...
 
     @property
@@ -54,7 +41,7 @@ class RecalibrationMap(Protocol):
         ...
 
     def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:
-        """Recalibrated predictions. Callers other than tests use :func:`monitor.maps.apply_map`, which checks.
+        """Recalibrate predictions that were checked; callers use :func:`monitor.maps.apply_map`, which checks them.
 
         Parameters
         ----------
@@ -63,8 +50,7 @@ class RecalibrationMap(Protocol):
         features
             float64, shape (n, D), D = ``feature_count``.
         group
-            Text, shape (n,): values of ``segment_key``. For one that the fit did not know the map falls back to what
-            it makes of all groups.
+            Text, shape (n,): values of ``segment_key``. A value that the fit did not see gets the map of all groups.
 
         Returns
         -------
@@ -73,23 +59,87 @@ class RecalibrationMap(Protocol):
         ...
 
     def parts(self) -> MapParts:
-        """The map taken apart."""
-        ...
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> Self:
-        """The map of these parts.
-
-        Raises
-        ------
-        CorruptMap
-            They are not of such a map: something is missing, or out of its range.
-        """
+        """Return the map's values for an artifact."""
         ...
 
     def describe(self) -> str:
-        """What it does, in a sentence with its numbers: for people."""
+        """Describe in one sentence, with numbers, what the map does."""
         ...
+
+
+class FieldMap:
+    """Base of maps whose parts are the fields of a dataclass.
+
+    Each field is annotated with a function of :mod:`monitor.maps.parts` that reads and checks it. A field that is not
+    one setting or array is annotated with a second function, which returns its parts.
+    """
+
+    _fields: ClassVar[Mapping[str, tuple[Callable[..., Any], ...]]]
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls, include_extras=True)
+        cls._fields = {name: hint.__metadata__ for name, hint in hints.items() if get_origin(hint) is Annotated}
+
+    def parts(self) -> MapParts:
+        """Return the fields."""
+        settings: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, (_, *to_parts) in self._fields.items():
+            value = getattr(self, name)
+            if to_parts:
+                inner = to_parts[0](value)
+                settings |= inner.settings
+                arrays |= inner.arrays
+            elif isinstance(value, np.ndarray):
+                arrays[name] = value
+            else:
+                settings[name] = value
+        return MapParts(settings, arrays)
+
+    @classmethod
+    def from_parts(cls, parts: MapParts) -> Self:
+        """Build the map. Raises CorruptMap if a part is missing or out of its range."""
+        loaded = cls(**{name: read(parts, name) for name, (read, *_) in cls._fields.items()})
+        loaded.check()
+        return loaded
+
+    def check(self) -> None:
+        """Raise CorruptMap if fields do not fit together."""
+
+
+class PredictionMap(FieldMap):
+    """Base of maps that use neither features nor groups."""
+
+    feature_count: ClassVar[int | None] = None
+    segment_key: ClassVar[str | None] = None
+
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Recalibrate predictions of the shape (n,) or (n, K)."""
+        raise NotImplementedError
+
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
+        """Recalibrate predictions: see :meth:`RecalibrationMap.apply`."""
+        return self.recalibrate(prediction)
+
+
+class BinaryMap(PredictionMap):
+    """Base of maps of P(y = 1): ``recalibrate`` takes the shape (n,)."""
+
+    classes: ClassVar[int] = 2
+
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
+        """Recalibrate predictions (n,), or the second column of (n, 2)."""
+        if prediction.ndim == 1:
+            return self.recalibrate(prediction)
+        positive = self.recalibrate(np.ascontiguousarray(prediction[:, 1]))
+        return np.column_stack([1.0 - positive, positive])
+
+
+def apply_to_vectors(recalibrate: Callable[[Floats], Floats], prediction: Floats) -> Floats:
+    """Apply a function of probability vectors (n, K) to predictions (n, K), or (n,) as vectors of two classes."""
+    if prediction.ndim == 2:
+        return recalibrate(prediction)
+    return np.ascontiguousarray(recalibrate(np.column_stack([1.0 - prediction, prediction]))[:, 1])
 
 
 @dataclass(frozen=True)
@@ -99,9 +149,9 @@ class Option:
     Attributes
     ----------
     kind
-        Of its values. ``text`` is one of ``choices``, if there are any.
+        Type of its values. ``text`` is one of ``choices``, if there are any.
     default
-        None where the method finds a value itself.
+        None where the method chooses a value itself.
     meaning
         One sentence or two.
     above, at_least, at_most
@@ -126,14 +176,14 @@ class Method:
     name
         As in requests and settings, such as ``lore``.
     title, meaning
-        For people: a name, and what it does and when to take it, in a sentence or two.
+        For people: a name, and in a sentence or two what it does and when to use it.
     rank
-        Place in lists; ascending.
+        Position in lists; ascending.
     fit
-        (events, checked options) -> map. Events are as :meth:`LabelledEvents.of` leaves them; ``weight`` counts.
-        Deterministic. May raise NotEnoughData, and InputError where the events lack what it needs.
+        (events, checked options) -> map. Events come from :meth:`LabelledEvents.of`; ``weight`` counts.
+        Deterministic. May raise NotEnoughData, and InputError where the events lack something.
     load
-        :meth:`RecalibrationMap.from_parts` of the kind of map that it fits.
+        Builds a map from its parts. Raises CorruptMap if one is missing or out of its range.
     options
         Its options by name.
     binary, many_classes

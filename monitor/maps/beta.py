@@ -2,27 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference.logistic import fit_logistic, log_sigmoid
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
+from monitor.maps.parts import number
+from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, logits, probabilities
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 10
-_FARTHEST: Final = 1e6
+MIN_EVENTS: Final = 10
+_MAX_INTERCEPT: Final = 1e6
 _HALF: Final = np.log(0.5)
 
 
 @dataclass(frozen=True)
-class Beta:
+class Beta(BinaryMap):
     """A beta map: sigmoid of a ln p - b ln(1 - p) + c.
 
     Attributes
@@ -33,53 +33,30 @@ class Beta:
         In logits.
     """
 
-    a: float
-    b: float
-    c: float
+    a: Annotated[float, partial(number, low=0.0, high=SLOPE_LIMIT)]
+    b: Annotated[float, partial(number, low=0.0, high=SLOPE_LIMIT)]
+    c: Annotated[float, partial(number, low=-_MAX_INTERCEPT, high=_MAX_INTERCEPT)]
     method: ClassVar[str] = "beta"
-    classes: ClassVar[int] = 2
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of a ln p - b ln(1 - p) + c. Predictions whose logits lie beyond -+17 count as lying there."""
-
-        def recalibrate(p: Floats) -> Floats:
-            z = logits(p)
-            return probabilities(self.a * log_sigmoid(z) - self.b * log_sigmoid(-z) + self.c)
-
-        return on_positive(prediction, recalibrate)
-
-    def parts(self) -> MapParts:
-        """The three parameters."""
-        return MapParts({"a": self.a, "b": self.b, "c": self.c})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Beta":
-        """The map of these parts. Raises CorruptMap."""
-        return cls(
-            reading.number(parts, "a", 0.0, SLOPE_LIMIT),
-            reading.number(parts, "b", 0.0, SLOPE_LIMIT),
-            reading.number(parts, "c", -_FARTHEST, _FARTHEST),
-        )
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return sigmoid(a ln p - b ln(1 - p) + c), with logits limited to [-17, 17]."""
+        z = logits(prediction)
+        return probabilities(self.a * log_sigmoid(z) - self.b * log_sigmoid(-z) + self.c)
 
     def describe(self) -> str:
-        """What it does."""
-        said = f"takes logit p to {in_words(self.a)} ln p - {in_words(self.b)} ln(1 - p) {added(self.c)}"
+        """Describe the map."""
+        text = (
+            f"takes logit p to {format_number(self.a)} ln p - {format_number(self.b)} ln(1 - p) {format_term(self.c)}"
+        )
         if self.a == self.b == 0.0:
-            return f"{said}: predictions say nothing of the outcomes, or the opposite, so all become equal"
+            return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if SLOPE_LIMIT in {self.a, self.b}:
-            return f"{said}: a slope is at its limit, for predictions part the outcomes"
-        return said
+            return f"{text}: a slope is at its limit, for predictions part the outcomes"
+        return text
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Beta:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     z, target = logits(events.prediction), events.outcome.astype(np.float64)
     low, high, one = log_sigmoid(z), -log_sigmoid(-z), np.ones_like(z)
     form = options["parameters"]
@@ -92,7 +69,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Beta:
         columns = np.column_stack([low, high, one])
     slopes = 1 if form == "am" else 2
     free = columns.shape[1] - slopes
-    found = fit_logistic(
+    theta = fit_logistic(
         columns,
         target,
         events.weight,
@@ -100,8 +77,8 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Beta:
         lower=np.r_[np.zeros(slopes), np.full(free, -np.inf)],
         upper=np.r_[np.full(slopes, SLOPE_LIMIT), np.full(free, np.inf)],
     )
-    a, b = float(found[0]), float(found[slopes - 1])
-    return Beta(a, b, float((b - a) * _HALF) if form == "ab" else float(found[-1]))
+    a, b = float(theta[0]), float(theta[slopes - 1])
+    return Beta(a, b, float((b - a) * _HALF) if form == "ab" else float(theta[-1]))
 
 
 METHOD: Final = Method(
@@ -123,6 +100,6 @@ METHOD: Final = Method(
         )
     },
 )
-"""Source: Kull, Silva Filho, Flach, "Beta calibration: a well-founded and easily implemented improvement on logistic
+"""Source: Kull, Silva Filho, Flach, "Beta calibration: a well-thetaed and easily implemented improvement on logistic
 calibration for binary classifiers", 2017. It departs from the authors' code where a or b would be below 0: that drops
 the column and fits again, this finds the best of all maps with a, b >= 0."""

@@ -1,148 +1,123 @@
-"""Maps of one class against the rest, for many classes: the binary methods, class by class."""
+"""Maps for many classes from the binary methods: one map for each class against the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Self
+from functools import partial
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, platt
-from monitor.maps.base import MapParts, Method, OptionValue, RecalibrationMap
+from monitor.maps.base import Method, OptionValue, PredictionMap, RecalibrationMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.nested import join_parts, part_maps
+from monitor.maps.parts import MapParts, join_parts, load_joined
 from monitor.scores.probability_loops import normalise_rows
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Classwise:
-    """One map a class, after which rows are divided by their sums unless these are 1 within 1e-6.
+class Classwise(PredictionMap):
+    """One map per class, then rows divided by their sums unless these are 1 within 1e-6.
 
     Attributes
     ----------
+    inner
+        The method of the classes' maps.
     maps
-        K of them; None for a class that had too few events of its own and keeps its probability.
+        K maps; None for a class that had too few events and keeps its probability.
     """
 
+    inner: Method
     maps: tuple[RecalibrationMap | None, ...]
-    method: ClassVar[str]
-    inner: ClassVar[Method]
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
+
+    @property
+    def method(self) -> str:
+        """Name of the method that fits it."""
+        return f"{self.inner.name}_classwise"
 
     @property
     def classes(self) -> int:
         """Number K of classes."""
         return len(self.maps)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Each class by its own map, then divided by the sum; a row all of whose classes become 0 stays as it is."""
-        p = prediction if prediction.ndim == 2 else np.column_stack([1.0 - prediction, prediction])
-        each = np.column_stack(
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Recalibrate predictions (n, K), or (n,) as vectors of two classes."""
+        return apply_to_vectors(self._by_class, prediction)
+
+    def _by_class(self, prediction: Floats) -> Floats:
+        """Apply each class' map, then divide by the sum; a row whose classes all become 0 stays unchanged."""
+        result = np.column_stack(
             [
-                p[:, label] if one is None else one.apply(np.ascontiguousarray(p[:, label]))
-                for label, one in enumerate(self.maps)
+                prediction[:, label] if own is None else own.apply(np.ascontiguousarray(prediction[:, label]))
+                for label, own in enumerate(self.maps)
             ]
         )
-        none_left = ~each.any(axis=1)
-        each[none_left] = p[none_left]
-        normalise_rows(each)
-        return each if prediction.ndim == 2 else np.ascontiguousarray(each[:, 1])
+        all_zero = ~result.any(axis=1)
+        result[all_zero] = prediction[all_zero]
+        normalise_rows(result)
+        return result
 
     def parts(self) -> MapParts:
-        """Those of the classes' maps."""
-        return join_parts({}, self.maps)
+        """Return the parts of the classes' maps."""
+        return join_parts({}, [None if own is None else own.parts() for own in self.maps])
 
     @classmethod
-    def from_parts(cls, parts: MapParts) -> Self:
-        """The map of these parts. Raises CorruptMap."""
-        maps = part_maps(parts, cls.inner.load)
+    def load(cls, inner: Method, parts: MapParts) -> "Classwise":
+        """Build the map. Raises CorruptMap."""
+        maps = load_joined(parts, inner.load)
         if len(maps) < 2:
             raise CorruptMap(f"maps must hold one for each of two classes or more, got {len(maps)}")
-        return cls(tuple(maps))
+        return cls(inner, tuple(maps))
 
     def describe(self) -> str:
-        """What it does."""
-        said = f"{self.inner.title} of each of {self.classes} classes against the rest, then divided by their sum"
-        left = [str(label) for label, one in enumerate(self.maps) if one is None]
-        if left:
-            said += f"; without enough events to fit on, and as they are before the division: class {', '.join(left)}"
-        return said
-
-    @classmethod
-    def fit(cls, events: LabelledEvents, options: Mapping[str, OptionValue]) -> Self:
-        """Fit one map a class. Raises NotEnoughData where no class has enough."""
-        maps: list[RecalibrationMap | None] = []
-        reason: NotEnoughData | None = None
-        for label in range(events.classes):
-            one = replace(
-                events,
-                prediction=np.ascontiguousarray(events.prediction[:, label]),
-                outcome=(events.outcome == label).astype(np.int64),
+        """Describe the map."""
+        text = f"{self.inner.title} of each of {self.classes} classes against the rest, then divided by their sum"
+        unchanged = [str(label) for label, own in enumerate(self.maps) if own is None]
+        if unchanged:
+            text += (
+                f"; without enough events to fit on, and as they are before the division: class {', '.join(unchanged)}"
             )
-            try:
-                maps.append(cls.inner.fit(one, options))
-            except NotEnoughData as error:
-                reason = error
-                maps.append(None)
-        if reason is not None and not any(maps):
-            raise NotEnoughData(f"no class has enough events; of the last: {reason}") from reason
-        return cls(tuple(maps))
+        return text
 
 
-class HistogramClasswise(Classwise):
-    """Histogram binning, class by class."""
-
-    method: ClassVar[str] = "histogram_classwise"
-    inner: ClassVar[Method] = histogram.METHOD
-
-
-class IsotonicClasswise(Classwise):
-    """Isotonic regression, class by class."""
-
-    method: ClassVar[str] = "isotonic_classwise"
-    inner: ClassVar[Method] = isotonic.METHOD
-
-
-class PlattClasswise(Classwise):
-    """Platt scaling, class by class."""
-
-    method: ClassVar[str] = "platt_classwise"
-    inner: ClassVar[Method] = platt.METHOD
-
-
-class BetaClasswise(Classwise):
-    """Beta calibration, class by class."""
-
-    method: ClassVar[str] = "beta_classwise"
-    inner: ClassVar[Method] = beta.METHOD
+def _fit(inner: Method, events: LabelledEvents, options: Mapping[str, OptionValue]) -> Classwise:
+    """Fit one map per class. Raises NotEnoughData where no class has enough events."""
+    maps: list[RecalibrationMap | None] = []
+    reason: NotEnoughData | None = None
+    for label in range(events.classes):
+        one_class = replace(
+            events,
+            prediction=np.ascontiguousarray(events.prediction[:, label]),
+            outcome=(events.outcome == label).astype(np.int64),
+        )
+        try:
+            maps.append(inner.fit(one_class, options))
+        except NotEnoughData as error:
+            reason = error
+            maps.append(None)
+    if reason is not None and not any(maps):
+        raise NotEnoughData(f"no class has enough events; of the last: {reason}") from reason
+    return Classwise(inner, tuple(maps))
 
 
-def _method(kind: type[Classwise]) -> Method:
-    inner = kind.inner
-    return Method(
-        name=kind.method,
+METHODS: Final = tuple(
+    Method(
+        name=f"{inner.name}_classwise",
         title=f"{inner.title}, class by class",
         meaning=(
             f"{inner.title} of each class against the rest; the results are divided by their sum. A class without "
             "enough events keeps its probability. The most probable class can change."
         ),
         rank=inner.rank + 30,
-        fit=kind.fit,
-        load=kind.from_parts,
+        fit=partial(_fit, inner),
+        load=partial(Classwise.load, inner),
         options=inner.options,
         binary=False,
         many_classes=True,
     )
-
-
-METHODS: Final = tuple(_method(kind) for kind in (PlattClasswise, BetaClasswise, IsotonicClasswise, HistogramClasswise))
+    for inner in (platt.METHOD, beta.METHOD, isotonic.METHOD, histogram.METHOD)
+)
 """Source: Zadrozny, Elkan, "Transforming classifier scores into accurate multiclass probability estimates", 2002."""

@@ -1,6 +1,7 @@
-"""Fitting and applying a map, with every check that methods and maps themselves may leave out."""
+"""Fit and apply maps, with the checks of input that methods and maps rely on."""
 
 import math
+import operator
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -8,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
-from monitor.local.features import feature_table
+from monitor.local.features import feature_table, numbers
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.arguments import require_same_index
@@ -17,11 +19,11 @@ from monitor.scores.table import check
 
 Floats = NDArray[np.float64]
 
-_LARGEST_WHOLE: Final = 2**63 - 1
+_MAX_INTEGER: Final = 2**63 - 1
 
 
 def check_options(method: Method, options: Mapping[str, Any]) -> dict[str, OptionValue]:
-    """The options of a fit, those left out at their defaults.
+    """Check the options of a fit and fill in defaults.
 
     Raises
     ------
@@ -30,10 +32,10 @@ def check_options(method: Method, options: Mapping[str, Any]) -> dict[str, Optio
     """
     for name in options:
         if name not in method.options:
-            known = ", ".join(method.options) or "none"
-            raise InputError(f"{method.name} has no option {name!r}; it has {known}")
+            allowed = ", ".join(method.options) or "none"
+            raise InputError(f"{method.name} has no option {name!r}; it has {allowed}")
     return {
-        name: _checked(method.name, name, option, options.get(name, option.default))
+        name: _check_option(method.name, name, option, options.get(name, option.default))
         for name, option in method.options.items()
     }
 
@@ -67,7 +69,7 @@ def apply_map(
     features: ArrayLike | None = None,
     segments: Mapping[str, ArrayLike] | None = None,
 ) -> Floats:
-    """Recalibrated predictions.
+    """Recalibrate predictions.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def apply_map(
     features
         Shape (n, D), where the map uses features. Ignored where it does not.
     segments
-        Key -> text, shape (n,). Only the map's own ``segment_key`` is looked at.
+        Key -> text, shape (n,). Only the map's own ``segment_key`` is read.
 
     Returns
     -------
@@ -105,18 +107,65 @@ def apply_map(
         group = np.asarray(segments[chosen.segment_key], np.str_)
         if group.shape != p.shape[:1]:
             raise InputError(
-                f"segment {chosen.segment_key!r} must be told of each of {p.shape[0]} events, got shape {group.shape}"
+                f"segment {chosen.segment_key!r} must have one value for each of {p.shape[0]} events, "
+                f"got shape {group.shape}"
             )
     if p.shape[0] == 0:
         return p
     return chosen.apply(p, x, group)
 
 
-def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
+def apply_serving_map(
+    serving: RecalibrationMap | None,
+    prediction: ArrayLike,
+    *,
+    features: ArrayLike | None = None,
+    segments: Mapping[str, ArrayLike] | None = None,
+    name: str,
+) -> Floats:
+    """Recalibrate a batch with the map that serves, or check and return the predictions if none serves.
+
+    Parameters
+    ----------
+    serving
+        The map; None where none serves.
+    prediction, features, segments
+        As for :func:`apply_map`. A batch without events is allowed, whatever map serves.
+    name
+        Name of the map in error messages.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
+    """
+    require_same_index(prediction=prediction, features=features, segments=segments)
     try:
-        p = np.ascontiguousarray(prediction, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"prediction must be numbers: {error}") from error
+        p = np.asarray(prediction, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError("p must be numbers, or lists of numbers that are equally long") from error
+    others = (() if features is None else features, *(segments or {}).values())
+    if p.shape == (0,) and all(map(_is_empty, others)):
+        # An empty batch does not show how many classes or features its events have.
+        return p
+    if serving is None:
+        return apply_map(Identity(p.shape[1] if p.ndim == 2 else 2), p, features=features, segments=segments)
+    try:
+        return apply_map(serving, p, features=features, segments=segments)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def _is_empty(values: ArrayLike) -> bool:
+    try:
+        return np.size(values) == 0
+    except ValueError:
+        # Lists of different lengths: the function that reads them reports it.
+        return False
+
+
+def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
+    p = np.ascontiguousarray(numbers("prediction", prediction))
     if chosen.classes == 2 and p.ndim == 1:
         check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
         return p
@@ -126,7 +175,7 @@ def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
     return ClassTable.from_events(p, np.zeros(p.shape[0])).prediction
 
 
-def _checked(method: str, name: str, option: Option, value: Any) -> OptionValue:
+def _check_option(method: str, name: str, option: Option, value: Any) -> OptionValue:
     if value is None:
         if option.default is not None:
             raise InputError(f"option {name} of {method} must not be null")
@@ -141,23 +190,24 @@ def _checked(method: str, name: str, option: Option, value: Any) -> OptionValue:
             allowed = f"one of {', '.join(option.choices)}" if option.choices else "text"
             raise InputError(f"{where} must be {allowed}, got {value!r}")
         return value
-    number = _number(where, option, value)
-    if option.above is not None and not number > option.above:
-        raise InputError(f"{where} must be above {option.above:g}, got {value!r}")
-    if option.at_least is not None and number < option.at_least:
-        raise InputError(f"{where} must be at least {option.at_least:g}, got {value!r}")
-    if option.at_most is not None and number > option.at_most:
-        raise InputError(f"{where} must be at most {option.at_most:g}, got {value!r}")
+    number = _check_number(where, option, value)
+    for limit, holds, words in (
+        (option.above, operator.gt, "above"),
+        (option.at_least, operator.ge, "at least"),
+        (option.at_most, operator.le, "at most"),
+    ):
+        if limit is not None and not holds(number, limit):
+            raise InputError(f"{where} must be {words} {limit:g}, got {value!r}")
     return number
 
 
-def _number(where: str, option: Option, value: Any) -> int | float:
-    """The value as a number of the option's kind: an integer of at most 64 bits, or a float that is not nan."""
+def _check_number(where: str, option: Option, value: Any) -> int | float:
+    """Return the value as a number of the option's kind: an integer of at most 64 bits, or a float that is not nan."""
     if option.kind == "whole":
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise InputError(f"{where} must be a whole number, got {value!r}")
-        if abs(int(value)) > _LARGEST_WHOLE:
-            raise InputError(f"{where} must be at most {_LARGEST_WHOLE} in size, got one of {_digits(value)} digits")
+        if abs(int(value)) > _MAX_INTEGER:
+            raise InputError(f"{where} must be at most {_MAX_INTEGER} in size, got one of {_digits(value)} digits")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - nan
         raise InputError(f"{where} must be a number, got {value!r}")
@@ -168,5 +218,6 @@ def _number(where: str, option: Option, value: Any) -> int | float:
 
 
 def _digits(value: Any) -> int:
-    # Not its text: Python refuses to write out what is longer than 4,300 digits.
+    """Count decimal digits."""
+    # Python refuses to format integers of more than 4,300 digits.
     return int(math.log10(abs(int(value)))) + 1

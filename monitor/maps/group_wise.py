@@ -1,18 +1,18 @@
-"""Maps for each value of a segment key, such as a region: other methods, group by group."""
+"""Maps for each value of a segment key, such as a region: other methods, fitted group by group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
-from monitor.maps import beta, histogram, isotonic, offset, platt, reading, temperature, vector_scaling
-from monitor.maps.base import MapParts, Method, Option, OptionValue, RecalibrationMap
-from monitor.maps.groups import chosen_key, places_among, rows_by_group
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
-from monitor.maps.nested import join_parts, part_maps
+from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
+from monitor.maps.base import Groups, Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
+from monitor.maps.parts import MapParts, join_parts, load_joined, setting, words
 
 Floats = NDArray[np.float64]
 
@@ -21,12 +21,14 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, eq=False)
 class GroupWise:
-    """One map for all, and one for each group that had enough events.
+    """One map for all events, and one for each group that had enough events.
 
     Attributes
     ----------
+    inner
+        The method of the groups' maps.
     segment_key
-        Whose values the groups are.
+        The groups are its values.
     groups
         Values that have a map of their own, ascending.
     overall
@@ -35,151 +37,100 @@ class GroupWise:
         The groups' maps, in their order.
     """
 
+    inner: Method
     segment_key: str
     groups: tuple[str, ...]
     overall: RecalibrationMap
     maps: tuple[RecalibrationMap, ...]
-    method: ClassVar[str]
-    inner: ClassVar[Method]
     feature_count: ClassVar[int | None] = None
+
+    @property
+    def method(self) -> str:
+        """Name of the method that fits it."""
+        return f"group_wise_{self.inner.name}"
 
     @property
     def classes(self) -> int:
         """Number K of classes; 2 for P(y = 1) alone."""
         return self.overall.classes
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,
-    ) -> Floats:
-        """Each event by its group's map; by that of all where its group has none, or without groups."""
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
+        """Apply each group's map; the map of all events where a group has none, or without groups."""
         result = self.overall.apply(prediction)
         if group is None:
             return result
         result = result.copy()
-        rows_of = rows_by_group(places_among(self.groups, group), len(self.groups))
-        for rows, one in zip(rows_of, self.maps, strict=True):
+        rows_of = rows_by_group(group_indices(self.groups, group), len(self.groups))
+        for rows, own in zip(rows_of, self.maps, strict=True):
             if rows.size:
-                result[rows] = one.apply(prediction[rows])
+                result[rows] = own.apply(prediction[rows])
         return result
 
     def parts(self) -> MapParts:
-        """Those of the map of all, then of the groups'."""
-        return join_parts({"segment_key": self.segment_key, "groups": list(self.groups)}, (self.overall, *self.maps))
+        """Return the parts of the map of all events, then of the groups' maps."""
+        settings = {"segment_key": self.segment_key, "groups": list(self.groups)}
+        return join_parts(settings, [own.parts() for own in (self.overall, *self.maps)])
 
     @classmethod
-    def from_parts(cls, parts: MapParts) -> Self:
-        """The map of these parts. Raises CorruptMap."""
-        key, groups = reading.setting(parts, "segment_key"), reading.words(parts, "groups")
+    def load(cls, inner: Method, parts: MapParts) -> Self:
+        """Build the map. Raises CorruptMap."""
+        key, groups = setting(parts, "segment_key"), words(parts, "groups")
         if not isinstance(key, str) or not key:
             raise CorruptMap(f"segment_key must be a text, got {key!r}")
-        found = part_maps(parts, cls.inner.load)
-        maps = [one for one in found if one is not None]
-        if len(maps) != len(found) or len(maps) != len(groups) + 1:
+        loaded = load_joined(parts, inner.load)
+        maps = [own for own in loaded if own is not None]
+        if len(maps) != len(loaded) or len(maps) != len(groups) + 1:
             raise CorruptMap(f"maps must hold one for all and one a group, got {len(maps)} for {len(groups)} groups")
         if list(groups) != sorted(groups):
             raise CorruptMap(f"groups must be ascending, got {', '.join(groups[:_SHOWN])}, ...")
-        if len({one.classes for one in maps}) > 1:
-            raise CorruptMap(f"maps must be of equally many classes, got {[one.classes for one in maps]}")
-        return cls(key, groups, maps[0], tuple(maps[1:]))
+        if len({own.classes for own in maps}) > 1:
+            raise CorruptMap(f"maps must be of equally many classes, got {[own.classes for own in maps]}")
+        return cls(inner, key, groups, maps[0], tuple(maps[1:]))
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         count = len(self.groups)
-        said = f"by {self.segment_key}, " + (
+        text = f"by {self.segment_key}, " + (
             "1 group with a map of its own" if count == 1 else f"{count} groups with maps of their own"
         )
-        for name, one in list(zip(self.groups, self.maps, strict=True))[:_SHOWN]:
-            said += f"; {name}: {one.describe()}"
+        for name, own in list(zip(self.groups, self.maps, strict=True))[:_SHOWN]:
+            text += f"; {name}: {own.describe()}"
         if len(self.groups) > _SHOWN:
-            said += f"; and {len(self.groups) - _SHOWN} more"
-        return f"{said}; all others: {self.overall.describe()}"
-
-    @classmethod
-    def fit(cls, events: LabelledEvents, options: Mapping[str, OptionValue]) -> Self:
-        """Fit one map to all, and one to each group with enough events."""
-        inner = {name: value for name, value in options.items() if name in cls.inner.options}
-        key, least = chosen_key(cls.method, events, options["segment"]), int(options["least"] or 1)
-        values, place = np.unique(events.segments[key], return_inverse=True)
-        # No inner method looks at these, and they would be copied for every group.
-        events = replace(events, features=None, segments={})
-        overall = cls.inner.fit(events, inner)
-        groups, maps = [], []
-        for name, rows in zip(values.tolist(), rows_by_group(place, values.size), strict=True):
-            if name == NO_SEGMENT or rows.size < least:
-                continue
-            try:
-                one = cls.inner.fit(events.select(rows), inner)
-            except NotEnoughData:
-                continue  # of one outcome alone, for example: the map of all serves it
-            groups.append(name)
-            maps.append(one)
-        return cls(key, tuple(groups), overall, tuple(maps))
+            text += f"; and {len(self.groups) - _SHOWN} more"
+        return f"{text}; all others: {self.overall.describe()}"
 
 
-class GroupWiseOffset(GroupWise):
-    """Prior correction, group by group."""
-
-    method: ClassVar[str] = "group_wise_offset"
-    inner: ClassVar[Method] = offset.METHOD
-
-
-class GroupWiseTemperature(GroupWise):
-    """Temperature scaling, group by group."""
-
-    method: ClassVar[str] = "group_wise_temperature"
-    inner: ClassVar[Method] = temperature.METHOD
-
-
-class GroupWisePlatt(GroupWise):
-    """Platt scaling, group by group."""
-
-    method: ClassVar[str] = "group_wise_platt"
-    inner: ClassVar[Method] = platt.METHOD
-
-
-class GroupWiseBeta(GroupWise):
-    """Beta calibration, group by group."""
-
-    method: ClassVar[str] = "group_wise_beta"
-    inner: ClassVar[Method] = beta.METHOD
+def _fit(inner: Method, events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupWise:
+    """Fit one map to all events, and one to each group with enough events."""
+    inner_options = {name: value for name, value in options.items() if name in inner.options}
+    key = events.choose_segment(f"group_wise_{inner.name}", options["segment"])
+    least = int(options["least"] or 1)
+    values, index = np.unique(events.segments[key], return_inverse=True)
+    # No inner method reads these, and they would be copied for every group.
+    events = replace(events, features=None, segments={})
+    overall = inner.fit(events, inner_options)
+    maps: dict[str, RecalibrationMap] = {}
+    for name, rows in zip(values.tolist(), rows_by_group(index, values.size), strict=True):
+        if name == NO_SEGMENT or rows.size < least:
+            continue
+        try:
+            maps[name] = inner.fit(events.select(rows), inner_options)
+        except NotEnoughData:
+            continue  # for example, all outcomes are equal: the map of all events is used
+    return GroupWise(inner, key, tuple(maps), overall, tuple(maps.values()))
 
 
-class GroupWiseIsotonic(GroupWise):
-    """Isotonic regression, group by group."""
-
-    method: ClassVar[str] = "group_wise_isotonic"
-    inner: ClassVar[Method] = isotonic.METHOD
-
-
-class GroupWiseHistogram(GroupWise):
-    """Histogram binning, group by group."""
-
-    method: ClassVar[str] = "group_wise_histogram"
-    inner: ClassVar[Method] = histogram.METHOD
-
-
-class GroupWiseVectorScaling(GroupWise):
-    """Vector scaling, group by group."""
-
-    method: ClassVar[str] = "group_wise_vector_scaling"
-    inner: ClassVar[Method] = vector_scaling.METHOD
-
-
-def _method(kind: type[GroupWise]) -> Method:
-    inner = kind.inner
-    return Method(
-        name=kind.method,
+METHODS: Final = tuple(
+    Method(
+        name=f"group_wise_{inner.name}",
         title=f"{inner.title} by group",
         meaning=(
             f"{inner.title} for each value of a segment key that has enough events, and for all others together: where "
             "groups that are known beforehand are off in different ways."
         ),
         rank=inner.rank + 100,
-        fit=kind.fit,
-        load=kind.from_parts,
+        fit=partial(_fit, inner),
+        load=partial(GroupWise.load, inner),
         options={
             "segment": Option("text", None, "The segment key; null: the only one that there is."),
             "least": Option("whole", 200, "A group of fewer labelled events is served by the map of all.", at_least=1),
@@ -189,17 +140,13 @@ def _method(kind: type[GroupWise]) -> Method:
         many_classes=inner.many_classes,
         needs_segments=True,
     )
-
-
-METHODS: Final = tuple(
-    _method(kind)
-    for kind in (
-        GroupWiseOffset,
-        GroupWiseTemperature,
-        GroupWisePlatt,
-        GroupWiseBeta,
-        GroupWiseIsotonic,
-        GroupWiseHistogram,
-        GroupWiseVectorScaling,
+    for inner in (
+        offset.METHOD,
+        temperature.METHOD,
+        platt.METHOD,
+        beta.METHOD,
+        isotonic.METHOD,
+        histogram.METHOD,
+        vector_scaling.METHOD,
     )
 )

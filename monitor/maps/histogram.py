@@ -2,27 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.scales import on_positive
+from monitor.maps.parts import column
 from monitor.measures.bins import first_rows
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 20
+MIN_EVENTS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram:
+class Histogram(BinaryMap):
     """The frequencies of bins of predictions.
 
     Attributes
@@ -31,61 +30,42 @@ class Histogram:
         float64, shape (B - 1,), strictly ascending, in (0, 1): the inner edges. Bins are closed on the left and open on
         the right; p = 1 falls in the last.
     value
-        float64, shape (B,), in [0, 1]: what the predictions of a bin become.
+        float64, shape (B,), in [0, 1]: the recalibrated prediction of each bin.
     weight
-        float64, shape (B,): events that the fit had in it. Where there were none, predictions stay as they are.
+        float64, shape (B,): events in each bin at the fit. In empty bins predictions stay unchanged.
     """
 
-    edges: Floats
-    value: Floats
-    weight: Floats
+    edges: Annotated[Floats, partial(column, low=0.0, high=1.0, rising=True)]
+    value: Annotated[Floats, partial(column, low=0.0, high=1.0, least=1)]
+    weight: Annotated[Floats, partial(column, low=0.0, least=1)]
     method: ClassVar[str] = "histogram"
-    classes: ClassVar[int] = 2
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """The value of a prediction's bin; the prediction itself where the bin was empty."""
-        return on_positive(prediction, self._recalibrate)
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return the value of each prediction's bin; the prediction itself where the bin was empty."""
+        place = np.searchsorted(self.edges, prediction, side="right")
+        return np.asarray(np.where(self.weight[place] > 0.0, self.value[place], prediction))
 
-    def _recalibrate(self, p: Floats) -> Floats:
-        place = np.searchsorted(self.edges, p, side="right")
-        return np.asarray(np.where(self.weight[place] > 0.0, self.value[place], p))
-
-    def parts(self) -> MapParts:
-        """The bins."""
-        return MapParts(arrays={"edges": self.edges, "value": self.value, "weight": self.weight})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Histogram":
-        """The map of these parts. Raises CorruptMap."""
-        edges = reading.column(parts, "edges", low=0.0, high=1.0, rising=True)
-        value = reading.column(parts, "value", low=0.0, high=1.0, least=1)
-        weight = reading.column(parts, "weight", low=0.0, least=1)
-        if not edges.size + 1 == value.size == weight.size:
+    def check(self) -> None:
+        """Raise CorruptMap if sizes differ or all bins are empty."""
+        if not self.edges.size + 1 == self.value.size == self.weight.size:
             raise CorruptMap(
-                f"value and weight must be one longer than edges, got {value.size}, {weight.size} and {edges.size}"
+                f"value and weight must be one longer than edges, "
+                f"got {self.value.size}, {self.weight.size} and {self.edges.size}"
             )
-        if not (weight > 0.0).any():
+        if not (self.weight > 0.0).any():
             raise CorruptMap("no bin has events")
-        return cls(edges, value, weight)
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         held = self.value[self.weight > 0.0]
-        said = f"takes predictions to the frequency of their bin, {self.value.size} bins: {held.min():.4g} to "
-        said += f"{held.max():.4g}"
+        text = f"takes predictions to the frequency of their bin, {self.value.size} bins: {held.min():.4g} to "
+        text += f"{held.max():.4g}"
         empty = self.value.size - held.size
-        return f"{said}; leaves them as they are in {empty} without events" if empty else said
+        return f"{text}; leaves them as they are in {empty} without events" if empty else text
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogram:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     bins = int(options["bins"] or 1)
     edges = _edges(events, str(options["kind"]), bins)
     place = np.searchsorted(edges, events.prediction, side="right")
@@ -98,24 +78,26 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogra
             events.weight**2,
         )
     )
-    # What the bin's weights are worth in events, and so many more that agree with the predictions.
-    worth = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
+    # The bin's effective number of events, plus events that agree with the predictions.
+    effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
     added = float(options["shrinkage"] or 0.0)
     frequency, mean = (
         np.divide(column, weight, out=np.zeros_like(weight), where=weight > 0.0) for column in (hits, expected)
     )
-    value = np.divide(worth * frequency + added * mean, worth + added, out=np.zeros_like(weight), where=weight > 0.0)
+    value = np.divide(
+        effective * frequency + added * mean, effective + added, out=np.zeros_like(weight), where=weight > 0.0
+    )
     return Histogram(edges, np.clip(value, 0.0, 1.0), np.asarray(weight, np.float64))
 
 
 def _edges(events: LabelledEvents, kind: str, bins: int) -> Floats:
-    """Inner edges, strictly ascending."""
+    """Return the inner edges, strictly ascending."""
     if kind == "equal_width":
         return np.arange(1, bins) / bins
     table = ScoreTable.from_events(events.prediction, events.outcome, events.weight)
     inner = np.unique(first_rows(table, "quantile", bins)[1:-1])
     inner = inner[(inner > 0) & (inner < table.rows)]
-    # Half the way between the neighbours; where no number lies between them, at the upper one.
+    # Midpoints between neighbours; the upper neighbour if rounding gives the lower one.
     middle = (table.score[inner - 1] + table.score[inner]) / 2.0
     return np.asarray(np.where(middle > table.score[inner - 1], middle, table.score[inner]))
 

@@ -1,51 +1,33 @@
-"""No map: predictions as they are. What every other map is compared with."""
+"""No map: predictions stay unchanged. The baseline that every other map is compared with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import CorruptMap
-from monitor.maps.base import MapParts, Method, OptionValue
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import whole
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Identity:
-    """Predictions as they are."""
+class Identity(PredictionMap):
+    """Leaves predictions unchanged; ``classes`` is their number K of classes."""
 
-    classes: int = 2
+    classes: Annotated[int, partial(whole, least=2)] = 2
     method: ClassVar[str] = "identity"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """The predictions themselves."""
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return the predictions."""
         return prediction
 
-    def parts(self) -> MapParts:
-        """The number of classes."""
-        return MapParts({"classes": self.classes})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Identity":
-        """The map of these parts. Raises CorruptMap where they have no number of classes."""
-        classes = parts.settings.get("classes")
-        if not isinstance(classes, int) or classes < 2:
-            raise CorruptMap(f"classes must be a whole number of at least 2, got {classes!r}")
-        return cls(classes)
-
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         return "leaves predictions as they are"
 
 

@@ -1,91 +1,73 @@
-"""Isotonic regression: the best of all maps that do not fall."""
+"""Isotonic regression: the best of all non-decreasing maps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from monitor.errors import CorruptMap
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.scales import on_positive
+from monitor.maps.parts import choice, column
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 20
+MIN_EVENTS: Final = 20
 _SHAPES: Final = ("linear", "steps")
 
 
 @dataclass(frozen=True, eq=False)
-class Isotonic:
-    """Frequencies that do not fall, over blocks of predictions.
+class Isotonic(BinaryMap):
+    """Non-decreasing frequencies over blocks of predictions.
 
     Attributes
     ----------
     first, last
         float64, shape (m,): the least and the largest prediction of each block, ascending; last[i] < first[i + 1].
     value
-        float64, shape (m,), in [0, 1], not falling: what its predictions become.
+        float64, shape (m,), in [0, 1], non-decreasing: the recalibrated prediction of each block.
     shape
-        ``linear``: a straight line from one block to the next. ``steps``: half the way each keeps its value.
+        ``linear``: a straight line from one block to the next. ``steps``: each block keeps its value up to the middle.
     """
 
-    first: Floats
-    last: Floats
-    value: Floats
-    shape: str
+    first: Annotated[Floats, partial(column, low=0.0, high=1.0, least=1, rising=True)]
+    last: Annotated[Floats, partial(column, low=0.0, high=1.0, least=1, rising=True)]
+    value: Annotated[Floats, partial(column, low=0.0, high=1.0, least=1)]
+    shape: Annotated[str, partial(choice, allowed=_SHAPES)]
     method: ClassVar[str] = "isotonic"
-    classes: ClassVar[int] = 2
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """The value of the block that a prediction lies in, or between those of its neighbours; the ends go on."""
-        return on_positive(prediction, self._recalibrate)
-
-    def _recalibrate(self, p: Floats) -> Floats:
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return the value of each prediction's block, or a value between those of its neighbours."""
         if self.shape == "steps":
             # Between neighbouring numbers the middle is rounded, maybe to the upper one, which must keep its block.
             middle = (self.last[:-1] + self.first[1:]) / 2.0
             end = np.minimum(middle, np.nextafter(self.first[1:], -np.inf))
-            return np.asarray(self.value[np.searchsorted(end, p, side="left")])
+            return np.asarray(self.value[np.searchsorted(end, prediction, side="left")])
         knots = np.column_stack([self.first, self.last]).ravel()
         values = np.repeat(self.value, 2)
-        # np.interp takes neither of two equal knots for certain; a block of one prediction needs one alone.
+        # np.interp may use either of two equal knots, so a block of one prediction gets one knot.
         single = np.r_[True, np.diff(knots) > 0.0]
-        # A line between two values can pass them by its last bit.
-        return np.asarray(np.clip(np.interp(p, knots[single], values[single]), 0.0, 1.0))
+        # Rounding can put a point of the line between two values outside [0, 1].
+        return np.asarray(np.clip(np.interp(prediction, knots[single], values[single]), 0.0, 1.0))
 
-    def parts(self) -> MapParts:
-        """Blocks and shape."""
-        return MapParts({"shape": self.shape}, {"first": self.first, "last": self.last, "value": self.value})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Isotonic":
-        """The map of these parts. Raises CorruptMap."""
-        first = reading.column(parts, "first", low=0.0, high=1.0, least=1, rising=True)
-        last = reading.column(parts, "last", low=0.0, high=1.0, least=1, rising=True)
-        value = reading.column(parts, "value", low=0.0, high=1.0, least=1)
-        if not first.size == last.size == value.size:
-            raise CorruptMap(f"first, last and value must be equally long, got {first.size}, {last.size}, {value.size}")
-        if (first > last).any() or (last[:-1] >= first[1:]).any():
+    def check(self) -> None:
+        """Raise CorruptMap if blocks overlap or values fall."""
+        if not self.first.size == self.last.size == self.value.size:
+            raise CorruptMap(
+                f"first, last and value must be equally long, "
+                f"got {self.first.size}, {self.last.size}, {self.value.size}"
+            )
+        if (self.first > self.last).any() or (self.last[:-1] >= self.first[1:]).any():
             raise CorruptMap("blocks must not overlap: first <= last < the next first")
-        if (np.diff(value) < 0.0).any():
+        if (np.diff(self.value) < 0.0).any():
             raise CorruptMap("value must not fall")
-        return cls(first, last, value, reading.choice(parts, "shape", _SHAPES))
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         between = "joined by straight lines" if self.shape == "linear" else "in steps"
         blocks = f"{self.value.size} block{'s'[: self.value.size != 1]}"
         return (
@@ -94,29 +76,29 @@ class Isotonic:
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Isotonic:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     score, row = np.unique(events.prediction, return_inverse=True)
     weight = np.bincount(row, events.weight)
     hits = np.bincount(row, events.weight * events.outcome)
-    found = isotonic_regression(hits / weight, weights=weight)
-    start, end = found.blocks[:-1], found.blocks[1:]
-    value = np.clip(found.x[start], 0.0, 1.0)  # a mean of frequencies can pass them by its last bit
+    fit = scipy.optimize.isotonic_regression(hits / weight, weights=weight)
+    start, end = fit.blocks[:-1], fit.blocks[1:]
+    value = np.clip(fit.x[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
     if options["ends"] == "smoothed":
         squares = np.add.reduceat(np.bincount(row, events.weight**2), start)
         value = _smoothed(value, np.add.reduceat(weight, start) ** 2 / squares)
-    # Blocks that chance made equal are one.
-    fresh = np.r_[True, np.diff(value) > 0.0]
-    closing = np.r_[fresh[1:], True]
-    return Isotonic(score[start[fresh]], score[end[closing] - 1], value[fresh], str(options["shape"]))
+    # Neighbouring blocks with equal values become one.
+    begins = np.r_[True, np.diff(value) > 0.0]
+    ends = np.r_[begins[1:], True]
+    return Isotonic(score[start[begins]], score[end[ends] - 1], value[begins], str(options["shape"]))
 
 
 def _smoothed(value: Floats, events: Floats) -> Floats:
-    """Values in which frequencies of 0 and 1, of so many events, have half an event of the other kind added."""
+    """Add half an event with the other outcome to blocks with frequency 0 or 1."""
     little = 0.5 / (events + 1.0)
     inner = value[(value > 0.0) & (value < 1.0)]
     smoothed = np.where(value <= 0.0, little, np.where(value >= 1.0, 1.0 - little, value))
     if inner.size:
-        # Few events at an end must not lift it above its neighbour.
+        # With few events, the smoothed value could pass its neighbour.
         smoothed = np.where(value <= 0.0, np.minimum(smoothed, inner[0]), smoothed)
         smoothed = np.where(value >= 1.0, np.maximum(smoothed, inner[-1]), smoothed)
     return np.asarray(smoothed)

@@ -1,7 +1,7 @@
-"""Labelled events with features, as a fit wants them."""
+"""Labelled events: the data that maps are fitted on."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,8 +10,7 @@ import xxhash
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.local.features import feature_table
-from monitor.scores import ClassTable
+from monitor.local.features import check_outcomes, feature_table, numbers
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 
@@ -19,16 +18,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NO_SEGMENT: Final = ""
-"""The value of a segment key for an event that does not tell it."""
+"""The value of a segment key for an event that has none."""
 
-_LARGEST_WEIGHT: Final = 1e100
+_MAX_WEIGHT: Final = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledEvents:
-    """Predictions whose outcome is known, in the order of time, with what is known beside.
+    """Predictions and their outcomes in the order of time, with weights, features and segments.
 
-    Make them by :meth:`of`, which checks.
+    Create them with :meth:`of`, which checks the values.
 
     Attributes
     ----------
@@ -37,8 +36,8 @@ class LabelledEvents:
     outcome
         int64, shape (n,): 0 or 1; or the class that came true.
     weight
-        float64, shape (n,): how many events of the stream each stands for, above 0; their mean is 1. All are 1 where
-        no event was left out.
+        float64, shape (n,): how many events of the stream each represents, above 0; their mean is 1. All are 1
+        unless the events are a sample.
     time_ms
         int64, shape (n,), ascending: time of the prediction, milliseconds since the epoch.
     features
@@ -65,7 +64,7 @@ class LabelledEvents:
         features: ArrayLike | None = None,
         segments: Mapping[str, ArrayLike] | None = None,
     ) -> "LabelledEvents":
-        """Check, and sort by time (stable). Without times the events are taken to be in their order.
+        """Check the values and sort them by time (stable). Without times, events are in the order given.
 
         Raises
         ------
@@ -80,34 +79,25 @@ class LabelledEvents:
             features=features,
             segments=segments,
         )
-        p, y = _numbers("prediction", prediction), _numbers("outcome", outcome)
-        if p.ndim == 2:
-            table = ClassTable.from_events(p, y)
-            p, label = table.prediction, table.outcome.astype(np.int64)
-        elif p.ndim == 1 and p.shape == y.shape:
-            check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-            check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-            label = y.astype(np.int64)
-        else:
-            raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+        p, label = check_outcomes(prediction, outcome)
         n = p.shape[0]
-        w = np.ones(n) if weight is None else _numbers("weight", weight)
-        at = np.arange(n) if time_ms is None else _whole_numbers("time_ms", time_ms)
+        w = np.ones(n) if weight is None else numbers("weight", weight)
+        times = np.arange(n) if time_ms is None else _whole_numbers("time_ms", time_ms)
         named = {f"segment {key!r}": np.asarray(value, np.str_) for key, value in (segments or {}).items()}
-        for name, column in {"weight": w, "time_ms": at, **named}.items():
+        for name, column in {"weight": w, "time_ms": times, **named}.items():
             if column.shape != (n,):
                 raise InputError(f"{name} must be one value for each of {n} predictions, got shape {column.shape}")
-        # Beyond that, sums of weights and of their squares would be infinite.
-        check(w, (w > 0.0) & (w <= _LARGEST_WEIGHT), f"weight must be above 0 and at most {_LARGEST_WEIGHT:g}")
+        # Sums of larger weights, or of their squares, would be infinite.
+        check(w, (w > 0.0) & (w <= _MAX_WEIGHT), f"weight must be above 0 and at most {_MAX_WEIGHT:g}")
         x = None if features is None else feature_table(features)
         if x is not None and x.shape[0] != n:
             raise InputError(f"features must be as long as prediction, got {x.shape[0]} and {n}")
-        order = np.argsort(at, kind="stable")
+        order = np.argsort(times, kind="stable")
         return cls(
             prediction=p[order],
             outcome=label[order],
             weight=w[order] / w.mean() if n else w,
-            time_ms=at[order],
+            time_ms=times[order],
             features=None if x is None else x[order],
             segments={key: value[order] for key, value in zip(segments or {}, named.values(), strict=True)},
         )
@@ -127,11 +117,11 @@ class LabelledEvents:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no event was left out, so that all weights are 1."""
+        """Whether all weights are 1, because the events are not a sample."""
         return bool((self.weight == 1.0).all())
 
     def select(self, rows: Any) -> "LabelledEvents":
-        """The events of these rows: a slice, a mask or ascending indices. Their weights have the mean 1 again."""
+        """Return the events of these rows: a slice, a mask or ascending indices. Weights are scaled to the mean 1."""
         weight = self.weight[rows]
         return LabelledEvents(
             prediction=self.prediction[rows],
@@ -143,7 +133,7 @@ class LabelledEvents:
         )
 
     def content_hash(self) -> str:
-        """128-bit hash of everything, as 32 hexadecimal digits: equal data, and only equal data, have equal ones."""
+        """Return a 128-bit hash of all values as 32 hexadecimal digits."""
         digest = xxhash.xxh3_128()
         for array in (self.prediction, self.outcome, self.weight, self.time_ms, self.features):
             if array is None:
@@ -152,44 +142,72 @@ class LabelledEvents:
                 digest.update(f"{array.dtype.str}{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).tobytes())
         for key in sorted(self.segments):
-            # JSON marks where each text ends: joined as they are, different ones could read alike.
+            # JSON delimits the texts: different lists could be equal when concatenated.
             digest.update(json.dumps([key, *self.segments[key].tolist()]).encode())
         return digest.hexdigest()
 
-    def require(self, *, events: int, each_outcome: int = 0) -> None:
-        """Check that there is enough to fit on: events in all, and of each outcome.
+    def require_events(self, least: int) -> None:
+        """Raise NotEnoughData if there are fewer events."""
+        if len(self) < least:
+            raise NotEnoughData(f"{len(self)} labelled events, at least {least} are needed")
+
+    def require_outcomes(self, least: int) -> None:
+        """Raise NotEnoughData if there are fewer events, or all have the same outcome."""
+        self.require_events(least)
+        counts = np.bincount(self.outcome, minlength=self.classes)
+        rarest, common = int(np.argmin(counts)), int(np.argmax(counts))
+        if self.is_binary and counts[rarest] < 1:
+            raise NotEnoughData(
+                f"only 0 of {len(self)} labelled events have the outcome {rarest}, at least 1 are needed"
+            )
+        if counts[common] == len(self):
+            raise NotEnoughData(
+                f"{len(self)} of {len(self)} labelled events have the outcome {common}; at least 1 of a second "
+                "one are needed"
+            )
+
+    def choose_segment(self, method: str, key: object) -> str:
+        """Return the segment key that the option ``segment`` of a method names, or the only one if it is None.
 
         Raises
         ------
-        NotEnoughData
-            There is less. Says what is there, and what is wanted.
+        InputError
+            There is no such key, or there are several and none is named. Lists the keys.
         """
-        if len(self) < events:
-            raise NotEnoughData(f"{len(self)} labelled events, at least {events} are needed")
-        counts = np.bincount(self.outcome, minlength=self.classes)
-        rarest = int(np.argmin(counts))
-        if counts[rarest] < each_outcome:
-            raise NotEnoughData(
-                f"only {counts[rarest]} of {len(self)} labelled events have the outcome {rarest}, "
-                f"at least {each_outcome} are needed"
-            )
+        keys = ", ".join(sorted(self.segments))
+        if key is None:
+            if len(self.segments) == 1:
+                return next(iter(self.segments))
+            raise InputError(f"option segment of {method} must name one of {keys}: these events have several")
+        if key not in self.segments:
+            raise InputError(f"option segment of {method} must be one of {keys}, got {key!r}")
+        return str(key)
 
 
-def _numbers(name: str, values: ArrayLike) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
+def group_indices(groups: Sequence[str], values: NDArray[np.str_]) -> Ints:
+    """Return the index of each value among the ascending groups, shape (n,); -1 if it is not one of them."""
+    if not groups:
+        return np.full(values.shape, -1, np.int64)
+    ordered = np.array(groups)
+    index = np.minimum(np.searchsorted(ordered, values), ordered.size - 1)
+    return np.where(ordered[index] == values, index, -1)
+
+
+def rows_by_group(index: Ints, groups: int) -> list[Ints]:
+    """Return the ascending rows of each group, given each event's group index; -1 belongs to none."""
+    order = np.argsort(index, kind="stable")
+    bounds = np.searchsorted(index[order], np.arange(groups + 1))
+    return [order[start:stop] for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
 
 
 def _whole_numbers(name: str, values: ArrayLike) -> Ints:
     try:
-        given = np.asarray(values)
+        raw = np.asarray(values)
         with np.errstate(invalid="ignore"):
-            whole = given.astype(np.int64)
-        differs = np.asarray(whole != given, np.bool_)
+            whole = raw.astype(np.int64)
+        differs = np.asarray(whole != raw, np.bool_)
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be whole numbers: {error}") from error
     if differs.any():
-        raise InputError(f"{name} must be whole numbers, got {given[differs].flat[0]}")
+        raise InputError(f"{name} must be whole numbers, got {raw[differs].flat[0]}")
     return whole

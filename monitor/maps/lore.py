@@ -1,56 +1,110 @@
-"""LoRe: the share of hits among events that are alike in confidence and features."""
+"""LoRe: the share of hits among stored events that are similar in confidence and features."""
 
+import os
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
-from monitor.maps.base import MapParts, Method, Option, OptionValue
+from monitor.local.neighbour_loops import laplace_sums
+from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore_bins import (
     BINS,
     PRIOR,
     SHRINKAGE,
     Bins,
+    add_prior,
+    bin_indices,
     confidence_of,
     hits_of,
     number_of_bins,
-    places,
+    replace_confidence,
     require_hits,
-    shrunk,
-    with_confidence,
-    with_prior,
+    shrink,
 )
-from monitor.maps.lore_gamma import WHOLE_BIN, StoredPoints, choose_gamma, neighbour_sums
 from monitor.maps.lore_space import (
     DIMENSIONS,
-    LARGEST_COORDINATE,
+    MAX_COORDINATE,
     SPACE,
     Space,
     coordinates,
     describe,
     feature_count,
     fit_space,
-    name_of,
-    space_arrays,
-    space_from_parts,
+    read_space,
+    space_parts,
 )
-from monitor.maps.reading import column, number, setting, whole
+from monitor.maps.parts import MapParts, column, flag, number, whole
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-_LEAST_GAMMA: Final = 1e-6
-_LARGEST_GAMMA: Final = 1e12
+_MIN_GAMMA: Final = 1e-6
+_MAX_GAMMA: Final = 1e12
+
+WHOLE_BIN: Final = 1e6
+"""A gamma at which all events of a bin count equally: histogram binning."""
+
+GAMMAS: Final = (*np.geomspace(0.0125, 6.4, 19).round(5).tolist(), WHOLE_BIN)
+"""The candidates: steps of the square root of 2 around the paper's .2 and .4, and whole bins."""
+
+EVENTS_PER_BIN: Final = 10_000
+"""How many events of a bin the loss is computed for; their neighbours are all events of the bin. With 1,500, where
+outcomes are rare, gamma varied with the sample by factors up to 4 (docs/lore.md)."""
+
+_PAIRS_PER_THREAD: Final = 5_000_000
+"""Work for one thread, about 10 ms for each gamma."""
+
+_MAX_THREADS: Final = 4
+
+_DOMINANT_SHARE: Final = 1.0 - 1e-12
+"""Share of a bin's squared weights above which the rest of the bin is rounding error."""
+
+
+class StoredPoints(NamedTuple):
+    """Events that a map stores, ordered by bin."""
+
+    points: Singles
+    """float32, shape (d, m): one coordinate a row."""
+    hit: Floats
+    """float64, shape (m,): 0 or 1."""
+    weight: Floats
+    """float64, shape (m,)."""
+    first: Ints
+    """int64, shape (B + 1,): bin b has the events ``first[b] : first[b + 1]``."""
+
+    def parts(self) -> MapParts:
+        """Return the events as parts of a map; there, ``points`` has the shape (m, d)."""
+        points, hit = np.ascontiguousarray(self.points.T), self.hit.astype(np.int32)
+        return MapParts(arrays={"points": points, "hit": hit, "weight": self.weight, "first": self.first})
+
+
+def _read_points(parts: MapParts, name: str) -> StoredPoints:  # noqa: ARG001
+    """Read what :meth:`StoredPoints.parts` returned. Raises CorruptMap."""
+    points = parts.arrays.get("points")
+    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324)
+    if points is None or points.dtype != np.float32 or points.ndim != 2 or points.shape[0] != hit.size:
+        raise CorruptMap(f"points must be float32, one for each hit, got {getattr(points, 'shape', None)}")
+    if not (np.abs(points) <= MAX_COORDINATE).all():
+        raise CorruptMap(f"points must be within {MAX_COORDINATE:g} in size")
+    if weight.size != hit.size or not np.isin(hit, (0.0, 1.0)).all():
+        raise CorruptMap("hit must be 0 or 1, and weight as long")
+    # Copies, because arrays from a file are read-only, for which numba would compile the loop again.
+    first = column(parts, "first", low=0.0, high=hit.size).astype(np.int64)
+    return StoredPoints(points.T.copy(), hit.copy(), weight.copy(), first)
 
 
 @dataclass(frozen=True, eq=False)
-class Lore:
+class Lore(FieldMap):
     r"""Local recalibration (equation 6), shrunk towards the bin.
 
     .. math::
@@ -59,39 +113,39 @@ class Lore:
         \bar y_K = \frac{\sum_{i \in \beta(x)} w_i k(x, x_i)\, \mathrm{hit}_i}{\sum_{i \in \beta(x)} w_i k(x, x_i)},
         \qquad k(x, x') = \exp\left(-\frac{\|\phi(x) - \phi(x')\|_1}{d \gamma}\right)
 
-    with beta(x) the stored events in the bin of x's confidence, and
-    n_eff = (sum w k)^2 / sum (w k)^2, how many events of equal weight they are worth.
+    with beta(x) the stored events in the bin of x's confidence, and the effective number of events
+    n_eff = (sum w k)^2 / sum (w k)^2.
 
-    To a bin some events are added that agree with its mean confidence c: p'' = (n p' + a c) / (n + a), n being how many
-    events of equal weight the bin has, and a the ``prior``, which the paper's formula has not. In an empty bin p' = p.
+    Then ``prior`` events that agree with the bin's mean confidence c are added to each bin, unlike in the paper:
+    p'' = (n p' + a c) / (n + a), with n the bin's effective number of events and a the prior. In an empty bin p' = p.
 
-    Of many classes the confidence is the largest probability, and a hit is that its class came true; the others share
-    what is left as before.
+    With many classes the confidence is the largest probability, a hit means that its class came true, and the other
+    classes share the rest in the same proportions as before.
 
     Attributes
     ----------
     space
         phi.
     bins
-        Bins of the confidence; their shares of hits are those of all events, kept or not.
+        Bins of the confidence; their shares of hits include events that are not stored.
     stored
-        The events that are kept, as coordinates.
+        Coordinates of the stored events.
     gamma, shrinkage, prior
         The bandwidth, m0, and a.
     gamma_found
-        Whether gamma was found by leaving events out, and not told.
+        Whether gamma was chosen by leave-one-out, not given as an option.
     classes
         Number of classes of the predictions.
     """
 
-    space: Space
-    bins: Bins
-    stored: StoredPoints
-    gamma: float
-    shrinkage: float
-    prior: float
-    gamma_found: bool
-    classes: int
+    space: Annotated[Space, read_space, space_parts]
+    bins: Annotated[Bins, Bins.from_parts, Bins.parts]
+    stored: Annotated[StoredPoints, _read_points, StoredPoints.parts]
+    gamma: Annotated[float, partial(number, low=_MIN_GAMMA, high=_MAX_GAMMA)]
+    shrinkage: Annotated[float, partial(number, low=0.0, high=1e6)]
+    prior: Annotated[float, partial(number, low=0.0, high=1e6)]
+    gamma_found: Annotated[bool, flag]
+    classes: Annotated[int, partial(whole, least=2)]
     method: ClassVar[str] = "lore"
     segment_key: ClassVar[str | None] = None
 
@@ -100,71 +154,35 @@ class Lore:
         """Number D of features of an event."""
         return feature_count(self.space)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Recalibrated predictions, of the shape of ``prediction``; features (n, D)."""
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
+        """Recalibrate predictions; features have the shape (n, D)."""
         if features is None:
             raise InputError(f"the map needs {self.feature_count} features an event, and there are none")
-        before = confidence_of(prediction)
-        confidence = np.array(before)
-        place = self.bins.places(confidence)
+        confidence = np.array(confidence_of(prediction))
+        place = self.bins.indices(confidence)
         points = coordinates(self.space, features)
         rate = np.array([1.0 / (points.shape[1] * self.gamma)])
         for b in np.unique(place).tolist():
             if self.stored.first[b] == self.stored.first[b + 1]:
                 continue
-            asked = np.flatnonzero(place == b)
-            sums = neighbour_sums(points[asked], self.stored, np.full(asked.size, -1), rate, b)
-            bins = self.bins
-            local = shrunk(sums[:, 0], bins.mean[b], self.shrinkage)
-            confidence[asked] = with_prior(local, bins.events[b], bins.squares[b], bins.confidence[b], self.prior)
-        return with_confidence(prediction, confidence)
+            rows = np.flatnonzero(place == b)
+            sums = neighbour_sums(points[rows], self.stored, np.full(rows.size, -1), rate, b)
+            local = shrink(sums[:, 0], self.bins.mean[b], self.shrinkage)
+            confidence[rows] = self.bins.add_prior(local, b, self.prior)
+        return replace_confidence(prediction, confidence)
 
-    def parts(self) -> MapParts:
-        """The map taken apart: ``points`` (m, d), ``hit``, ``weight`` and ``first`` are the stored events."""
-        arrays: dict[str, NDArray[Any]] = {
-            "points": np.ascontiguousarray(self.stored.points.T),
-            "hit": self.stored.hit.astype(np.int32),
-            "weight": self.stored.weight,
-            "first": self.stored.first,
-            **self.bins.arrays(),
-            **space_arrays(self.space),
-        }
-        settings = {
-            "classes": self.classes,
-            "bins": self.bins.count,
-            "space": name_of(self.space),
-            "gamma": self.gamma,
-            "gamma_found": self.gamma_found,
-            "shrinkage": self.shrinkage,
-            "prior": self.prior,
-        }
-        return MapParts(settings, arrays)
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Lore":
-        """The map of these parts. Raises CorruptMap."""
-        found = setting(parts, "gamma_found")
-        if not isinstance(found, bool):
-            raise CorruptMap(f"gamma_found must be true or false, got {found!r}")
-        space, bins = space_from_parts(parts), Bins.from_parts(parts)
-        return cls(
-            space=space,
-            bins=bins,
-            stored=_stored_from(parts, bins, space.dimensions),
-            gamma=number(parts, "gamma", _LEAST_GAMMA, _LARGEST_GAMMA),
-            shrinkage=number(parts, "shrinkage", 0.0, 1e6),
-            prior=number(parts, "prior", 0.0, 1e6),
-            gamma_found=found,
-            classes=whole(parts, "classes", 2),
-        )
+    def check(self) -> None:
+        """Raise CorruptMap if points do not fit the space or the bins."""
+        first, (d, count) = self.stored.first, self.stored.points.shape
+        if d != self.space.dimensions:
+            raise CorruptMap(f"points must be float32 of the shape {(count, self.space.dimensions)}, got {(count, d)}")
+        if first.size != self.bins.count + 1 or first[0] != 0 or first[-1] != count:
+            raise CorruptMap(f"first must list {self.bins.count} bins from 0 to {count}")
+        if (np.diff(first) < 0).any() or ((np.diff(first) > 0) != (self.bins.events > 0.0)).any():
+            raise CorruptMap("first must ascend, and only bins that had events may have points")
 
     def describe(self) -> str:
-        """What it does, with its numbers."""
+        """Describe the map."""
         bandwidth = "all events of a bin alike" if self.gamma >= WHOLE_BIN else f"gamma {self.gamma:g}"
         return (
             f"share of hits among events alike in {describe(self.space)}, within {self.bins.count} bins of confidence; "
@@ -178,15 +196,15 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
         raise InputError("lore needs features, and these events have none")
     hit = hits_of(events)
     require_hits(events, hit)
-    # In the order of their content, so that the map is the same for the same events in any order.
+    # Sorted by content, so that the same events in any order give the same map.
     confidence = confidence_of(events.prediction)
     order = _content_order(confidence, hit, events.weight, events.features)
     confidence, hit, weight = confidence[order], hit[order], events.weight[order]
     features = events.features[order]
-    space = fit_space(str(options["space"]), features, weight, _whole_or_none(options["dimensions"]))
+    space = fit_space(str(options["space"]), features, weight, _integer_or_none(options["dimensions"]))
     count = number_of_bins(options["bins"], len(events))
-    place, bins = places(count, confidence), Bins.of(count, confidence, hit, weight)
-    kept = _kept(place, count, _whole_or_none(options["max_points"]) or len(events))
+    place, bins = bin_indices(count, confidence), Bins.of(count, confidence, hit, weight)
+    kept = _sample(place, count, _integer_or_none(options["max_points"]) or len(events))
     stored = StoredPoints(
         points=np.ascontiguousarray(coordinates(space, features[kept]).T),
         hit=hit[kept],
@@ -206,11 +224,70 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     )
 
 
+def neighbour_sums(points: Singles, stored: StoredPoints, own: Ints, rates: Floats, b: int) -> Floats:
+    """Sum over the stored points of bin b around each of the points (q, d); float64, shape (q, g, 3).
+
+    Calls :func:`~monitor.local.neighbour_loops.laplace_sums` in several threads if there are many points: where
+    outcomes are rare, one bin holds nearly all events.
+    """
+    start, stop = int(stored.first[b]), int(stored.first[b + 1])
+    threads = min(_MAX_THREADS, os.cpu_count() or 1, 1 + points.shape[0] * (stop - start) // _PAIRS_PER_THREAD)
+
+    def sums(part: Singles, own: Ints) -> Floats:
+        return laplace_sums(part, stored.points, stored.weight, stored.hit, own, rates, start, stop)
+
+    if threads == 1:
+        return sums(points, own)
+    # Points are independent, so results do not depend on the number of threads.
+    with ThreadPoolExecutor(threads) as pool:
+        return np.concatenate(list(pool.map(sums, np.array_split(points, threads), np.array_split(own, threads))))
+
+
+def leave_one_out_losses(stored: StoredPoints, bins: Bins, shrinkage: float, prior: float, gammas: Floats) -> Floats:
+    r"""Return the mean leave-one-out log loss for each gamma, float64, shape (g,).
+
+    Closed form: the event's own term is left out of the sums over neighbours and of its bin's sums, so no map is fitted
+    again. Only the bin's mean confidence, which does not depend on outcomes, keeps it.
+
+    The first 10,000 events of a bin are evaluated and count for all of it, so they must be a random sample. Events with
+    equal features are neighbours like any others, as later events with these features will be.
+    """
+    rates = 1.0 / (stored.points.shape[0] * gammas)
+    loss, counted = np.zeros(gammas.size), 0.0
+    for b in range(bins.count):
+        start, stop = int(stored.first[b]), int(stored.first[b + 1])
+        if stop - start < 2:
+            continue  # no event has a neighbour
+        rows = np.arange(start, min(start + EVENTS_PER_BIN, stop))
+        # Of an event that outweighs the rest of its bin a million times, the neighbours are rounding error.
+        rows = rows[stored.weight[rows] ** 2 < bins.squares[b] * _DOMINANT_SHARE]
+        if not rows.size:
+            continue
+        points = np.ascontiguousarray(stored.points[:, rows].T)
+        sums = neighbour_sums(points, stored, rows, rates, b)
+        hit, weight = stored.hit[rows], stored.weight[rows]
+        events, squares = bins.events[b] - weight, bins.squares[b] - weight**2
+        mean = (bins.events[b] * bins.mean[b] - weight * hit) / events
+        p = shrink(sums, mean.clip(0.0, 1.0)[:, None], shrinkage)
+        p = add_prior(p, events[:, None], squares[:, None], bins.confidence[b], prior)
+        losses = -np.log(np.where(hit[:, None] == 1.0, p, 1.0 - p))
+        loss += bins.events[b] * np.average(losses, axis=0, weights=weight)
+        counted += bins.events[b]
+    return loss / counted if counted else loss
+
+
+def choose_gamma(stored: StoredPoints, bins: Bins, shrinkage: float, prior: float) -> float:
+    """Return the gamma of the least leave-one-out log loss; of equal losses, the largest gamma."""
+    gammas = np.array(GAMMAS)
+    losses = leave_one_out_losses(stored, bins, shrinkage, prior, gammas)
+    return float(gammas[np.flatnonzero(losses <= losses.min() + 1e-12)[-1]])
+
+
 def _content_order(confidence: Floats, hit: Floats, weight: Floats, features: Floats) -> Ints:
     """Sort rows by a hash of their content and of their number among equal rows.
 
-    Any order of the events gives the same rows in the same order, and the first rows of a bin are a random sample of
-    it. Without the number equal rows would have equal hashes: a sample would hold all of them or none.
+    Any order of the events gives the same result, and the first rows of a bin are a random sample of it. Without the
+    number, equal rows would have equal hashes, and a sample would hold all of them or none.
     """
     rows = np.column_stack([confidence, hit, weight, features]) + 0.0  # no -0
     width = rows.shape[1] * rows.itemsize
@@ -225,38 +302,19 @@ def _content_order(confidence: Floats, hit: Floats, weight: Floats, features: Fl
     return np.argsort(keys, kind="stable")
 
 
-def _kept(place: Ints, bins: int, most: int) -> Ints:
-    """At most so many rows, those of a bin together: the first of each, in proportion, and at least one."""
+def _sample(place: Ints, bins: int, limit: int) -> Ints:
+    """Return at most ``limit`` rows ordered by bin: the first of each bin, in proportion, and at least one."""
     by_bin = np.argsort(place, kind="stable")
-    if place.size <= most:
+    if place.size <= limit:
         return by_bin
     size = np.bincount(place, minlength=bins)
-    quota = np.minimum(size, np.maximum(1, size * most // place.size))
+    quota = np.minimum(size, np.maximum(1, size * limit // place.size))
     start = np.cumsum(size) - size
     rank = np.arange(place.size) - start[place[by_bin]]
     return by_bin[rank < quota[place[by_bin]]]
 
 
-def _stored_from(parts: MapParts, bins: Bins, dimensions: int) -> StoredPoints:
-    points = parts.arrays.get("points")
-    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324)
-    wanted = (hit.size, dimensions)
-    if points is None or points.dtype != np.float32 or points.shape != wanted:
-        raise CorruptMap(f"points must be float32 of the shape {wanted}, got {getattr(points, 'shape', None)}")
-    if not (np.abs(points) <= LARGEST_COORDINATE).all():
-        raise CorruptMap(f"points must be within {LARGEST_COORDINATE:g} in size")
-    if weight.size != hit.size or not np.isin(hit, (0.0, 1.0)).all():
-        raise CorruptMap("hit must be 0 or 1, and weight as long")
-    first = column(parts, "first", low=0.0, high=hit.size).astype(np.int64)
-    if first.size != bins.count + 1 or first[0] != 0 or first[-1] != hit.size:
-        raise CorruptMap(f"first must tell of {bins.count} bins from 0 to {hit.size}")
-    if (np.diff(first) < 0).any() or ((np.diff(first) > 0) != (bins.events > 0.0)).any():
-        raise CorruptMap("first must ascend, and only bins that had events may have points")
-    # Copies: what a file gave is read-only, for which the kernel would be compiled once more.
-    return StoredPoints(points.T.copy(), hit.copy(), weight.copy(), first)
-
-
-def _whole_or_none(value: OptionValue) -> int | None:
+def _integer_or_none(value: OptionValue) -> int | None:
     return None if value is None else int(value)
 
 
@@ -274,8 +332,8 @@ METHOD: Final = Method(
         "gamma": Option(
             kind="number",
             default=None,
-            at_least=_LEAST_GAMMA,
-            at_most=_LARGEST_GAMMA,
+            at_least=_MIN_GAMMA,
+            at_most=_MAX_GAMMA,
             meaning="How far neighbours reach: the larger, the farther. Null: that of the least log loss when each "
             "event is left out. The paper takes .4 for principal components and .2 for t-SNE.",
         ),

@@ -1,4 +1,4 @@
-"""Bins of confidence: which events count for each other, and how a confidence becomes a prediction again."""
+"""Bins of confidence, which both LoRe methods use, and the conversion between predictions and confidences."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND
-from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS, FEW_EVENTS
-from monitor.maps.base import MapParts, Option
+from monitor.local.calibration import default_bins
+from monitor.maps.base import Option
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.reading import column, whole
+from monitor.maps.parts import MapParts, column, whole
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEAST_EVENTS: Final = 50
-LEAST_OF_EACH: Final = 5
-"""Hits and misses that a fit needs."""
+MIN_EVENTS: Final = 50
+MIN_HITS: Final = 5
+"""Number of hits, and of misses, that a fit needs."""
 
-_LEAST: Final = float(np.exp(-LOGIT_BOUND))
+_MIN_PROBABILITY: Final = float(np.exp(-LOGIT_BOUND))
 
 BINS: Final = Option(
     kind="whole",
@@ -48,7 +48,7 @@ PRIOR: Final = Option(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Bins:
-    """Bins of equal width of the confidence (the last is closed on the right), and what came true in each.
+    """Bins of equal width of the confidence (the last is closed on the right), with sums over their events.
 
     Attributes
     ----------
@@ -67,8 +67,8 @@ class Bins:
 
     @classmethod
     def of(cls, count: int, confidence: Floats, hit: Floats, weight: Floats) -> "Bins":
-        """So many bins of these events."""
-        place = places(count, confidence)
+        """Sum events in ``count`` bins."""
+        place = bin_indices(count, confidence)
 
         def summed(values: Floats) -> Floats:
             return np.bincount(place, values, count).astype(np.float64)
@@ -81,55 +81,59 @@ class Bins:
         return cls(mean(hit), mean(confidence), events, summed(weight**2))
 
     @classmethod
-    def from_parts(cls, parts: MapParts) -> "Bins":
-        """The bins that :meth:`arrays` and the setting ``bins`` tell of. Raises CorruptMap."""
-        count = whole(parts, "bins", 1)
-        found = cls(
+    def from_parts(cls, parts: MapParts, key: str) -> "Bins":
+        """Read what :meth:`parts` returned. Raises CorruptMap."""
+        count = whole(parts, key, 1)
+        bins = cls(
             column(parts, "bin_mean", low=0.0, high=1.0),
             column(parts, "bin_confidence", low=0.0, high=1.0),
             column(parts, "bin_events", low=0.0),
             column(parts, "bin_squares", low=0.0),
         )
-        for name, array in found.arrays().items():
+        for name, array in bins.parts().arrays.items():
             if array.size != count:
                 raise CorruptMap(f"{name} must be of {count} bins, got {array.size}")
-        if ((found.events > 0.0) != (found.squares > 0.0)).any():
+        if ((bins.events > 0.0) != (bins.squares > 0.0)).any():
             raise CorruptMap("bin_events and bin_squares must be above 0 in the same bins")
-        return found
+        return bins
 
-    def arrays(self) -> dict[str, Floats]:
-        """The bins as arrays of a map."""
-        return {
+    def parts(self) -> MapParts:
+        """Return the bins as parts of a map."""
+        arrays = {
             "bin_mean": self.mean,
             "bin_confidence": self.confidence,
             "bin_events": self.events,
             "bin_squares": self.squares,
         }
+        return MapParts({"bins": self.count}, arrays)
 
     @property
     def count(self) -> int:
         """Number B of bins."""
         return int(self.mean.size)
 
-    def places(self, confidence: Floats) -> Ints:
-        """The bin of each confidence, int64, of its shape."""
-        return places(self.count, confidence)
+    def indices(self, confidence: Floats) -> Ints:
+        """Return the index of the bin of each confidence."""
+        return bin_indices(self.count, confidence)
+
+    def add_prior(self, p: Floats, bin_index: int | Ints, prior: float) -> Floats:
+        """Call :func:`add_prior` with the sums of these bins."""
+        events, squares = self.events[bin_index], self.squares[bin_index]
+        return add_prior(p, events, squares, self.confidence[bin_index], prior)
 
 
-def places(count: int, confidence: Floats) -> Ints:
-    """The bin of each confidence, of so many bins, int64, of its shape."""
+def bin_indices(count: int, confidence: Floats) -> Ints:
+    """Return the index of each confidence among ``count`` bins, int64."""
     return np.asarray(np.searchsorted(np.arange(1, count) / count, confidence, side="right"), np.int64)
 
 
-def number_of_bins(asked: object, events: int) -> int:
-    """The option ``bins``, or what suits so many events (paper, appendix A: five for 500)."""
-    if isinstance(asked, int):
-        return asked
-    return DEFAULT_BINS if events >= FEW_EVENTS else BINS_OF_FEW
+def number_of_bins(option: object, events: int) -> int:
+    """Return the option ``bins``, or the default for this number of events."""
+    return option if isinstance(option, int) else default_bins(events)
 
 
 def confidence_of(prediction: Floats) -> Floats:
-    """P(y = 1), of predictions (n,) and of two classes; of more classes the largest probability; shape (n,)."""
+    """Return P(y = 1) for predictions (n,) or (n, 2), and the largest probability for more classes; shape (n,)."""
     if prediction.ndim == 1:
         return prediction
     if prediction.shape[1] == 2:
@@ -138,17 +142,17 @@ def confidence_of(prediction: Floats) -> Floats:
 
 
 def hits_of(events: LabelledEvents) -> Floats:
-    """The outcome; of more than two classes whether the most probable one came true; float64, shape (n,)."""
+    """Return the outcomes; for more than two classes, whether the most probable one came true; float64, shape (n,)."""
     if events.classes == 2:
         return events.outcome.astype(np.float64)
     return np.asarray(np.argmax(events.prediction, axis=1) == events.outcome, np.float64)
 
 
-def with_confidence(prediction: Floats, confidence: Floats) -> Floats:
-    """Predictions with another confidence, of the shape of ``prediction``.
+def replace_confidence(prediction: Floats, confidence: Floats) -> Floats:
+    """Replace the confidence of predictions (n,) or (n, K).
 
-    Of more than two classes the most probable one gets the new confidence, and the others share what is left as they
-    did before; equally, if they had nothing. So another class may become the most probable one.
+    For more than two classes the most probable one gets the new confidence, and the others share the rest in the same
+    proportions as before, or equally if all were 0. So another class may become the most probable one.
     """
     if prediction.ndim == 1:
         return confidence
@@ -165,8 +169,8 @@ def with_confidence(prediction: Floats, confidence: Floats) -> Floats:
     return np.asarray(result)
 
 
-def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
-    """Means of neighbourhoods, pulled towards those of their bins.
+def shrink(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
+    """Shrink means of neighbourhoods towards the means of their bins.
 
     Parameters
     ----------
@@ -175,7 +179,7 @@ def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
     mean
         float64, shape (...) or less of it: share of hits in the bin.
     shrinkage
-        How many events of the bin count beside the n_eff = (sum weight k)^2 / sum (weight k)^2 neighbours.
+        How many events of the bin are added to the n_eff = (sum weight k)^2 / sum (weight k)^2 neighbours.
 
     Returns
     -------
@@ -190,11 +194,10 @@ def shrunk(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
     return np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
 
 
-def with_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: float) -> Floats:
-    """Shares of hits of a bin, or of a part of it, as if some events had agreed with the bin's mean confidence.
+def add_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: float) -> Floats:
+    """Add ``prior`` events that agree with the bin's mean confidence to shares of hits.
 
-    Of an infinite gamma this is histogram binning with so many events added. The fewer events a bin has, the nearer it
-    stays to its mean confidence; in an empty one predictions stay as they are.
+    The fewer events a bin has, the closer the result is to its mean confidence.
 
     Parameters
     ----------
@@ -203,29 +206,25 @@ def with_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: flo
     events, squares, confidence
         Of the bin: sums of weights, at least 0, and of their squares, and mean confidence; shape (...) or less of it.
     prior
-        How many events are added.
+        Number of events to add.
 
     Returns
     -------
-    float64, shape (...), at least 4e-8 from 0 and 1: no outcome has an infinite log loss.
+    float64, shape (...), at least 4e-8 away from 0 and 1, so that no log loss is infinite.
     """
     n_eff = events**2 / squares
-    return np.asarray(np.clip((n_eff * p + prior * confidence) / (n_eff + prior), _LEAST, 1.0 - _LEAST))
+    return np.asarray(
+        np.clip((n_eff * p + prior * confidence) / (n_eff + prior), _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
+    )
 
 
 def require_hits(events: LabelledEvents, hit: Floats) -> None:
-    """Check that there are at least 50 events, 5 hits and 5 misses.
-
-    Raises
-    ------
-    NotEnoughData
-        There are fewer. Says what is there.
-    """
-    events.require(events=LEAST_EVENTS)
+    """Raise NotEnoughData unless there are at least 50 events, 5 hits and 5 misses."""
+    events.require_events(MIN_EVENTS)
     hits = int(hit.sum())
-    if min(hits, len(events) - hits) < LEAST_OF_EACH:
+    if min(hits, len(events) - hits) < MIN_HITS:
         what = "outcomes of 1" if events.classes == 2 else "hits of the most probable class"
         raise NotEnoughData(
             f"{hits} of {len(events)} labelled events are {what}: "
-            f"at least {LEAST_OF_EACH} are needed, and as many that are not"
+            f"at least {MIN_HITS} are needed, and as many that are not"
         )

@@ -2,155 +2,127 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.groups import chosen_key, places_among
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
+from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.maps.lore_bins import (
     BINS,
     PRIOR,
     SHRINKAGE,
     Bins,
+    bin_indices,
     confidence_of,
     hits_of,
     number_of_bins,
-    places,
+    replace_confidence,
     require_hits,
-    shrunk,
-    with_confidence,
-    with_prior,
+    shrink,
 )
-from monitor.maps.reading import matrix, number, setting, whole, words
+from monitor.maps.parts import matrix, number, setting, whole, words
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedLore:
+class GroupedLore(FieldMap):
     """Shares of hits of each group in each bin of confidence, shrunk towards those of the bin.
 
     Attributes
     ----------
-    key
+    segment
         Segment key whose values are the groups.
     groups
         The values, ascending.
     bins
         Bins of the confidence, and the shares of hits of all groups together.
-    mean, n_eff
-        float64, shape (groups, B): weighted share of hits, and how many events of equal weight there are.
+    group_mean, group_n_eff
+        float64, shape (groups, B): weighted share of hits, and effective number of events.
     shrinkage
-        How many events of the whole bin count beside those of the group.
+        How many events of the whole bin are added to those of the group.
     prior
         How many events that agree with the bin's mean confidence are added to it.
     classes
         Number of classes of the predictions.
     """
 
-    key: str
-    groups: tuple[str, ...]
-    bins: Bins
-    mean: Floats
-    n_eff: Floats
-    shrinkage: float
-    prior: float
-    classes: int
+    segment: Annotated[str, setting]
+    groups: Annotated[tuple[str, ...], words]
+    bins: Annotated[Bins, Bins.from_parts, Bins.parts]
+    group_mean: Annotated[Floats, partial(matrix, shape=(None, None), low=0.0, high=1.0)]
+    group_n_eff: Annotated[Floats, partial(matrix, shape=(None, None), low=0.0)]
+    shrinkage: Annotated[float, partial(number, low=0.0, high=1e6)]
+    prior: Annotated[float, partial(number, low=0.0, high=1e6)]
+    classes: Annotated[int, partial(whole, least=2)]
     method: ClassVar[str] = "lore_groups"
     feature_count: ClassVar[int | None] = None
 
     @property
     def segment_key(self) -> str | None:
         """The segment key whose values are the groups."""
-        return self.key
+        return self.segment
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,
-    ) -> Floats:
-        """Recalibrated predictions; of a group that is not known, by the bin alone, and in an empty bin as they are."""
+    def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
+        """Recalibrate predictions. An unknown group gets its bin's mean; in an empty bin predictions stay unchanged."""
         if group is None:
-            raise InputError(f"the map needs the segment {self.key!r} of each event")
+            raise InputError(f"the map needs the segment {self.segment!r} of each event")
         confidence = confidence_of(prediction)
-        place, row = self.bins.places(confidence), places_among(self.groups, group)
-        n_eff = np.where(row < 0, 0.0, self.n_eff[row, place])
-        sums = np.stack([n_eff, n_eff * self.mean[row, place], n_eff], axis=1)
-        local = shrunk(sums, self.bins.mean[place], self.shrinkage)
-        known = self.bins.events[place] > 0.0
-        at, result = place[known], np.array(confidence)
-        bins = self.bins
-        result[known] = with_prior(local[known], bins.events[at], bins.squares[at], bins.confidence[at], self.prior)
-        return with_confidence(prediction, result)
+        place, row = self.bins.indices(confidence), group_indices(self.groups, group)
+        n_eff = np.where(row < 0, 0.0, self.group_n_eff[row, place])
+        sums = np.stack([n_eff, n_eff * self.group_mean[row, place], n_eff], axis=1)
+        local = shrink(sums, self.bins.mean[place], self.shrinkage)
+        filled = self.bins.events[place] > 0.0
+        result = np.array(confidence)
+        result[filled] = self.bins.add_prior(local[filled], place[filled], self.prior)
+        return replace_confidence(prediction, result)
 
-    def parts(self) -> MapParts:
-        """The map taken apart."""
-        settings = {
-            "classes": self.classes,
-            "segment": self.key,
-            "groups": list(self.groups),
-            "bins": self.bins.count,
-            "shrinkage": self.shrinkage,
-            "prior": self.prior,
-        }
-        return MapParts(settings, {"group_mean": self.mean, "group_n_eff": self.n_eff, **self.bins.arrays()})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "GroupedLore":
-        """The map of these parts. Raises CorruptMap."""
-        key, groups, bins = setting(parts, "segment"), words(parts, "groups"), Bins.from_parts(parts)
-        if not isinstance(key, str) or list(groups) != sorted(groups) or not groups:
+    def check(self) -> None:
+        """Raise CorruptMap if the groups are not ascending, or shapes do not fit."""
+        if not isinstance(self.segment, str) or list(self.groups) != sorted(self.groups) or not self.groups:
             raise CorruptMap("segment must be text, and groups ascending and not empty")
-        shape = (len(groups), bins.count)
-        return cls(
-            key=key,
-            groups=groups,
-            bins=bins,
-            mean=matrix(parts, "group_mean", shape, low=0.0, high=1.0),
-            n_eff=matrix(parts, "group_n_eff", shape, low=0.0, high=np.inf),
-            shrinkage=number(parts, "shrinkage", 0.0, 1e6),
-            prior=number(parts, "prior", 0.0, 1e6),
-            classes=whole(parts, "classes", 2),
-        )
+        shape = (len(self.groups), self.bins.count)
+        for name, array in (("group_mean", self.group_mean), ("group_n_eff", self.group_n_eff)):
+            if array.shape != shape:
+                raise CorruptMap(f"{name} must have the shape {shape}, got {array.shape}")
 
     def describe(self) -> str:
-        """What it does, with its numbers."""
+        """Describe the map."""
         return (
-            f"share of hits in each of {len(self.groups)} groups by {self.key}, within {self.bins.count} bins of "
+            f"share of hits in each of {len(self.groups)} groups by {self.segment}, within {self.bins.count} bins of "
             f"confidence, shrunk towards the bin by {self.shrinkage:g} events"
         )
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedLore:
-    key = chosen_key(GroupedLore.method, events, options["segment"])
+    key = events.choose_segment(GroupedLore.method, options["segment"])
     hit = hits_of(events)
     require_hits(events, hit)
     groups = tuple(str(name) for name in np.unique(events.segments[key]) if name != NO_SEGMENT)
     if not groups:
-        raise InputError(f"lore_groups needs the segment {key!r}, and no event tells it")
+        raise InputError(f"lore_groups needs the segment {key!r}, and no event has it")
     confidence, weight = confidence_of(events.prediction), events.weight
     count = number_of_bins(options["bins"], len(events))
-    place = places(count, confidence)
-    row = places_among(groups, events.segments[key])
-    told = row >= 0
-    cell = (row * count + place)[told]
+    place = bin_indices(count, confidence)
+    row = group_indices(groups, events.segments[key])
+    has_group = row >= 0
+    cell = (row * count + place)[has_group]
     shape = (len(groups), count)
 
     def summed(values: Floats) -> Floats:
-        return np.bincount(cell, values[told], len(groups) * count).astype(np.float64).reshape(shape)
+        return np.bincount(cell, values[has_group], len(groups) * count).astype(np.float64).reshape(shape)
 
     total, hits, squares = summed(weight), summed(weight * hit), summed(weight**2)
     return GroupedLore(
-        key=key,
+        segment=key,
         groups=groups,
         bins=Bins.of(count, confidence, hit, weight),
-        mean=np.divide(hits, total, out=np.zeros(shape), where=total > 0.0).clip(0.0, 1.0),
-        n_eff=np.divide(total**2, squares, out=np.zeros(shape), where=squares > 0.0),
+        group_mean=np.divide(hits, total, out=np.zeros(shape), where=total > 0.0).clip(0.0, 1.0),
+        group_n_eff=np.divide(total**2, squares, out=np.zeros(shape), where=squares > 0.0),
         shrinkage=float(options["shrinkage"] or 0.0),
         prior=float(options["prior"] or 0.0),
         classes=events.classes,

@@ -1,4 +1,4 @@
-"""The spaces in which LoRe finds events alike, as parts of a map."""
+"""The spaces in which LoRe measures how similar events are, and their parts of a map."""
 
 from typing import Any, Final
 
@@ -9,8 +9,8 @@ from monitor.errors import CorruptMap, InputError
 from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.embedding import DEFAULT_DIMENSIONS as DIMENSIONS_OF_TSNE
 from monitor.local.features import DEFAULT_DIMENSIONS
-from monitor.maps.base import MapParts, Option
-from monitor.maps.reading import choice, column, matrix
+from monitor.maps.base import Option
+from monitor.maps.parts import MapParts, choice, column, matrix
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -19,8 +19,8 @@ Space = Standardised | PrincipalComponents | Embedding
 
 SPACES: Final = ("pca", "standardised", "tsne")
 
-LARGEST_COORDINATE: Final = 1e30
-"""What is farther out counts as this far: sums of differences stay within float32."""
+MAX_COORDINATE: Final = 1e30
+"""Larger coordinates are limited to this, so that sums of differences stay within float32."""
 
 SPACE: Final = Option(
     kind="text",
@@ -40,14 +40,14 @@ DIMENSIONS: Final = Option(
 
 
 def fit_space(name: str, features: Floats, weight: Floats, dimensions: int | None) -> Space:
-    """The space of this name that the features (n, D) with their weights (n,) make.
+    """Fit the space of this name to features (n, D) with weights (n,).
 
     Raises
     ------
     NotEnoughData
         There are too few events.
     InputError
-        The dimensions do not suit it, or it needs a package that is not installed.
+        The dimensions are not allowed, or a package is not installed.
     """
     if name == "standardised":
         if dimensions is not None:
@@ -62,22 +62,22 @@ def fit_space(name: str, features: Floats, weight: Floats, dimensions: int | Non
 
 
 def coordinates(space: Space, features: Floats) -> Singles:
-    """Where events of these features (n, D) are, float32, shape (n, d)."""
-    return np.clip(space.apply(features), -LARGEST_COORDINATE, LARGEST_COORDINATE).astype(np.float32)
+    """Map features (n, D) to coordinates, float32, shape (n, d)."""
+    return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
 
 
 def feature_count(space: Space) -> int:
-    """Number D of features that it is for."""
+    """Return the number D of features."""
     return int(_standardised(space).mean.size)
 
 
 def name_of(space: Space) -> str:
-    """Its name, as in :data:`SPACES`."""
+    """Return its name, as in :data:`SPACES`."""
     return {Standardised: "standardised", PrincipalComponents: "pca", Embedding: "tsne"}[type(space)]
 
 
 def describe(space: Space) -> str:
-    """What it is, for people."""
+    """Describe the space for people."""
     features = feature_count(space)
     if isinstance(space, Standardised):
         return f"{features} standardised feature{'s' if features > 1 else ''}"
@@ -88,46 +88,37 @@ def describe(space: Space) -> str:
     return f"a t-SNE embedding of {features} features in {space.dimensions} dimensions"
 
 
-def space_arrays(space: Space) -> dict[str, NDArray[Any]]:
-    """The arrays that tell of the space."""
+def space_parts(space: Space) -> MapParts:
+    """Return the space as parts of a map."""
     standardised = _standardised(space)
     arrays: dict[str, NDArray[Any]] = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
     if isinstance(space, PrincipalComponents):
         arrays["axes"] = space.axes
     elif isinstance(space, Embedding):
         arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
-    return arrays
+    return MapParts({"space": name_of(space)}, arrays)
 
 
-def space_from_parts(parts: MapParts) -> Space:
-    """The space that :func:`space_arrays` and the setting ``space`` tell of. Raises CorruptMap."""
-    name = choice(parts, "space", SPACES)
+def read_space(parts: MapParts, key: str) -> Space:
+    """Read what :func:`space_parts` returned. Raises CorruptMap."""
+    name = choice(parts, key, SPACES)
     mean, scale = column(parts, "feature_mean", least=1), column(parts, "feature_scale", low=5e-324)
     if mean.size != scale.size:
         raise CorruptMap(f"feature_mean and feature_scale must be equally long, got {mean.size} and {scale.size}")
     standardised = Standardised(mean, scale)
     if name == "standardised":
         return standardised
-    axes = _table(parts, "axes", rows=mean.size)
+    axes = matrix(parts, "axes", shape=(mean.size, None))
     if axes.shape[1] > mean.size:
         raise CorruptMap(f"axes must be at most as many as the {mean.size} features, got {axes.shape[1]}")
     components = PrincipalComponents(standardised, axes)
     if name == "pca":
         return components
-    landmarks = _table(parts, "landmarks", columns=axes.shape[1])
-    return Embedding(components, landmarks, _table(parts, "places", rows=landmarks.shape[0]))
+    landmarks = matrix(parts, "landmarks", shape=(None, axes.shape[1]))
+    return Embedding(components, landmarks, matrix(parts, "places", shape=(landmarks.shape[0], None)))
 
 
 def _standardised(space: Space) -> Standardised:
     if isinstance(space, Standardised):
         return space
     return space.standardised if isinstance(space, PrincipalComponents) else space.components.standardised
-
-
-def _table(parts: MapParts, name: str, rows: int | None = None, columns: int | None = None) -> Floats:
-    """A finite matrix of at least one row and column, of as many as are told. Raises CorruptMap."""
-    shape = np.shape(parts.arrays[name]) if name in parts.arrays else ()
-    if len(shape) != 2 or 0 in shape:
-        raise CorruptMap(f"{name} must be a matrix that is not empty, got the shape {shape}")
-    wanted = (shape[0] if rows is None else rows, shape[1] if columns is None else columns)
-    return matrix(parts, name, wanted, low=-np.inf, high=np.inf)

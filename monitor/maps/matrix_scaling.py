@@ -1,28 +1,38 @@
-"""Matrix scaling, which on log probabilities is Dirichlet calibration: every class may speak for every other."""
+"""Matrix scaling, which on log probabilities is Dirichlet calibration: each class depends on the logits of all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import Method, OptionValue, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
-from monitor.maps.vector_scaling import BIAS_DEVIATION, BIAS_LIMIT, ENOUGH, default_ridge
+from monitor.maps.vector_scaling import (
+    BIAS_DEVIATION,
+    BIAS_LIMIT,
+    PRECISION,
+    default_ridge,
+    limit_note,
+    one_hot,
+    ridge_option,
+    softmax_loss,
+)
 
 Floats = NDArray[np.float64]
 
 _DEVIATION: Final = 0.1
-"""Standard deviation of a weight off the diagonal before there are data, where no ridge is named: log p goes to -17."""
+"""Prior standard deviation of a weight off the diagonal where no ridge is given: log p goes down to -17."""
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixScaling:
+class MatrixScaling(PredictionMap):
     """Softmax of W log p + b.
 
     Attributes
@@ -33,87 +43,59 @@ class MatrixScaling:
         b, float64, shape (K,), from -50 to 50.
     """
 
-    weight: Floats
-    bias: Floats
+    weight: Annotated[Floats, partial(matrix, shape=(None, None), low=-SLOPE_LIMIT, high=SLOPE_LIMIT)]
+    bias: Annotated[Floats, partial(column, low=-BIAS_LIMIT, high=BIAS_LIMIT, least=2)]
     method: ClassVar[str] = "matrix_scaling"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
     @property
     def classes(self) -> int:
         """Number K of classes."""
         return int(self.bias.size)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Softmax of W log p + b. Logarithms count as -17 below."""
-        if prediction.ndim == 1:
-            return np.ascontiguousarray(self._recalibrate(np.column_stack([1.0 - prediction, prediction]))[:, 1])
-        return self._recalibrate(prediction)
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return softmax(W log p + b), with logarithms of at least -17."""
+        return apply_to_vectors(lambda p: softmax(log_probabilities(p) @ self.weight.T + self.bias), prediction)
 
-    def _recalibrate(self, p: Floats) -> Floats:
-        return softmax(log_probabilities(p) @ self.weight.T + self.bias)
-
-    def parts(self) -> MapParts:
-        """Matrix and bias."""
-        return MapParts(arrays={"weight": self.weight, "bias": self.bias})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "MatrixScaling":
-        """The map of these parts. Raises CorruptMap."""
-        bias = reading.column(parts, "bias", low=-BIAS_LIMIT, high=BIAS_LIMIT, least=2)
-        shape = (bias.size, bias.size)
-        return cls(reading.matrix(parts, "weight", shape, low=-SLOPE_LIMIT, high=SLOPE_LIMIT), bias)
+    def check(self) -> None:
+        """Raise CorruptMap if sizes differ."""
+        shape = (self.classes, self.classes)
+        if self.weight.shape != shape:
+            raise CorruptMap(f"weight must have the shape {shape}, got {self.weight.shape}")
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         diagonal = np.diag(self.weight)
         off = np.abs(self.weight - np.diag(diagonal)).max()
-        said = (
+        return (
             f"takes log p of {self.classes} classes to W log p + b: {diagonal.min():.4g} to {diagonal.max():.4g} on "
             f"the diagonal of W, at most {off:.4g} off it, b from {self.bias.min():+.4g} to {self.bias.max():+.4g}"
+            f"{limit_note(diagonal)}"
         )
-        if (diagonal == SLOPE_LIMIT).any():
-            said += "; a factor is at its limit: a larger one would fit better still"
-        return said
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MatrixScaling:
     count = events.classes
-    # One event a number is the least with which the ridge is not all there is.
-    require_outcomes(events, max(10 * count, count * (count + 1)))
-    n = len(events)
-    z = np.column_stack([log_probabilities(events.prediction), np.ones(n)])
-    share = events.weight / events.weight.sum()
-    came = np.zeros((n, count))
-    came[np.arange(n), events.outcome] = 1.0
+    # With less than one event per parameter, the ridge alone would decide.
+    events.require_outcomes(max(10 * count, count * (count + 1)))
+    z = np.column_stack([log_probabilities(events.prediction), np.ones(len(events))])
+    share, target = events.weight / events.weight.sum(), one_hot(events)
     penalty = _penalty(events, options["ridge"])
-    held_squares = z**2
+    squares = z**2
 
-    def about(theta: Floats) -> Curved:
-        weight = theta.reshape(count, count + 1)
-        eta = z @ weight.T
-        highest = eta.max(axis=1, keepdims=True)
-        odds = np.exp(eta - highest)
-        total = odds.sum(axis=1, keepdims=True)
-        q = odds / total
-        loss = float(share @ ((highest + np.log(total)).ravel() - (eta * came).sum(axis=1)))
-        held = share[:, None] * q
+    def objective(theta: Floats) -> Curved:
+        loss, q = softmax_loss(z @ theta.reshape(count, count + 1).T, target, share)
+        weighted = share[:, None] * q
 
         def product(vector: Floats) -> Floats:
             change = z @ vector.reshape(count, count + 1).T
-            turned = held * (change - (q * change).sum(axis=1, keepdims=True))
-            return np.asarray((turned.T @ z).ravel() + penalty * vector)
+            change = weighted * (change - (q * change).sum(axis=1, keepdims=True))
+            return np.asarray((change.T @ z).ravel() + penalty * vector)
 
         return Curved(
             value=loss + float(penalty @ theta**2) / 2.0,
-            gradient=((share[:, None] * (q - came)).T @ z).ravel() + penalty * theta,
+            gradient=((share[:, None] * (q - target)).T @ z).ravel() + penalty * theta,
             hessian=product,
-            diagonal=((held * (1.0 - q)).T @ held_squares).ravel() + penalty,
+            diagonal=((weighted * (1.0 - q)).T @ squares).ravel() + penalty,
         )
 
     lower = np.full((count, count + 1), -SLOPE_LIMIT)
@@ -121,24 +103,24 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MatrixSc
     lower[:, -1] = -BIAS_LIMIT
     upper = np.full((count, count + 1), SLOPE_LIMIT)
     upper[:, -1] = BIAS_LIMIT
-    found = minimise(about, np.eye(count, count + 1).ravel(), lower.ravel(), upper.ravel(), enough=ENOUGH)
-    weight = found.reshape(count, count + 1)
+    theta = minimise(objective, np.eye(count, count + 1).ravel(), lower.ravel(), upper.ravel(), enough=PRECISION)
+    weight = theta.reshape(count, count + 1)
     return MatrixScaling(np.ascontiguousarray(weight[:, :-1]), np.ascontiguousarray(weight[:, -1]))
 
 
-def _penalty(events: LabelledEvents, named: OptionValue) -> Floats:
-    """Twice the factor of the square of each number, shape (K (K + 1),): none on the diagonal."""
+def _penalty(events: LabelledEvents, ridge: OptionValue) -> Floats:
+    """Return twice the factor of the square of each parameter, shape (K (K + 1),): 0 on the diagonal."""
     count = events.classes
     numbers = count * (count - 1)
     off, bias = (
         (default_ridge(events, _DEVIATION, numbers), default_ridge(events, BIAS_DEVIATION, count))
-        if named is None
-        else (float(named), float(named))
+        if ridge is None
+        else (float(ridge), float(ridge))
     )
-    each = np.full((count, count + 1), 2.0 * off / numbers)
-    np.fill_diagonal(each, 0.0)
-    each[:, -1] = 2.0 * bias / count
-    return each.ravel()
+    factors = np.full((count, count + 1), 2.0 * off / numbers)
+    np.fill_diagonal(factors, 0.0)
+    factors[:, -1] = 2.0 * bias / count
+    return factors.ravel()
 
 
 METHOD: Final = Method(
@@ -151,16 +133,10 @@ METHOD: Final = Method(
     rank=45,
     fit=_fit,
     load=MatrixScaling.from_parts,
-    options={
-        "ridge": Option(
-            "number",
-            None,
-            "Added to the mean log loss: so many times the mean square of the weights off the diagonal, and of the "
-            "biases. Null: as if these had standard deviations of .1 and 1 before there are data.",
-            at_least=0.0,
-            at_most=1e6,
-        )
-    },
+    options=ridge_option(
+        "Added to the mean log loss: so many times the mean square of the weights off the diagonal, and of the "
+        "biases. Null: as if these had standard deviations of .1 and 1 before there are data."
+    ),
     binary=False,
     many_classes=True,
 )

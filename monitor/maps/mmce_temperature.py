@@ -6,23 +6,22 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
 from monitor.inference.logistic import log_sigmoid
 from monitor.maps.base import Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
-from monitor.maps.temperature import LEAST_EVENTS, Temperature, fit_slope, tempered
+from monitor.maps.temperature import MIN_EVENTS, Temperature, fit_slope, scale_logits
 from monitor.measures.laplace_loops import laplace_quadratic_form
 
 Floats = NDArray[np.float64]
 
 _GRID: Final = 41
-"""Slopes that are tried before the best is made precise: the error can have several minima."""
+"""Slopes that are tried before the best one is refined: the error can have several minima."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,13 @@ class MmceTemperature(Temperature):
     method: ClassVar[str] = "mmce_temperature"
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         return f"{super().describe()} (the temperature of the least kernel calibration error)"
 
 
 def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:
-    """KCE of P(y = 1), or MMCE of many classes, once logits are multiplied by the slope; events count by weight."""
-    p = tempered(events.prediction, slope)
+    """Compute the weighted kCE of P(y = 1), or MMCE of many classes, after multiplying logits by the slope."""
+    p = scale_logits(events.prediction, slope)
     if events.is_binary:
         residual = events.outcome - p
     else:
@@ -60,30 +59,30 @@ def _log_loss(events: LabelledEvents, slope: float) -> float:
     return float(np.average(loss, weights=events.weight))
 
 
-def _kept(events: LabelledEvents, best: float, keep: float) -> tuple[float, float]:
-    """The slopes, from least to most, at which log loss keeps a share of what the best slope gains on a flat guess."""
+def _allowed_slopes(events: LabelledEvents, best: float, keep: float) -> tuple[float, float]:
+    """Return the range of slopes that keep this share of the best slope's gain in log loss over a uniform guess."""
     floor = _log_loss(events, best)
     ceiling = math.log(events.classes) - keep * (math.log(events.classes) - floor)
 
-    # Log loss is convex in the slope, so that one crossing lies on either side of the best.
-    def over(slope: float) -> float:
+    # Log loss is convex in the slope, so there is one crossing on each side of the best.
+    def excess(slope: float) -> float:
         return _log_loss(events, slope) - ceiling
 
-    if over(best) >= 0.0:
-        return best, best  # nothing is gained on a flat guess, or all of it must be kept
-    least, most = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
-    if over(least) > 0.0:
-        least = float(brentq(over, least, best))
-    if over(most) > 0.0:
-        most = float(brentq(over, best, most))
-    return least, most
+    if excess(best) >= 0.0:
+        return best, best  # there is no gain, or all of it must be kept
+    low, high = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
+    if excess(low) > 0.0:
+        low = float(scipy.optimize.brentq(excess, low, best))
+    if excess(high) > 0.0:
+        high = float(scipy.optimize.brentq(excess, best, high))
+    return low, high
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemperature:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
     best = fit_slope(events)
-    # In ascending order, in which every temperature leaves them, or nearly: sorting again costs next to nothing.
+    # Sorted, because temperatures (nearly) keep the order and sorting sorted values again is cheap.
     order = np.argsort(events.prediction if events.is_binary else events.prediction.max(axis=1), kind="stable")
     events = replace(
         events,
@@ -93,22 +92,22 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemp
         features=None,
         segments={},
     )
-    least, most = _kept(events, best, keep)
-    # The slopes of log loss, and of no map, take part: of equal errors the first is taken.
+    least, most = _allowed_slopes(events, best, keep)
+    # Includes the slope of least log loss, and 1. Of equal errors, the first slope wins.
     slopes = np.unique(np.r_[best, np.clip(1.0, least, most), np.geomspace(least, most, _GRID)])
     errors = np.array([kernel_error(events, float(slope), width) for slope in slopes])
     place = int(np.argmin(errors))
     slope, error = float(slopes[place]), float(errors[place])
     low, high = slopes[max(0, place - 1)], slopes[min(slopes.size - 1, place + 1)]
     if low < high:
-        found = minimize_scalar(
+        refined = scipy.optimize.minimize_scalar(
             lambda log_slope: kernel_error(events, math.exp(log_slope), width),
             bounds=(math.log(low), math.log(high)),
             method="bounded",
             options={"xatol": 1e-9},
         )
-        if found.fun < error:
-            slope = math.exp(found.x)
+        if refined.fun < error:
+            slope = math.exp(refined.x)
     return MmceTemperature(min(max(1.0 / slope, 1.0 / SLOPE_LIMIT), SLOPE_LIMIT), events.classes)
 
 

@@ -2,28 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference.cox import solve_offset
 from monitor.inference.newton import Curved, minimise
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import column
 from monitor.maps.scales import log_probabilities, logits, probabilities, softmax
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 5
-_FARTHEST: Final = 100.0
-"""More than any offset: the largest logit, and what prevalence can add."""
+MIN_EVENTS: Final = 5
+_MAX_OFFSET: Final = 100.0
+"""Larger than any fitted offset."""
 
 
 @dataclass(frozen=True, eq=False)
-class Offset:
+class Offset(PredictionMap):
     """Offsets of the logits.
 
     Attributes
@@ -32,54 +32,38 @@ class Offset:
         float64, shape (1,): b of sigmoid(logit p + b); or (K,): of softmax(log p + b), which add up to 0.
     """
 
-    offset: Floats
+    offset: Annotated[Floats, partial(column, low=-_MAX_OFFSET, high=_MAX_OFFSET, least=1)]
     method: ClassVar[str] = "offset"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
     @property
     def classes(self) -> int:
         """Number K of classes; 2 for P(y = 1) alone."""
         return max(2, self.offset.size)
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of logit p + b, or softmax of log p + b. Logits count as -+17 beyond."""
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return sigmoid(logit p + b) or softmax(log p + b), with logits limited to [-17, 17]."""
         if prediction.ndim == 1:
-            # Of two offsets only their difference matters.
+            # Only the difference of two offsets matters.
             return probabilities(
                 logits(prediction) + (self.offset[-1] - (self.offset[0] if self.offset.size > 1 else 0))
             )
         offset = self.offset if self.offset.size > 1 else np.r_[0.0, self.offset]
         return softmax(log_probabilities(prediction) + offset)
 
-    def parts(self) -> MapParts:
-        """The offsets."""
-        return MapParts(arrays={"offset": self.offset})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Offset":
-        """The map of these parts. Raises CorruptMap."""
-        return cls(reading.column(parts, "offset", low=-_FARTHEST, high=_FARTHEST, least=1))
-
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         if self.offset.size == 1:
             b = float(self.offset[0])
             return f"adds {b:+.4g} to every logit, which multiplies the odds by {np.exp(b):.4g}"
-        most, least = int(np.argmax(self.offset)), int(np.argmin(self.offset))
+        high, low = int(np.argmax(self.offset)), int(np.argmin(self.offset))
         return (
-            f"multiplies the odds of each class by a number of its own: from {np.exp(self.offset[least]):.4g} "
-            f"(class {least}) to {np.exp(self.offset[most]):.4g} (class {most})"
+            f"multiplies the odds of each class by a number of its own: from {np.exp(self.offset[low]):.4g} "
+            f"(class {low}) to {np.exp(self.offset[high]):.4g} (class {high})"
         )
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset:  # noqa: ARG001
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     if events.is_binary:
         hits = float(events.weight[events.outcome == 1].sum())
         order = np.argsort(events.prediction, kind="stable")
@@ -88,14 +72,14 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset: 
 
 
 def _class_offsets(events: LabelledEvents) -> Floats:
-    """Offsets of the classes at which each is expected as often as it came true; shape (K,), of sum 0."""
+    """Return the offsets that make expected frequencies of classes the observed ones; shape (K,), of sum 0."""
     z, share = log_probabilities(events.prediction), events.weight / events.weight.sum()
-    wanted = np.bincount(events.outcome, share, events.classes).astype(np.float64)
-    # A class that never came true would have no finite offset: half an event of it counts, as in the Cox fit.
-    wanted[wanted == 0.0] = 0.5 / len(events)
-    wanted /= wanted.sum()
+    observed = np.bincount(events.outcome, share, events.classes).astype(np.float64)
+    # Half an event for a class that never came true, as in the Cox fit; its offset would be infinite.
+    observed[observed == 0.0] = 0.5 / len(events)
+    observed /= observed.sum()
 
-    def about(offset: Floats) -> Curved:
+    def objective(offset: Floats) -> Curved:
         eta = z + offset
         highest = eta.max(axis=1)
         odds = np.exp(eta - highest[:, None])
@@ -103,13 +87,13 @@ def _class_offsets(events: LabelledEvents) -> Floats:
         q = odds / total[:, None]
         mean = share @ q
         return Curved(
-            value=float(share @ (highest + np.log(total)) - wanted @ offset),
-            gradient=mean - wanted,
+            value=float(share @ (highest + np.log(total)) - observed @ offset),
+            gradient=mean - observed,
             hessian=np.diag(mean) - (q.T * share) @ q,
         )
 
-    limit = np.full(events.classes, _FARTHEST / 2.0)
-    offset = minimise(about, np.zeros(events.classes), -limit, limit)
+    limit = np.full(events.classes, _MAX_OFFSET / 2.0)
+    offset = minimise(objective, np.zeros(events.classes), -limit, limit)
     return np.asarray(offset - offset.mean())
 
 

@@ -2,27 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference.logistic import fit_logistic
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, Option, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.scales import SLOPE_LIMIT, added, in_words, logits, on_positive, probabilities
+from monitor.maps.parts import number
+from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, logits, probabilities
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 10
-_FARTHEST: Final = 1e6
-"""More than any intercept: the slope's limit times the largest logit, and what prevalence can add, is below 2,000."""
+MIN_EVENTS: Final = 10
+_MAX_INTERCEPT: Final = 1e6
+"""Larger than any fitted intercept, which stays below 2,000."""
 
 
 @dataclass(frozen=True)
-class Platt:
+class Platt(BinaryMap):
     """A straight line in logits.
 
     Attributes
@@ -33,45 +33,26 @@ class Platt:
         b, from 0 to 100.
     """
 
-    intercept: float
-    slope: float
+    intercept: Annotated[float, partial(number, low=-_MAX_INTERCEPT, high=_MAX_INTERCEPT)]
+    slope: Annotated[float, partial(number, low=0.0, high=SLOPE_LIMIT)]
     method: ClassVar[str] = "platt"
-    classes: ClassVar[int] = 2
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of a + b logit p. Logits count as -+17 beyond."""
-        return on_positive(prediction, lambda p: probabilities(self.intercept + self.slope * logits(p)))
-
-    def parts(self) -> MapParts:
-        """Intercept and slope."""
-        return MapParts({"intercept": self.intercept, "slope": self.slope})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> "Platt":
-        """The map of these parts. Raises CorruptMap."""
-        return cls(
-            reading.number(parts, "intercept", -_FARTHEST, _FARTHEST), reading.number(parts, "slope", 0.0, SLOPE_LIMIT)
-        )
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return sigmoid(a + b logit p), with logits limited to [-17, 17]."""
+        return probabilities(self.intercept + self.slope * logits(prediction))
 
     def describe(self) -> str:
-        """What it does."""
-        said = f"takes logit p to {in_words(self.slope)} logit p {added(self.intercept)}"
+        """Describe the map."""
+        text = f"takes logit p to {format_number(self.slope)} logit p {format_term(self.intercept)}"
         if self.slope == 0.0:
-            return f"{said}: predictions say nothing of the outcomes, or the opposite, so all become equal"
+            return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if self.slope == SLOPE_LIMIT:
-            return f"{said}: the slope is at its limit, for predictions part the outcomes"
-        return said
+            return f"{text}: the slope is at its limit, for predictions part the outcomes"
+        return text
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Platt:
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     z, hit, weight = logits(events.prediction), events.outcome == 1, events.weight
     target = hit.astype(np.float64)
     if options["smoothing"]:

@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from functools import partial
+from typing import Annotated, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from monitor.inference.logistic import fit_logistic
 from monitor.inference.newton import Curved, minimise
-from monitor.maps import reading
-from monitor.maps.base import MapParts, Method, OptionValue
-from monitor.maps.enough import require_outcomes
+from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
+from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
 
 Floats = NDArray[np.float64]
 
-LEAST_EVENTS: Final = 10
+MIN_EVENTS: Final = 10
 
 
 @dataclass(frozen=True)
-class Temperature:
+class Temperature(PredictionMap):
     """Logits divided by a temperature.
 
     Attributes
@@ -32,34 +32,16 @@ class Temperature:
         K.
     """
 
-    temperature: float
-    classes: int = 2
+    temperature: Annotated[float, partial(number, low=1.0 / SLOPE_LIMIT, high=SLOPE_LIMIT)]
+    classes: Annotated[int, partial(whole, least=2)] = 2
     method: ClassVar[str] = "temperature"
-    feature_count: ClassVar[int | None] = None
-    segment_key: ClassVar[str | None] = None
 
-    def apply(
-        self,
-        prediction: Floats,
-        features: Floats | None = None,  # noqa: ARG002
-        group: NDArray[np.str_] | None = None,  # noqa: ARG002
-    ) -> Floats:
-        """Sigmoid of logit p / T; of many classes softmax of log p / T. Logits count as -+17 beyond."""
-        return tempered(prediction, 1.0 / self.temperature)
-
-    def parts(self) -> MapParts:
-        """Temperature and number of classes."""
-        return MapParts({"temperature": self.temperature, "classes": self.classes})
-
-    @classmethod
-    def from_parts(cls, parts: MapParts) -> Self:
-        """The map of these parts. Raises CorruptMap."""
-        return cls(
-            reading.number(parts, "temperature", 1.0 / SLOPE_LIMIT, SLOPE_LIMIT), reading.whole(parts, "classes", 2)
-        )
+    def recalibrate(self, prediction: Floats) -> Floats:
+        """Return sigmoid(logit p / T), or softmax(log p / T) for many classes, with logits limited to [-17, 17]."""
+        return scale_logits(prediction, 1.0 / self.temperature)
 
     def describe(self) -> str:
-        """What it does."""
+        """Describe the map."""
         if self.temperature >= SLOPE_LIMIT:
             effect = "the limit: predictions say nothing of the outcomes, or the opposite"
         elif self.temperature <= 1.0 / SLOPE_LIMIT:
@@ -71,15 +53,15 @@ class Temperature:
         return f"divides logits by {self.temperature:.4g}; {effect}"
 
 
-def tempered(prediction: Floats, slope: float) -> Floats:
-    """Predictions, shape (n,) or (n, K), whose logits are multiplied by a slope: 1 / T."""
+def scale_logits(prediction: Floats, slope: float) -> Floats:
+    """Multiply the logits of predictions (n,) or (n, K) by a slope, 1 / T."""
     if prediction.ndim == 1:
         return probabilities(slope * logits(prediction))
     return softmax(slope * log_probabilities(prediction))
 
 
 def fit_slope(events: LabelledEvents) -> float:
-    """The factor of the logits, 1 / T, of the least log loss; from .01 to 100."""
+    """Fit the factor of the logits, 1 / T, by log loss; from .01 to 100."""
     bounds = np.array([1.0 / SLOPE_LIMIT]), np.array([SLOPE_LIMIT])
     start = np.ones(1)
     if events.is_binary:
@@ -89,28 +71,28 @@ def fit_slope(events: LabelledEvents) -> float:
     z = np.ascontiguousarray(log_probabilities(events.prediction).T)  # (K, n): sums over few columns are slow
     hit = z[events.outcome, np.arange(len(events))]
     if (hit >= z.max(axis=0)).all():
-        return SLOPE_LIMIT  # every outcome was the most probable: log loss falls without end
+        return SLOPE_LIMIT  # every outcome was the most probable: log loss has no minimum
     share = events.weight / events.weight.sum()
 
-    def about(slope: Floats) -> Curved:
+    def objective(slope: Floats) -> Curved:
         eta = slope[0] * z
         highest = eta.max(axis=0)
         odds = np.exp(eta - highest)
         total = odds.sum(axis=0)
         mean = (odds * z).sum(axis=0) / total
         varying = (odds * z**2).sum(axis=0) / total - mean**2
-        # Sums and no products of vectors: those wait for several threads, which on a busy machine takes far longer.
+        # Sums instead of dot products, whose threads wait for each other on a busy machine.
         return Curved(
             value=float((share * (highest + np.log(total) - slope[0] * hit)).sum()),
             gradient=np.array([(share * (mean - hit)).sum()]),
             hessian=np.array([[(share * np.maximum(varying, 0.0)).sum()]]),
         )
 
-    return float(minimise(about, start, *bounds)[0])
+    return float(minimise(objective, start, *bounds)[0])
 
 
 def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001
-    require_outcomes(events, LEAST_EVENTS)
+    events.require_outcomes(MIN_EVENTS)
     return Temperature(1.0 / fit_slope(events), events.classes)
 
 

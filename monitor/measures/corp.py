@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from monitor.measures.brier import BRIER
 from monitor.measures.checks import require_choice, require_events
@@ -64,7 +64,7 @@ def corp_curve(table: ScoreTable) -> NDArray[np.float64]:
     """
     require_events(table, "the CORP curve")
     counts = table.counts
-    curve = isotonic_regression(table.positives / counts, weights=counts).x
+    curve = scipy.optimize.isotonic_regression(table.positives / counts, weights=counts).x
     return np.asarray(np.clip(curve, 0.0, 1.0))  # a mean of frequencies can pass them by its last bit
 
 

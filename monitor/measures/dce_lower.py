@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csc_array, diags_array, hstack, vstack
 
 from monitor.measures.base import Measure
 from monitor.measures.checks import require_events
@@ -189,17 +188,18 @@ def _split(table: ScoreTable, point: Floats) -> tuple[float, Floats, Floats]:
 def _optimum(point: Floats, negatives: Floats, positives: Floats) -> float:
     """The linear programme's value; negatives and positives are shares of the events at each point."""
     gaps = np.diff(point)
-    step = diags_array((-np.ones(gaps.size), np.ones(gaps.size)), offsets=(0, 1), shape=(gaps.size, point.size))
-    none = csc_array(step.shape)
-    solved = linprog(
+    sparse = scipy.sparse
+    step = sparse.diags_array((-np.ones(gaps.size), np.ones(gaps.size)), offsets=(0, 1), shape=(gaps.size, point.size))
+    none = sparse.csc_array(step.shape)
+    solved = scipy.optimize.linprog(
         -np.concatenate([negatives, positives]),
-        A_ub=vstack(
+        A_ub=sparse.vstack(
             [
-                hstack([step, none]),
-                hstack([-step, none]),
-                hstack([none, step]),
-                hstack([none, -step]),
-                hstack([diags_array(1.0 - point), diags_array(point)]),
+                sparse.hstack([step, none]),
+                sparse.hstack([-step, none]),
+                sparse.hstack([none, step]),
+                sparse.hstack([none, -step]),
+                sparse.hstack([sparse.diags_array(1.0 - point), sparse.diags_array(point)]),
             ],
             format="csc",
         ),

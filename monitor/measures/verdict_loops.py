@@ -18,9 +18,9 @@ in doubt by rounding, so that every verdict is scipy's own.
 from typing import Final
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, expit, gammaln
-from scipy.stats import binomtest
 
 from monitor.measures.binomial_loops import LOG_TOLERANCE, cut_far, far_tail, fill_ranges, split_at_rate
 
@@ -61,7 +61,7 @@ def rejected(score: Floats, starts: Ints, successes: Ints, trials: Ints, alpha: 
     rows = np.flatnonzero(verdict == OPEN)
     bins = np.searchsorted(starts, rows, side="right") - 1
     for row, b in zip(rows, bins, strict=True):
-        p_value = binomtest(int(successes[b]), int(trials[b]), float(score[row])).pvalue
+        p_value = scipy.stats.binomtest(int(successes[b]), int(trials[b]), float(score[row])).pvalue
         verdict[row] = REJECTED if p_value <= alpha else ACCEPTED
     result: Bools = verdict == REJECTED
     return result

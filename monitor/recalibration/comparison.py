@@ -1,7 +1,7 @@
 """Compare a new map with the map that serves, and with no map, on later events that no fit saw."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -18,6 +18,7 @@ from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
+from monitor.progress import StageProgress
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
 from monitor.recalibration.guard import Guard, LocalError, judge, weigh
@@ -25,8 +26,6 @@ from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Progress = Callable[[str, float], None]
-"""Called with the current step and the share of the work that is done."""
 
 
 def ignore_progress(step: str, share: float) -> None:
@@ -137,7 +136,7 @@ def compare(
     left_out: Mapping[str, int] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: Progress = ignore_progress,
+    progress: StageProgress = ignore_progress,
 ) -> Comparison:
     """Compare a challenger with the champion and with no map.
 

@@ -12,13 +12,13 @@ from monitor.maps import METHODS, check_options, choose_method, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
+from monitor.progress import StageProgress
 from monitor.recalibration.change import Change, last_change
 from monitor.recalibration.comparison import (
     DRAWS,
     Contender,
     Evaluate,
     Evaluated,
-    Progress,
     compare,
     ignore_progress,
     map_details,
@@ -163,7 +163,7 @@ def refit_rows(
     since_change: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: Progress = ignore_progress,
+    progress: StageProgress = ignore_progress,
 ) -> Trial:
     """Fit each method on the earlier rows, and compare it with no map on the later ones.
 
@@ -257,7 +257,7 @@ def _tried(
     *,
     draws: int,
     seed: int,
-    progress: Progress,
+    progress: StageProgress,
 ) -> Candidate:
     """Fit a candidate and compare it with no map."""
     title = candidate.method.title

@@ -1,24 +1,20 @@
-"""What came of a refit, on a terminal."""
+"""A refit of a running service, on a terminal."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from monitor.measures import MEASURES
-from monitor.reports.plain import plain
-from monitor.reports.tables import interval_text, value_text
-from monitor.reports.text import plain_line
+from monitor.recalibration.refit_view import segments_table
+from monitor.reports.formatting import interval_text, plain, printable, value_text
+from monitor.reports.view import Column, Table, rich_table, row
 
-_SHOWN: Final = ("tce", "kce", "smce", "intce", "ece", "brier", "log_loss")
+_MEASURES: Final = ("tce", "kce", "smce", "intce", "ece", "brier", "log_loss")
 _LOCAL: Final = {"mlce": "MLCE, excess", "mean_lce": "mean LCE, excess"}
-_SEGMENTS: Final = 5
-_SIDES: Final = {"none": "no map", "champion": "serves now", "challenger": "new map"}
-
-STYLES: Final = {
+_MAPS: Final = {"none": "no map", "champion": "serves now", "challenger": "new map"}
+_STATE_STYLES: Final = {
     "candidate": "bold green",
     "champion": "bold green",
     "rejected": "bold yellow",
@@ -27,39 +23,42 @@ STYLES: Final = {
 
 
 def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> None:
-    """Say what was decided, and what on: before and after, segment by segment, and what the guard says.
+    """Print what was decided and why: before and after, segment by segment, and the guard's reasons.
 
-    The options are those that the commands it names need to reach the same service, with a space before them.
+    ``options`` are those that the suggested commands need to reach the same service, with a space before them.
     """
-    told = job["comparison"] or {}
-    console.print(Text(f"{_title(job)}: ").append(plain(job["state"]), style=STYLES.get(job["state"], "")))
+    comparison = job["comparison"] or {}
+    title = f"{plain(job['model'])} {plain(job['version'])}, {plain(job['method'])} ({plain(job['id'])})"
+    console.print(Text(f"{title}: ").append(plain(job["state"]), style=_STATE_STYLES.get(job["state"], "")))
     for part, words in (("fit", "fitted on"), ("held_out", "compared on")):
-        if part in told:
-            span = told[part]
+        if part in comparison:
+            span = comparison[part]
             console.print(Text(f"{words} {span['n']:,} events, {_day(span['from'])} to {_day(span['to'])} UTC"))
-    maps = {side: each for side, each in (told.get("maps") or {}).items() if each is not None and side in _SIDES}
+    documents = comparison.get("maps") or {}
+    maps = {name: documents[name] for name in _MAPS if documents.get(name) is not None}
     if maps:
-        console.print(_measures_table(maps))
-    segments = told.get("segments") or []
+        console.print(rich_table(_measures_table(maps), console.width))
+    segments = comparison.get("segments") or []
     if segments:
-        console.print(segments_table(segments[:_SEGMENTS], [side for side in _SIDES if side in maps]))
-    for reason, count in (told.get("segments_left_out") or {}).items():
+        console.print(Text("Segments, worst first", style="bold"))
+        console.print(rich_table(segments_table(segments, {name: _MAPS[name] for name in maps}), console.width))
+    for reason, count in (comparison.get("segments_left_out") or {}).items():
         console.print(Text(f"left out: {count:,} segment{'' if count == 1 else 's'}, {plain(reason)}"))
-    guard = told.get("guard")
+    guard = comparison.get("guard")
     if guard:
         console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
         for reason in guard["reasons"]:
-            console.print(Text(f"  - {plain_line(reason)}"), soft_wrap=True)
+            console.print(Text(f"  - {printable(reason)}"), soft_wrap=True)
         for note in guard.get("notes", ()):
-            console.print(Text(f"note: {plain_line(note)}", style="dim"), soft_wrap=True)
+            console.print(Text(f"note: {printable(note)}", style="dim"), soft_wrap=True)
     meaning = decision(job, options)
     if meaning:
         console.print(Text(meaning), soft_wrap=True)
 
 
 def decision(job: Mapping[str, Any], options: str = "") -> str:
-    """What the state of a refit means, and what to do; nothing of one that failed, whose reason is an error message."""
-    job_id, reason = plain(job["id"]), plain_line(job["reason"] or "")
+    """What the state of a refit means and what to do; empty for a failed one, whose reason is an error message."""
+    job_id, reason = plain(job["id"]), printable(job["reason"] or "")
     match job["state"]:
         case "candidate":
             if job["links"]["promotion"] is None:
@@ -68,23 +67,16 @@ def decision(job: Mapping[str, Any], options: str = "") -> str:
             because = f"{reason}\n" if reason else ""
             return f"{because}Let it serve with: monitor promote {job_id}{options}"
         case "champion":
-            return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{_version(job)}{options}"
+            version = f" --version {plain(job['version'])}"
+            return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{version}{options}"
         case "rejected":
-            told = (job["comparison"] or {}).get("guard") or {"reasons": ()}
-            is_said = not reason or any(job["reason"] in each or each in job["reason"] for each in told["reasons"])
-            return "It is rejected, and never promoted." if is_said else f"It is rejected, and never promoted: {reason}"
+            guard = (job["comparison"] or {}).get("guard") or {"reasons": ()}
+            printed = not reason or any(job["reason"] in line or line in job["reason"] for line in guard["reasons"])
+            return "It is rejected, and never promoted." if printed else f"It is rejected, and never promoted: {reason}"
         case "failed":
             return ""
         case state:
             return f"It is {plain(state).replace('_', ' ')}."
-
-
-def _title(job: Mapping[str, Any]) -> str:
-    return f"{plain(job['model'])} {plain(job['version'])}, {plain(job['method'])} ({plain(job['id'])})"
-
-
-def _version(job: Mapping[str, Any]) -> str:
-    return f" --version {plain(job['version'])}"
 
 
 def _day(time: str) -> str:
@@ -92,44 +84,30 @@ def _day(time: str) -> str:
 
 
 def _measures_table(maps: Mapping[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("held-out events", no_wrap=True)
-    sides = [side for side in _SIDES if side in maps]
-    for side in sides:
-        table.add_column(_SIDES[side], justify="right", no_wrap=True)
-    table.add_column("new map, 95%", justify="right", no_wrap=True)
-    table.add_column("chance", justify="right", no_wrap=True)
-    table.caption = (
-        "chance: what a perfectly calibrated model with the new map's predictions stays below in 95% of cases"
+    """The measures under each map."""
+    columns = (
+        Column("held-out events", words=True),
+        *(Column(_MAPS[name]) for name in maps),
+        Column("new map, 95%"),
+        Column("chance"),
     )
-    table.caption_justify = "left"
-    for name in _SHOWN:
-        results = [maps[side]["measures"].get(name) for side in sides]
+    rows = []
+    for name in _MEASURES:
+        results = [document["measures"].get(name) for document in maps.values()]
         if any(results):
             unit, last = MEASURES[name].unit, results[-1] or {}
-            table.add_row(
-                MEASURES[name].title,
-                *(value_text(None if each is None else each["value"], unit) for each in results),
-                interval_text(last.get("lower"), last.get("upper"), unit),
-                value_text(last.get("null_q95"), unit),
+            rows.append(
+                row(
+                    MEASURES[name].title,
+                    *(value_text((result or {}).get("value"), unit) for result in results),
+                    interval_text(last.get("lower"), last.get("upper"), unit),
+                    value_text(last.get("null_q95"), unit),
+                )
             )
     for name, title in _LOCAL.items():
-        found = [(maps[side].get("local") or {}).get(name) for side in sides]
-        if any(found):
-            table.add_row(
-                title, *(value_text(None if each is None else each["excess"], "ratio") for each in found), "-", "-"
-            )
-    return table
-
-
-def segments_table(segments: list[Mapping[str, Any]], sides: list[str], new: str = _SIDES["challenger"]) -> Table:
-    """Segments of a comparison under each map; the new one is called ``new``."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="worst segments, smCE", title_justify="left")
-    table.add_column("segment")
-    table.add_column("n", justify="right", no_wrap=True)
-    for side in sides:
-        table.add_column(new if side == "challenger" else _SIDES[side], justify="right", no_wrap=True)
-    for each in segments:
-        values = (value_text(None if each[side] is None else each[side]["smce"], "ratio") for side in sides)
-        table.add_row(plain(each["segment"]), f"{each['n']:,}", *values)
-    return table
+        results = [(document.get("local") or {}).get(name) for document in maps.values()]
+        if any(results):
+            excesses = (value_text((result or {}).get("excess"), "ratio") for result in results)
+            rows.append(row(title, *excesses, "-", "-"))
+    caption = "chance: what a perfectly calibrated model with the new map's predictions stays below in 95% of cases"
+    return Table(columns, rows, caption)

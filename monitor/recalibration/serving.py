@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import StoreUnavailable
-from monitor.maps import RecalibrationMap
+from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-from monitor.maps.in_use import apply_in_use
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion
 
@@ -129,7 +128,7 @@ class Serving:
         chosen = None if map_id is None else self._map(map_id)
         name = f"map {map_id} of model {model}"
         return Applied(
-            apply_in_use(chosen, prediction, features=features, segments=segments, name=name).tolist(), map_id
+            apply_serving_map(chosen, prediction, features=features, segments=segments, name=name).tolist(), map_id
         )
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:

@@ -17,11 +17,13 @@ from typing import Final
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import check_options, choose_method, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.recalibration.comparison import DRAWS, Contender, Progress, compare, ignore_progress, map_details
+from monitor.progress import StageProgress
+from monitor.recalibration.comparison import DRAWS, Contender, compare, ignore_progress, map_details
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.task_folder import RefitResult, RefitTask, read_task, write_result
 from monitor.reports.evaluation.evaluate import evaluate
-from monitor.reports.figures.recalibration import recalibration_figures
+from monitor.reports.figures.output import to_svg
+from monitor.reports.figures.recalibration import refit_figures
 
 _FITTED: Final = 0.4
 _COMPARED: Final = 0.8
@@ -56,7 +58,7 @@ def _report(step: str, share: float) -> None:
     sys.stdout.flush()
 
 
-def refit(task: RefitTask, *, draws: int = DRAWS, progress: Progress = ignore_progress) -> RefitResult:
+def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = ignore_progress) -> RefitResult:
     """Fit a map and compare it with the map that serves, and with no map, on later events.
 
     The map is not fitted again on all events afterwards: what was compared is what is stored.
@@ -101,7 +103,7 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: Progress = ignore_pr
         progress=lambda step, share: progress(step, _FITTED + (_COMPARED - _FITTED) * share),
     )
     progress("drawing", _COMPARED)
-    figures = recalibration_figures(
+    pictures = refit_figures(
         data.held_out,
         comparison.predictions,
         comparison.phi,
@@ -109,6 +111,7 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: Progress = ignore_pr
         methods={"challenger": fitted.method} | ({} if champion is None else {"champion": champion.map.method}),
         seed=task.seed,
     )
+    figures = {name: to_svg(figure).encode() for name, figure in pictures.items()}
     progress("writing", 0.95)
     about = {
         "id": task.id,

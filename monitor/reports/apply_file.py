@@ -1,4 +1,4 @@
-"""A map on the predictions of a file: the same file with one more column, or one more a class."""
+"""Apply a map to the predictions of a file: copy it with one more column, or one for each class."""
 
 import csv
 import gzip
@@ -19,16 +19,14 @@ from numpy.typing import NDArray
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
+from monitor.progress import StageProgress
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
 from monitor.sources.memory import MemoryTable
 from monitor.sources.tables import EventTable, read_table
 
 Floats = NDArray[np.float64]
-Progress = Callable[[str, float], None]
-"""Told what is being done, and the share of all that is done."""
-
 _ROWS: Final = 1 << 16
-"""That are recalibrated, or written, at a time."""
+"""Rows to recalibrate, or write, at a time."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Columns:
 
 
 def read_map(path: Path) -> Artifact:
-    """The map of a file.
+    """Read the map in a file.
 
     Raises
     ------
@@ -74,7 +72,7 @@ def read_map(path: Path) -> Artifact:
 
 
 def columns_for(artifact: Artifact, named: Columns) -> Columns:
-    """The columns that were named, and where none was, those of the file that the map was fitted on.
+    """The named columns; where none is named, those of the file that the map was fitted on.
 
     Raises
     ------
@@ -88,12 +86,12 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
     if chosen.feature_count is not None:
         before = _names(noted, "features")
         features = named.features or before
-        known = f" ({', '.join(before)})" if before else ""
+        names = f" ({', '.join(before)})" if before else ""
         if len(features) != chosen.feature_count:
             got = f"--feature names {len(features)}" if features else "none is named"
             raise InputError(
                 f"the map needs {chosen.feature_count} features a row, and {got}: name the columns of those that it "
-                f"was fitted on{known} with --feature, in their order"
+                f"was fitted on{names} with --feature, in their order"
             )
     segment = None if chosen.segment_key is None else named.segment or chosen.segment_key
     # A file of another column is of another kind, unless it is said to be of this one.
@@ -102,7 +100,7 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
 
 
 def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[int], None]) -> EventTable:
-    """What a map needs of each row of a file or a table in memory; outcomes and times are not read.
+    """Read the columns that a map needs; outcomes and times are not read.
 
     Raises
     ------
@@ -120,8 +118,8 @@ def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[in
     )
 
 
-def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: Progress) -> Floats:
-    """What the map makes of the rows, float64, (n,) or (n, K).
+def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: StageProgress) -> Floats:
+    """Apply the map to the rows; float64, (n,) or (n, K).
 
     Raises
     ------
@@ -245,7 +243,7 @@ def _write_csv(
         write([*next(records), *values])
         for number, fields in enumerate(records):
             write([*fields, *_next(texts, source)])
-            _tell(number, progress)
+            _report(number, progress)
     _end(texts, source)
 
 
@@ -267,7 +265,7 @@ def _write_json_lines(
             body = line.decode().rstrip().removesuffix("}").rstrip()
             more = ", ".join(f"{key}: {text}" for key, text in zip(keys, _next(texts, source), strict=True))
             target.write(f"{body}{', ' if row else ''}{more}}}\n")
-            _tell(number, progress)
+            _report(number, progress)
             number += 1
     _end(texts, source)
 
@@ -291,15 +289,15 @@ def _write_parquet(source: Path, target: Path, values: Mapping[str, Floats], pro
 
 
 def _texts(values: Mapping[str, Floats]) -> Iterator[list[str]]:
-    """Of each row, each value as text: the shortest that is the same number, lists as JSON has them."""
+    """The values of each row as text: the shortest that is the same number, lists as in JSON."""
     return (list(map(json.dumps, row)) for row in zip(*(column.tolist() for column in values.values()), strict=True))
 
 
 def _next(texts: Iterator[list[str]], source: Path) -> list[str]:
-    found = next(texts, None)
-    if found is None:
+    row = next(texts, None)
+    if row is None:
         raise _differs(source)
-    return found
+    return row
 
 
 def _end(texts: Iterator[list[str]], source: Path) -> None:
@@ -313,14 +311,14 @@ def _differs(source: Path) -> InputError:
     )
 
 
-def _tell(number: int, progress: Callable[[int], None]) -> None:
+def _report(number: int, progress: Callable[[int], None]) -> None:
     if number % _ROWS == _ROWS - 1:
         progress(number + 1)
 
 
 @contextmanager
 def _reading(source: Path) -> Iterator[None]:
-    """Say which file it was that could not be read."""
+    """Name the file in errors of its parser."""
     try:
         yield
     except (csv.Error, UnicodeDecodeError, msgspec.DecodeError, pa.ArrowException) as error:
@@ -328,7 +326,7 @@ def _reading(source: Path) -> Iterator[None]:
 
 
 def _names(noted: object, key: str) -> tuple[str, ...]:
-    found: Sequence[object] = noted.get(key, []) if isinstance(noted, Mapping) else [None]
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise CorruptMap(f"the map's columns.{key} must be a list of names, got {found!r}")
-    return tuple(str(name) for name in found)
+    names: Sequence[object] = noted.get(key, []) if isinstance(noted, Mapping) else [None]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise CorruptMap(f"the map's columns.{key} must be a list of names, got {names!r}")
+    return tuple(names)

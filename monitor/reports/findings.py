@@ -1,4 +1,4 @@
-"""What `monitor report` finds in a table, whatever form it is to be shown in."""
+"""Read and measure what a report is about, whatever form it is shown in."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,20 @@ from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
+from monitor.inference.resampling import LEAST_DRAWS
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import StageProgress
 from monitor.reports.evaluation.assess import GIVEN, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
 from monitor.reports.evaluation.evaluate import evaluate_classes
-from monitor.reports.evaluation.files import FileReport, Progress, known_outcomes, model_of, report_table
+from monitor.reports.evaluation.files import FileReport, known_outcomes, model_of, report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
+from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import ranges_of, segment_columns
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
@@ -32,14 +35,12 @@ from monitor.sources.tables import EventTable, SegmentColumn, read_table
 
 _Result = TypeVar("_Result")
 
-_SEED = 0
-"""The same file gives the same report."""
 
+class ReportOptions(NamedTuple):
+    """What to report on; a field is named as its option on the command line.
 
-class Wanted(NamedTuple):
-    """What was asked for; a field is named as its option on the command line.
-
-    Those after ``all`` are for callers in Python, who may have measures of their own, by name.
+    Those after ``all`` are for callers in Python, who may pass measures of their own by name. With the default seed the
+    same file gives the same report.
     """
 
     file: Path = Path()
@@ -59,11 +60,11 @@ class Wanted(NamedTuple):
     skip_bad_rows: bool = False
     find_segments: bool = False
     all: bool = False
+    tolerance: float = TOLERANCE
     models: Sequence[str] = ()
     version: str = UNVERSIONED
     minimum: Minimum = GIVEN
-    seed: int | None = _SEED
-    tolerance: float = TOLERANCE
+    seed: int | None = 0
 
     @property
     def model(self) -> str:
@@ -72,31 +73,39 @@ class Wanted(NamedTuple):
 
     @property
     def is_of_table(self) -> bool:
-        """Whether an option was given that only a table has: then the file is one."""
+        """Whether an option says that the file is a table."""
         columns = (self.prediction, self.outcome, self.time, self.weight, self.id, self.segment, self.feature)
         return any((*columns, self.positive, self.logits, self.skip_bad_rows, self.find_segments))
 
+    @property
+    def resampling(self) -> Mapping[str, Any]:
+        """Seed and number of draws; each kind of report has its own default number."""
+        return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
+
+    @property
+    def binary_measures(self) -> Mapping[str, Measure]:
+        """The chosen measures of P(y = 1)."""
+        if isinstance(self.measure, Mapping):
+            return self.measure
+        return {name: MEASURES[name] for name in self.measure if name in MEASURES}
+
     def check(self) -> None:
-        """Raise InputError where options do not go together, or a measure is not there."""
+        """Raise InputError where options exclude each other, or a measure does not exist."""
         if self.compare is not None:
-            for option, given in (
-                ("segment", self.segment),
-                ("find-segments", self.find_segments),
-                ("feature", self.feature),
-            ):
-                if given:
-                    raise InputError(f"--{option} and --compare do not go together; make one report for each")
+            segmented = {"segment": self.segment, "find-segments": self.find_segments, "feature": self.feature}
+            for option in (option for option, value in segmented.items() if value):
+                raise InputError(f"--{option} and --compare do not go together; make one report for each")
         else:
-            for option, lone in (("id", self.id), ("compare-prediction", self.compare_prediction)):
-                if lone is not None:
-                    raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
-        if self.draws is not None and 0 < self.draws < 19:
+            comparing = {"id": self.id, "compare-prediction": self.compare_prediction}
+            for option in (option for option, value in comparing.items() if value is not None):
+                raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
+        if self.draws is not None and 0 < self.draws < LEAST_DRAWS:
             raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
-        known = {**MEASURES, **CLASS_MEASURES}
+        names = {**MEASURES, **CLASS_MEASURES}
         for name in () if isinstance(self.measure, Mapping) else self.measure:
-            if name not in known:
-                near = difflib.get_close_matches(name.lower(), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(known)}"
+            if name not in names:
+                near = difflib.get_close_matches(name.lower(), names, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(names)}"
                 raise InputError(f"--measure: there is no measure {name!r}; {hint}")
 
 
@@ -109,19 +118,19 @@ class Plane(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """What pictures alone are of; none of it where none was asked for.
+class PictureData:
+    """What only pictures show.
 
     Attributes
     ----------
     spans
-        The rows cut by time, where they have times.
+        Reports on spans of time, where the rows have times.
     classes
         Vectors and outcomes of many classes.
     plane
         Local errors over the first two features that are numbers.
     missing
-        Pictures that these data cannot have, and why, a line each.
+        Pictures that cannot be drawn from these data, and why.
     """
 
     spans: Spans | None = None
@@ -132,28 +141,23 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a table says; the fields that were not asked for, or do not apply, are None.
+    """The report on a table, or the comparison of two.
 
     Attributes
     ----------
     name
         What the report is about.
-    binary
-        The report of predictions P(y = 1).
-    comparison
-        That of two files.
-    many
-        The report of predictions of many classes, whose names are ``class_names``.
-    local
-        Local calibration over the features that were named.
     scores
-        What figures are of: the predictions and outcomes, of many classes those of the top label.
-    notes
-        What was assumed.
-    cautions
-        What to mind.
-    views
-        What pictures alone are of.
+        What figures are drawn from: predictions and outcomes, of many classes those of the top label.
+    notes, cautions
+        What was assumed, and what to mind.
+    binary, comparison, many
+        One of the three: the report of predictions P(y = 1), the comparison of two files, or the report of predictions
+        of many classes, whose names are ``class_names``.
+    local
+        Local calibration over the named features.
+    pictures
+        What only pictures show; empty unless they are drawn.
     shows_all
         Whether people are shown every measure, or the main ones.
     """
@@ -167,17 +171,31 @@ class Findings:
     many: ClassReport | None = None
     class_names: tuple[str, ...] = ()
     local: LocalReport | None = None
-    views: Views = Views()
+    pictures: PictureData = PictureData()
     shows_all: bool = True
 
+    @property
+    def report(self) -> Report | None:
+        """The report on ``scores``: of two files that of the second, of many classes that of the most probable one."""
+        if self.many is not None:
+            return self.many.top_label
+        if self.comparison is not None:
+            return self.comparison.second
+        return None if self.binary is None else self.binary.whole
+
+    @property
+    def insufficient(self) -> str | None:
+        """Why that report gives no verdict, if it gives none."""
+        return None if self.report is None else self.report.insufficient
+
     def shown(self, results: Mapping[str, _Result]) -> dict[str, _Result]:
-        """Of results by the names of measures, those that people are shown."""
+        """The results, by names of measures, that people are shown."""
         main = {name: result for name, result in results.items() if name in MAIN_MEASURES}
         # A table of few measures is shown whole, and so is one that has none of the main ones.
         return main if main and not self.shows_all else dict(results)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it: the report as REST answers it, and beside it what else was asked for."""
+        """The report as REST answers it, with segments, local calibration and notes."""
         tree: dict[str, Any] = {}
         if self.many is not None:
             tree = {**self.many.to_dict(), "class_names": list(self.class_names)}
@@ -186,7 +204,7 @@ class Findings:
         elif self.binary is not None:
             tree = self.binary.whole.to_dict()
             if self.binary.segments:
-                tree["segments"] = [each.to_dict() for each in self.binary.segments]
+                tree["segments"] = [segment.to_dict() for segment in self.binary.segments]
             if self.binary.search is not None:
                 tree["found_segments"] = self.binary.search.to_dict()
         if self.local is not None:
@@ -194,119 +212,129 @@ class Findings:
         return {**tree, "notes": [*self.notes, *self.cautions]}
 
 
-def find(wanted: Wanted, *, views: bool = False) -> Findings:
-    """Read the file, or both, and measure.
-
-    Parameters
-    ----------
-    wanted
-        What was asked for.
-    views
-        Whether to find out what the pictures of a page are of, too.
+def measure_files(options: ReportOptions, *, pictures: bool = False) -> Findings:
+    """Read one file or two, and measure; with ``pictures`` also what only those show.
 
     Raises
     ------
     InputError
-        A file cannot be read, or what was asked for cannot be had of it.
+        A file cannot be read, or does not have what the options need.
     """
-    table = read(wanted, wanted.file, wanted.prediction)
+    table = read_columns(options, options.file, options.prediction)
     other = None
-    if wanted.compare is not None:
-        second = (wanted.compare_prediction,) if wanted.compare_prediction is not None else wanted.prediction
-        other = read(wanted, wanted.compare, second)
+    if options.compare is not None:
+        second = (options.compare_prediction,) if options.compare_prediction is not None else options.prediction
+        other = read_columns(options, options.compare, second)
     with stages_progress() as progress:
-        found = measure(wanted, table, other, progress)
-        return with_views(found, wanted, table, progress) if views else found
+        findings = measure_table(options, table, other, progress)
+        return add_picture_data(findings, options, table, progress) if pictures else findings
 
 
-def measure(wanted: Wanted, table: EventTable, other: EventTable | None, progress: Progress) -> Findings:
-    """Measure a table, or compare it with another, however they were read.
+def measure_table(
+    options: ReportOptions, table: EventTable, other: EventTable | None, progress: StageProgress
+) -> Findings:
+    """Measure a table, or compare it with another.
 
     Raises
     ------
     InputError
-        What was asked for cannot be had of it.
+        The tables do not have what the options need.
     """
     if table.classes:
-        _refuse_for_classes(wanted)
-    elif unfit := [name for name in wanted.measure if name in CLASS_MEASURES]:
+        _refuse_for_classes(options)
+    elif unfit := [name for name in options.measure if name in CLASS_MEASURES]:
         raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
     if other is not None:
-        found = _of_two(wanted, table, other, progress)
+        findings = _compare(options, table, other, progress)
     else:
-        found = (_of_classes if table.classes else _of_one)(wanted, table, progress)
-    # Who names measures wants to see those.
-    return replace(found, shows_all=wanted.all or bool(wanted.measure))
+        findings = (_measure_classes if table.classes else _measure_binary)(options, table, progress)
+    # Measures that are named are all shown.
+    return replace(findings, shows_all=options.all or bool(options.measure))
 
 
-def with_views(found: Findings, wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
-    """Add what the pictures of a page are of."""
-    return found if found.comparison is not None else replace(found, views=_views(wanted, table, progress))
+def add_picture_data(
+    findings: Findings, options: ReportOptions, table: EventTable, progress: StageProgress
+) -> Findings:
+    """Measure what only pictures show: spans of time, vectors of classes, errors over two features."""
+    if findings.comparison is not None:
+        return findings
+    missing: list[str] = []
+    spans = plane = None
+    labelled = table.outcome >= 0
+    try:
+        spans = _spans(options, table, progress)
+    except NotEnoughData as error:
+        missing.append(f"nothing is shown over time: {error}")
+    try:
+        plane = _plane(options, table, progress)
+    except NotEnoughData as error:
+        missing.append(f"no map of the features: {error}")
+    classes = None
+    if table.classes and labelled.any():
+        classes = ClassTable.from_events(table.prediction[labelled], table.outcome[labelled])
+    return replace(findings, pictures=PictureData(spans, classes, plane, tuple(missing)))
 
 
-def read(wanted: Wanted, file: Path | MemoryTable, prediction: Sequence[str]) -> EventTable:
-    """Read the columns that were asked for.
+def read_columns(options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str]) -> EventTable:
+    """Read the columns that the options name.
 
     Raises
     ------
     InputError
-        It cannot be read, or a column is not there.
+        The file cannot be read, or a column does not exist.
     """
     with rows_progress(f"reading {file.name}") as count:
         return read_table(
             file,
             prediction=prediction,
-            outcome=wanted.outcome,
-            time=wanted.time,
-            segments=wanted.segment,
-            weight=wanted.weight,
-            ids=wanted.id,
-            values=wanted.feature,
-            # Segments that are named are where others are looked for.
-            other_values=wanted.find_segments and not wanted.segment,
-            positive=wanted.positive,
-            logits=wanted.logits,
-            skip_bad_rows=wanted.skip_bad_rows,
+            outcome=options.outcome,
+            time=options.time,
+            segments=options.segment,
+            weight=options.weight,
+            ids=options.id,
+            values=options.feature,
+            # Named segments are the columns to search.
+            other_values=options.find_segments and not options.segment,
+            positive=options.positive,
+            logits=options.logits,
+            skip_bad_rows=options.skip_bad_rows,
             progress=count,
         )
 
 
-def _refuse_for_classes(wanted: Wanted) -> None:
-    for option, given in (
-        ("segment", wanted.segment),
-        ("find-segments", wanted.find_segments),
-        ("weight", wanted.weight),
-        ("compare", wanted.compare),
-    ):
-        if given:
-            raise InputError(
-                f"--{option} is for predictions P(y = 1), and these are of many classes; name the one column of "
-                "the class in question with --prediction, and an outcome of 0 and 1 with --outcome"
-            )
+def _refuse_for_classes(options: ReportOptions) -> None:
+    refused = {
+        "segment": options.segment,
+        "find-segments": options.find_segments,
+        "weight": options.weight,
+        "compare": options.compare,
+    }
+    for option in (option for option, value in refused.items() if value):
+        raise InputError(
+            f"--{option} is for predictions P(y = 1), and these are of many classes; name the one column of "
+            "the class in question with --prediction, and an outcome of 0 and 1 with --outcome"
+        )
 
 
-def _of_one(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
-    name = wanted.model
-    found = report_table(
+def _measure_binary(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
+    report = report_table(
         table,
-        model=name,
-        version=wanted.version,
-        segments=wanted.segment,
-        searched=_searched(table) if wanted.find_segments else None,
-        measures=_binary_measures(wanted) or None,
-        minimum=wanted.minimum,
-        seed=wanted.seed,
+        model=options.model,
+        version=options.version,
+        segments=options.segment,
+        searched=_searched(table) if options.find_segments else None,
+        measures=options.binary_measures or None,
+        minimum=options.minimum,
         progress=progress,
-        tolerance=wanted.tolerance,
-        **_draws(wanted),
+        tolerance=options.tolerance,
+        **options.resampling,
     )
-    return Findings(
-        name, _scores(table), found.notes, found.cautions, binary=found, local=_local(wanted, table, progress)
-    )
+    local = _local(options, table, progress)
+    return Findings(options.model, _scores(table), report.notes, report.cautions, binary=report, local=local)
 
 
 def _searched(table: EventTable) -> dict[str, SegmentColumn]:
-    """The columns among which segments are looked for: those that are named, or all that have no other role."""
+    """The columns to search for segments: the named ones, or all that have no other role."""
     if table.segments:
         return segment_columns(table.segments)
     return {
@@ -315,136 +343,116 @@ def _searched(table: EventTable) -> dict[str, SegmentColumn]:
     }
 
 
-def _of_two(wanted: Wanted, first: EventTable, second: EventTable, progress: Progress) -> Findings:
-    names = _names(wanted)
-    found = compare_tables(
+def _compare(options: ReportOptions, first: EventTable, second: EventTable, progress: StageProgress) -> Findings:
+    names = _names(options)
+    comparison = compare_tables(
         first,
         second,
         names=names,
-        measures=_binary_measures(wanted) or REPORT_MEASURES,
-        seed=wanted.seed,
+        measures=options.binary_measures or REPORT_MEASURES,
         progress=progress,
-        tolerance=wanted.tolerance,
-        **_draws(wanted),
+        tolerance=options.tolerance,
+        **options.resampling,
     )
-    # What both files say is said once.
+    # What holds for both files is printed once.
     of_files = (
-        f"{name}: {each}" for name, table in zip(names, (first, second), strict=True) for each in table.cautions
+        f"{name}: {caution}" for name, table in zip(names, (first, second), strict=True) for caution in table.cautions
     )
-    cautions = dict.fromkeys((*found.cautions, *of_files))
-    notes = dict.fromkeys((*first.notes, *second.notes, found.note))
-    return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=found)
+    cautions = dict.fromkeys((*comparison.cautions, *of_files))
+    notes = dict.fromkeys((*first.notes, *second.notes, comparison.note))
+    return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=comparison)
 
 
-def _of_classes(wanted: Wanted, table: EventTable, progress: Progress) -> Findings:
-    name = wanted.model
+def _measure_classes(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     chosen: dict[str, Any] = {}
-    if isinstance(wanted.measure, Mapping):
-        chosen = {"measures": wanted.measure}
-    elif wanted.measure:
-        of_one = _binary_measures(wanted)
+    if isinstance(options.measure, Mapping):
+        chosen = {"measures": options.measure}
+    elif options.measure:
         chosen = {
-            "class_measures": {each: CLASS_MEASURES[each] for each in wanted.measure if each in CLASS_MEASURES},
-            # The top label has the measures of P(y = 1) that were named, and each class too.
-            "measures": of_one or REPORT_MEASURES,
-            "each_class": of_one,
+            "class_measures": {name: CLASS_MEASURES[name] for name in options.measure if name in CLASS_MEASURES},
+            # The top label has the chosen measures of P(y = 1), and each class too.
+            "measures": options.binary_measures or REPORT_MEASURES,
+            "each_class": options.binary_measures,
         }
-    outcome = known_outcomes(table)
-    found = evaluate_classes(
+    report = evaluate_classes(
         table.prediction,
-        outcome,
+        known_outcomes(table),
         time_ms=table.time_ms,
-        model=name,
-        version=wanted.version,
-        minimum=wanted.minimum,
+        model=options.model,
+        version=options.version,
+        minimum=options.minimum,
         class_names=table.classes,
-        seed=wanted.seed,
         progress=lambda share: progress("measuring", share),
-        tolerance=wanted.tolerance,
+        tolerance=options.tolerance,
         **chosen,
-        **_draws(wanted),
+        **options.resampling,
     )
-    known = table.outcome >= 0
+    labelled = table.outcome >= 0
     scores = ScoreTable.from_events([], [])
-    if known.any():
-        scores = ClassTable.from_events(table.prediction[known], table.outcome[known]).top_label()
-    local = _local(wanted, table, progress)
-    return Findings(name, scores, table.notes, table.cautions, many=found, class_names=table.classes, local=local)
+    if labelled.any():
+        scores = ClassTable.from_events(table.prediction[labelled], table.outcome[labelled]).top_label()
+    local = _local(options, table, progress)
+    return Findings(
+        options.model, scores, table.notes, table.cautions, many=report, class_names=table.classes, local=local
+    )
 
 
-def _local(wanted: Wanted, table: EventTable, progress: Progress) -> LocalReport | None:
-    if not wanted.feature:
+def _local(options: ReportOptions, table: EventTable, progress: StageProgress) -> LocalReport | None:
+    if not options.feature:
         return None
     progress("measuring local calibration", 0.0)
-    columns = {name: table.values[name] for name in wanted.feature}
-    return evaluate_local(table.prediction, known_outcomes(table), columns, seed=wanted.seed, **_draws(wanted))
+    columns = {name: table.values[name] for name in options.feature}
+    return evaluate_local(table.prediction, known_outcomes(table), columns, **options.resampling)
 
 
-def _views(wanted: Wanted, table: EventTable, progress: Progress) -> Views:
+def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -> Spans | None:
+    """Reports on spans of time; of many classes, of the top label."""
+    if table.time_ms is None:
+        return None
+    prediction, outcome = table.prediction, known_outcomes(table)
+    if table.classes:
+        labelled = table.outcome >= 0
+        confidence, hit = confidence_and_hit(prediction[labelled], outcome[labelled])
+        prediction, outcome = np.zeros(len(table)), outcome.copy()
+        prediction[labelled], outcome[labelled] = confidence, hit
+    return spans_of(
+        prediction,
+        outcome,
+        table.time_ms,
+        weight=table.weight,
+        measures=options.binary_measures or SPAN_MEASURES,
+        draws=WINDOW_DRAWS if options.draws is None else min(options.draws, WINDOW_DRAWS),
+        seed=options.seed,
+        progress=lambda share: progress("measuring over time", share),
+    )
+
+
+def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -> Plane | None:
+    """Local errors over the first two features that are numbers."""
+    names = [name for name in options.feature if isinstance(table.values[name], np.ndarray)][:2]
+    if len(names) < 2:
+        return None
+    progress("mapping the first two features", 0.0)
+    pair = np.column_stack([np.asarray(table.values[name]) for name in names])
+    complete = ~np.isnan(pair).any(axis=1)
     outcome = known_outcomes(table)
-    known = table.outcome >= 0
-    spans: Spans | None = None
-    plane: Plane | None = None
-    classes: ClassTable | None = None
-    missing: list[str] = []
-    if table.classes and known.any():
-        classes = ClassTable.from_events(table.prediction[known], table.outcome[known])
-    if table.time_ms is not None:
-        prediction, happened = table.prediction, outcome
-        if table.classes:
-            prediction, happened = np.zeros(len(table)), outcome.copy()
-            prediction[known], happened[known] = confidence_and_hit(table.prediction[known], table.outcome[known])
-        try:
-            spans = spans_of(
-                prediction,
-                happened,
-                table.time_ms,
-                weight=table.weight,
-                measures=_binary_measures(wanted) or SPAN_MEASURES,
-                draws=WINDOW_DRAWS if wanted.draws is None else min(wanted.draws, WINDOW_DRAWS),
-                seed=wanted.seed,
-                progress=lambda share: progress("measuring over time", share),
-            )
-        except NotEnoughData as error:
-            missing.append(f"nothing is shown over time: {error}")
-    numbers = [name for name in wanted.feature if isinstance(table.values[name], np.ndarray)][:2]
-    if len(numbers) == 2:
-        progress("mapping the first two features", 0.0)
-        pair = np.column_stack([np.asarray(table.values[name]) for name in numbers])
-        try:
-            at = ~np.isnan(pair).any(axis=1)
-            found = plane_of(table.prediction[at], outcome[at], pair[at], seed=wanted.seed or 0)
-            plane = Plane(found, *numbers)
-        except NotEnoughData as error:
-            missing.append(f"no map of the features: {error}")
-    return Views(spans, classes, plane, tuple(missing))
+    local_map = plane_of(table.prediction[complete], outcome[complete], pair[complete], seed=options.seed or 0)
+    return Plane(local_map, *names)
 
 
 def _scores(table: EventTable) -> ScoreTable:
-    known = table.outcome >= 0
-    weight = None if table.weight is None else relative_weights(table.weight[known])
-    return ScoreTable.from_events(table.prediction[known], table.outcome[known].astype(np.float64), weight)
+    labelled = table.outcome >= 0
+    weight = None if table.weight is None else relative_weights(table.weight[labelled])
+    return ScoreTable.from_events(table.prediction[labelled], table.outcome[labelled].astype(np.float64), weight)
 
 
-def _binary_measures(wanted: Wanted) -> Mapping[str, Measure]:
-    """Those of P(y = 1) that were named."""
-    if isinstance(wanted.measure, Mapping):
-        return wanted.measure
-    return {name: MEASURES[name] for name in wanted.measure if name in MEASURES}
-
-
-def _draws(wanted: Wanted) -> Mapping[str, Any]:
-    """Each kind of report knows best how many it needs, unless somebody says otherwise."""
-    return {} if wanted.draws is None else {"draws": wanted.draws}
-
-
-def _names(wanted: Wanted) -> tuple[str, str]:
+def _names(options: ReportOptions) -> tuple[str, str]:
     """What two files, or two columns of one, are called."""
-    if wanted.models:
-        return wanted.models[0], wanted.models[1]
-    first, second = wanted.file, wanted.compare or wanted.file
-    if wanted.compare_prediction is not None and first.resolve() == second.resolve():
-        return (wanted.prediction[0] if wanted.prediction else "first"), wanted.compare_prediction
+    if options.models:
+        return options.models[0], options.models[1]
+    first, second = options.file, options.compare or options.file
+    if options.compare_prediction is not None and first.resolve() == second.resolve():
+        return (options.prediction[0] if options.prediction else "first"), options.compare_prediction
     # The shortest names that differ.
     for short in (model_of, lambda path: path.name, str):
         if short(first) != short(second):

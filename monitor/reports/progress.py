@@ -1,4 +1,4 @@
-"""Progress of work that takes a while, on standard error or in a notebook, and only where somebody looks."""
+"""Progress of long work, on standard error or in a notebook, and only where a person sees it."""
 
 import sys
 import threading
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from rich.console import Console
@@ -21,10 +22,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from monitor.reports.plain import plain
+from monitor.reports.formatting import plain
 
 _PATIENCE_SECONDS: Final = 2.0
-"""Work that is done sooner shows no progress to callers in Python."""
+"""Shorter work shows no progress to callers in Python."""
 
 _REFRESH_SECONDS: Final = 0.5
 
@@ -38,82 +39,62 @@ class ElapsedColumn(ProgressColumn):
 
 
 @contextmanager
-def bytes_progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar of bytes; hands out a function that takes how many are done and how many there are."""
-    console = Console(stderr=True)
+def _shown(
+    description: str, *columns: ProgressColumn, total: float | None = None, console: Console | None = None
+) -> Iterator[Callable[..., None]]:
+    """Show one task until the end of the block; yields a function that updates it."""
+    console = console or Console(stderr=True)
     with Progress(
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        ElapsedColumn(),
-        TimeRemainingColumn(),
+        *columns,
         console=console,
         transient=True,
         disable=not console.is_terminal,
     ) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        yield partial(progress.update, progress.add_task(description, total=total))
 
 
 @contextmanager
-def rows_progress(what: str) -> Iterator[Callable[[int], None]]:
-    """A count of rows; hands out a function that takes how many are done."""
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        TextColumn("{task.completed:,} rows"),
-        ElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda rows: progress.update(task, completed=rows)
+def bytes_progress(description: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar of bytes; yields a function of the bytes done and the bytes in all."""
+    with _shown(description, BarColumn(), DownloadColumn(), ElapsedColumn(), TimeRemainingColumn()) as update:
+        yield lambda done, total: update(completed=done, total=total)
+
+
+@contextmanager
+def rows_progress(description: str) -> Iterator[Callable[[int], None]]:
+    """A count of rows; yields a function of the rows done."""
+    with _shown(description, TextColumn("{task.completed:,} rows"), ElapsedColumn()) as update:
+        yield lambda rows: update(completed=rows)
 
 
 @contextmanager
 def stages_progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar for one thing after another; hands out a function that takes what is done now, and the share of it."""
-    console = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        ElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as progress:
-        task = progress.add_task("measuring", total=1.0)
-        yield lambda what, share: progress.update(task, description=plain(what), completed=share)
+    """A bar for one stage after another; yields a function of the stage and the share of it that is done."""
+    with _shown("measuring", BarColumn(), ElapsedColumn(), total=1.0) as update:
+        yield lambda stage, share: update(description=plain(stage), completed=share)
 
 
 @contextmanager
 def job_progress(console: Console) -> Iterator[Callable[[str, float], None]]:
-    """A bar for work that is done elsewhere; where no terminal is, a line whenever another step begins.
+    """A bar for work that runs elsewhere; without a terminal, a line at the beginning of each step.
 
-    Hands out a function that takes the step, and the share that is done of the whole.
+    Yields a function of the step and the share of the whole that is done.
     """
     if console.is_terminal:
-        with Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            ElapsedColumn(),
-            console=console,
-            transient=True,
-        ) as progress:
-            task = progress.add_task("queued", total=1.0)
-            yield lambda step, share: progress.update(task, description=step, completed=share)
+        columns = (BarColumn(), TaskProgressColumn(), ElapsedColumn())
+        with _shown("queued", *columns, total=1.0, console=console) as update:
+            yield lambda step, share: update(description=step, completed=share)
         return
-    before = ""
+    last = ""
 
-    def line(step: str, share: float) -> None:
-        nonlocal before
-        if step != before:
+    def print_step(step: str, share: float) -> None:
+        nonlocal last
+        if step != last:
             console.print(f"{share:4.0%} {step}", soft_wrap=True, highlight=False, markup=False)
-            before = step
+            last = step
 
-    yield line
+    yield print_step
 
 
 @contextmanager
@@ -124,7 +105,7 @@ def patient_progress() -> Iterator[Callable[[str, float], None]]:
     elif sys.stderr.isatty():
         show = stages_progress
     else:
-        yield _ignore
+        yield lambda _stage, _share: None
         return
     stage = ("measuring", 0.0)
     done = threading.Event()
@@ -136,9 +117,9 @@ def patient_progress() -> Iterator[Callable[[str, float], None]]:
             while not done.wait(_REFRESH_SECONDS):
                 update(*stage)
 
-    def report(what: str, share: float) -> None:
+    def report(name: str, share: float) -> None:
         nonlocal stage
-        stage = (what, share)
+        stage = (name, share)
 
     thread = threading.Thread(target=refresh, name="progress", daemon=True)
     thread.start()
@@ -151,12 +132,12 @@ def patient_progress() -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def _notebook_progress() -> Iterator[Callable[[str, float], None]]:
-    """A line below a notebook's cell, which is removed at the end."""
+    """A line below a notebook's cell, removed at the end."""
     started = time.monotonic()
     handle = _notebook().display.display({"text/plain": ""}, raw=True, display_id=True)
 
-    def update(what: str, share: float) -> None:
-        line = f"{plain(what)} {share:.0%} {_clock(time.monotonic() - started)}"
+    def update(stage: str, share: float) -> None:
+        line = f"{plain(stage)} {share:.0%} {_clock(time.monotonic() - started)}"
         handle.update({"text/plain": line}, raw=True)
 
     try:
@@ -170,10 +151,6 @@ def _notebook() -> Any:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return ipython if hasattr(shell, "kernel") else None
-
-
-def _ignore(what: str, share: float) -> None:
-    """Show nothing: nobody looks."""
 
 
 def _clock(seconds: float) -> str:

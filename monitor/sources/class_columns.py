@@ -152,8 +152,8 @@ class ClassOutcomes(Codes):
             spellings = [tuple(columns), class_names(columns), *spellings]
         # The spelling that fits most of them is the one that is meant.
         meant = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
-        known = [meant.index(text) if text in meant else _NEITHER for text in texts]
-        outcome = np.array([*known, UNLABELLED], np.int64)[codes]
+        class_of = [meant.index(text) if text in meant else _NEITHER for text in texts]
+        outcome = np.array([*class_of, UNLABELLED], np.int64)[codes]
         bad = outcome == _NEITHER
         if not bad.any():
             return outcome
@@ -161,7 +161,7 @@ class ClassOutcomes(Codes):
         if place.skip:
             self.faults.add(bad, 0, pa.array([*texts, ""]).take(pa.array(codes % (len(texts) + 1))))
             return outcome
-        code = known.index(_NEITHER)
+        code = class_of.index(_NEITHER)
         row = int(np.argmax(codes == code)) + 1
         allowed = ", ".join(meant[:10]) + (", ..." if len(meant) > 10 else "")
         raise InputError(

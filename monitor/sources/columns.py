@@ -325,7 +325,7 @@ class Ids(Column):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place, "id must be there")
-        self._repeated = Faults(place, "id must stand in one row only")
+        self._repeated = Faults(place, "id must occur in one row only")
 
     @property
     def all_faults(self) -> Sequence[Faults]:
@@ -354,7 +354,7 @@ class Ids(Column):
             if not place.skip:
                 row = int(np.argmax(repeated))
                 at = place.of_row(row + 1)
-                raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} stands there a second time")
+                raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} is repeated")
             self._repeated.add(repeated, 0, ids)
         return ids
 
@@ -462,7 +462,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def decoded(array: pa.Array) -> pa.Array:
-    """The values themselves, where they stand in a dictionary."""
+    """The values of a dictionary array; other arrays unchanged."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 

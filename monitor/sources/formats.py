@@ -85,7 +85,7 @@ class CsvFile(TableFile):
         names: list[str] = self._open(pa_csv.ConvertOptions()).schema.names
         repeated = first_repeated(names)
         if repeated is not None:
-            raise InputError(f"{self._path}: column {repeated!r} stands twice in the header; rename one of them")
+            raise InputError(f"{self._path}: column {repeated!r} occurs twice in the header; rename one of them")
         return names
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
@@ -101,7 +101,7 @@ class CsvFile(TableFile):
             yield batch.columns
 
     def place(self, row: int) -> str:
-        """The line on which a row begins: fields in quotes may run over several lines, and empty lines are no rows."""
+        """The line on which a row begins: quoted fields may span lines, and empty lines do not count."""
         number = row + 1  # the header is the first
         for unread in sorted(self._unread):
             number += unread <= number
@@ -186,7 +186,7 @@ class JsonLinesFile(TableFile):
             yield [array_of([row.get(name) for row in piece]) for name in columns]
 
     def place(self, row: int) -> str:
-        """The line of a row; empty lines are no rows."""
+        """The line of a row; empty lines do not count."""
         with open_bytes(self._path) as file:
             lines = enumerate(file, start=1)
             numbers = (number for number, line in lines if line.strip() and number not in self._unread)
@@ -211,7 +211,7 @@ class JsonLinesFile(TableFile):
                         self._unread[number] = str(error)
                         continue
                     whole = "; one JSON object a line is read, not one list" if line.lstrip()[:1] == b"[" else ""
-                    raise InputError(f"{self._path}: line {number} is no JSON object: {error}{whole}") from error
+                    raise InputError(f"{self._path}: line {number} is not a JSON object: {error}{whole}") from error
                 yield row
 
 

@@ -42,7 +42,7 @@ class MemoryTable(TableFile):
             )
         repeated = first_repeated(names)
         if repeated is not None:
-            raise InputError(f"column {repeated!r} stands twice in the table; rename one of them")
+            raise InputError(f"column {repeated!r} occurs twice in the table; rename one of them")
         require_same_index(table=data if isinstance(data, Mapping) else None)
         self._data = data
         self._by_text = {str(name): name for name in names}

@@ -121,16 +121,16 @@ class EventTable:
         return int(self.prediction.shape[0])
 
     def groups(self, name: str) -> NDArray[np.str_]:
-        """The group of each row, shape (n,): by a segment column, or by several, ``a*b``; empty where a field is."""
+        """The group of each row, shape (n,), by one segment column or several, ``a*b``; "" if a field is empty."""
         parts = crossed_columns(name, self.segments)
-        known = np.ones(len(self), np.bool_)
+        complete = np.ones(len(self), np.bool_)
         result = np.full(len(self), "", np.str_)
         for part in parts:
             column = self.segments[part]
-            known &= (np.array([*column.values, EMPTY]) != EMPTY)[column.codes]
+            complete &= (np.array([*column.values, EMPTY]) != EMPTY)[column.codes]
             texts = np.array([*column.values, ""], np.str_)[column.codes]
             result = texts if part == parts[0] else np.char.add(np.char.add(result, ", "), texts)
-        return np.where(known, result, "")
+        return np.where(complete, result, "")
 
     def select(self, keep: NDArray[np.bool_]) -> "EventTable":
         """The rows for which ``keep``, shape (n,), holds."""
@@ -221,10 +221,16 @@ def read_table(
     with _naming(file):
         source = file if isinstance(file, MemoryTable) else open_table(file, skip_bad_rows=skip_bad_rows)
         names = source.names()
-        apart = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
-        named = (*several, *apart, *features, *values, *(name for name in (outcome, time, weight, ids) if name))
+        segment_columns = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
+        named = (
+            *several,
+            *segment_columns,
+            *features,
+            *values,
+            *(name for name in (outcome, time, weight, ids) if name),
+        )
         header = _Header(file, names, set(named))
-        for role, columns_of_role in (("segment", apart), ("feature", features), ("feature", values)):
+        for role, columns_of_role in (("segment", segment_columns), ("feature", features), ("feature", values)):
             for name in columns_of_role:
                 header.require(role, name)
         columns = _Columns(
@@ -234,7 +240,7 @@ def read_table(
             outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
             time=header.optional("time", time, TIME_NAMES if labelled else ()),
             time_guessed=time is None,
-            segments=apart,
+            segments=segment_columns,
             weight=None if weight is None else header.require("weight", weight),
             ids=None if ids is None else header.require("id", ids),
             features=tuple(features),
@@ -253,9 +259,9 @@ def read_table(
         ).read(progress)
 
 
-def crossed_columns(name: str, known: Container[str]) -> tuple[str, ...]:
+def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
     """The columns of a segment: ``a*b`` names a and b, unless a column has that name."""
-    return (name,) if name in known else tuple(part.strip() for part in name.split("*"))
+    return (name,) if name in columns else tuple(part.strip() for part in name.split("*"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,7 +464,7 @@ class _Reading:
         if columns.time is None:
             return None
         if columns.time_guessed and self._times.faults:
-            self._notes.append(f"column {columns.time!r} holds values that are no times, so it is left out")
+            self._notes.append(f"column {columns.time!r} holds values that are not times, so it is left out")
             return None
         time_ms = self._times.finish()
         unit = ", taken as seconds since the epoch" if self._times.seconds else ""
@@ -477,17 +483,17 @@ def _cautions(prediction: NDArray[np.float64], outcome: NDArray[np.int8] | NDArr
     if not len(prediction):
         yield "the file has columns and no rows"
         return
-    known = outcome[outcome >= 0]
-    if 0 < known.size < FEW:
-        have = "prediction has" if known.size == 1 else "predictions have"
-        yield f"only {known.size} {have} an outcome: with so few, only gross errors can be told from chance"
+    labels = outcome[outcome >= 0]
+    if 0 < labels.size < FEW:
+        have = "prediction has" if labels.size == 1 else "predictions have"
+        yield f"only {labels.size} {have} an outcome: with so few, only large errors are significant"
     if bool((prediction == prediction[0]).all()) and len(prediction) > 1:
         whole = f"{prediction[0]:g}" if prediction.ndim == 1 else "the same"
-        yield f"every prediction is {whole}: all that can be told is whether they are right on average"
+        yield f"every prediction is {whole}: a report can only show whether they are right on average"
     elif bool(((prediction == 0.0) | (prediction == 1.0)).all()):
         yield "every prediction is 0 or 1: are these classes, not probabilities?"
-    if known.size and bool((known == known[0]).all()):
-        yield f"every outcome is {known[0]}: are those of the other kind missing?"
+    if labels.size and bool((labels == labels[0]).all()):
+        yield f"every outcome is {labels[0]}: are outcomes of the other kind missing?"
 
 
 def _listed(names: Sequence[str]) -> str:

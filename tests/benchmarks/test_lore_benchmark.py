@@ -17,8 +17,7 @@ from monitor.local import PrincipalComponents, local_calibration_error, mlce_cur
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import Lore
-from monitor.maps.lore_gamma import EVENTS_A_BIN, GAMMAS, leave_one_out_losses
+from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
 
 pytestmark = pytest.mark.benchmark
@@ -53,7 +52,7 @@ def by_matrix(lore: Lore, asked: LabelledEvents) -> Floats:
     """The map's formula with the whole matrix of distances of each bin."""
     assert asked.features is not None
     phi, at = lore.stored.points.T.astype(np.float64), coordinates(lore.space, asked.features).astype(np.float64)
-    result, place, bins = asked.prediction.copy(), lore.bins.places(asked.prediction), lore.bins
+    result, place, bins = asked.prediction.copy(), lore.bins.indices(asked.prediction), lore.bins
     for b in np.unique(place):
         rows, inside = place == b, slice(*lore.stored.first[b : b + 2])
         k = np.exp(-cdist(at[rows], phi[inside], "cityblock") / (phi.shape[1] * lore.gamma))
@@ -112,7 +111,7 @@ def test_leaving_each_event_out() -> None:
         loss, phi = np.zeros(gammas.size), stored.points.T.astype(np.float64)
         for b in range(bins.count):
             start, stop = stored.first[b : b + 2]
-            asked = np.arange(min(EVENTS_A_BIN, stop - start))
+            asked = np.arange(min(EVENTS_PER_BIN, stop - start))
             hit = stored.hit[start:stop]
             distance = cdist(phi[start:stop][asked], phi[start:stop], "cityblock")
             for at, gamma in enumerate(gammas):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.classes.classwise_tce import classwise_tce, tce_of_each_class
+from monitor.classes.reductions import classwise_tce, tce_of_each_class
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import tce
 from monitor.scores import ClassTable

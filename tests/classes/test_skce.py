@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.classes.kernel import KernelName, VectorKernel, median_distance
-from monitor.classes.skce import EXACT_UP_TO, Estimator, PairSums, skce, skce_blocks, skce_findings
+from monitor.classes.skce import (
+    EXACT_UP_TO,
+    Estimator,
+    KernelName,
+    PairSums,
+    VectorKernel,
+    median_distance,
+    skce,
+    skce_blocks,
+    skce_findings,
+)
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import kce
 from monitor.scores import ClassTable, ScoreTable

@@ -99,17 +99,17 @@ def test_only_sketches_of_one_plan_add() -> None:
         replace(PLAN, lengthscale=0.5),
         replace(PLAN, seed=1),
     ):
-        with pytest.raises(IncompatibleTables, match=r"sketches of one plan add, got SketchPlan\(classes=3"):
+        with pytest.raises(IncompatibleTables, match=r"sketches with equal plans add, got SketchPlan\(classes=3"):
             sketch(0, 3) + SkceSketch.zero(other)
-        with pytest.raises(IncompatibleTables, match="sketches of one plan"):
+        with pytest.raises(IncompatibleTables, match="sketches with equal plans"):
             sketch(0, 3) - SkceSketch.zero(other)
 
 
 def test_bytes_that_are_no_sketch_are_refused() -> None:
     data = sketch(0, 3).to_bytes()
     for wrong, message in (
-        (b"", "no SKCE sketch"),
-        (b"no sketch at all, but long enough for a header", "no SKCE sketch"),
+        (b"", "not an SKCE sketch"),
+        (b"no sketch at all, but long enough for a header", "not an SKCE sketch"),
         (data[:-8], "must have"),
         (data[:4] + b"\x02\x00" + data[6:], "has version 2, this program reads version 1"),
     ):

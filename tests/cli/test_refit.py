@@ -225,7 +225,7 @@ def test_the_table_says_what_a_person_needs(folder: Path) -> None:
     none = next(number for number, line in enumerate(lines) if line.strip().startswith("no map"))
     assert lines[none].split()[2] == f"{losses.mean():.4f}"
     assert lines[none + 1].split()[:3] == [f"{losses.mean() - radius:.4f}", "to", f"{losses.mean() + radius:.4f}"]
-    assert "worst segments, smCE" in done.stdout
+    assert "Segments, worst first" in done.stdout
     # Prior or shape: that of a report on the same rows.
     verdict = evaluate(p, y, draws=99).diagnosis
     assert verdict is not None

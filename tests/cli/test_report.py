@@ -60,7 +60,7 @@ def test_the_text_says_the_same_in_words(tmp_path: Path, table: pa.Table) -> Non
     pa.csv.write_csv(table, tmp_path / "churn.csv")
     done = inside("report", "churn.csv", "--segment", "region", cwd=tmp_path)
     assert done.returncode == 0
-    for word in ("TCE", "smCE", "Log loss", "95% interval", "if calibrated", "beyond chance", "segments, worst first"):
+    for word in ("TCE", "smCE", "Log loss", "95% interval", "if calibrated", "beyond chance", "Segments, worst first"):
         assert word in done.stdout
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert "shape miscalibration" in rows["region=us"]
@@ -81,7 +81,7 @@ def test_five_measures_are_shown_and_the_others_on_request(tmp_path: Path, table
     text = inside(*quick, cwd=tmp_path).stdout
     assert text.index("shape miscalibration.") < text.index("TCE")
     assert shown(text) == main
-    assert f"and {len(titles) - 5} more measures, which --all shows" in text
+    assert f"And {len(titles) - 5} more measures, which --all shows" in text
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<td>Log loss</td>" in page
     assert "<td>intCE</td>" not in page
@@ -148,7 +148,7 @@ def test_segments_are_found_by_themselves(loans: Path) -> None:
     assert any("income below" in name and "age" in name for name in names)
     assert all(each["q_value"] <= 0.05 for each in found["segments"])
     done = inside(*LOANS, *search, "--html", "page.html", cwd=loans)
-    assert "segments that were found, worst first" in done.stdout
+    assert "Segments that were found, worst first" in done.stdout
     assert f"of one and two columns (age, income, region, device), {len(names)} are off" in " ".join(
         done.stdout.split()
     )
@@ -349,7 +349,7 @@ def test_many_classes_and_features(tmp_path: Path) -> None:
     assert same["measures"] == found["measures"]
     assert same["class_names"] == ["0", "1", "2"]
     text = inside("report", "pets.csv", *each, "--draws", "19", cwd=tmp_path).stdout
-    for word in ("600 predictions of 3 classes", "the most probable class", "each class against the rest", "cow"):
+    for word in ("600 predictions of 3 classes", "The most probable class", "Each class against the rest", "cow"):
         assert word in text
 
 
@@ -357,7 +357,7 @@ def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Tab
     with_feature = table.append_column("f", pa.array(np.where(np.asarray(table["region"]) == "us", 1.0, -1.0)))
     pa.csv.write_csv(with_feature, tmp_path / "churn.csv")
     done = inside("report", "churn.csv", "--feature", "f", "--draws", "19", "--measure", "smce", cwd=tmp_path)
-    assert "local calibration over f" in done.stdout
+    assert "Among events that are alike: f" in done.stdout
     assert "Among events alike, predictions are" in done.stdout
 
 
@@ -397,8 +397,8 @@ def test_too_little_to_say_much_is_said(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("p,y\n" + ".3,1\n.3,0\n" * 10, encoding="utf-8")
     found = json.loads(inside("report", "f.csv", "--draws", "19", "--json", cwd=tmp_path).stdout)
     assert found["notes"][-2:] == [
-        "only 20 predictions have an outcome: with so few, only gross errors can be told from chance",
-        "every prediction is 0.3: all that can be told is whether they are right on average",
+        "only 20 predictions have an outcome: with so few, only large errors are significant",
+        "every prediction is 0.3: a report can only show whether they are right on average",
     ]
 
 

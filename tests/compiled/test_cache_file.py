@@ -12,20 +12,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from numba.core import caching
 
-from monitor.compiled import cache_file
-from monitor.stream import table_loops as hash_index
+from monitor.compiled import cache_file, load_numba
+from monitor.local import neighbour_loops
 from tests.patience import PATIENCE_SECONDS
+
+load_numba()  # replaces the methods of numba's cache file
 
 ROOT = Path(__file__).parents[2]
 STAMP: Final = (1_700_000_000.25, 4321)
 PROGRAM = textwrap.dedent(
     """
-    import monitor.compiled
+    from monitor.compiled import load_numba
     import numpy as np
-    from numba import njit
+    njit = load_numba().njit
 
     @njit(cache=True)
     def total(values):
@@ -171,9 +174,10 @@ def test_code_under_the_name_of_other_code_is_compiled_anew(tmp_path: Path) -> N
 def test_the_kernels_are_kept_so() -> None:
     file: Any = caching.IndexDataCacheFile
     assert (file.save, file.load) == (cache_file.save, cache_file.load)
-    kernels = [each for each in vars(hash_index).values() if hasattr(each, "_cache")]
-    assert kernels
-    assert {type(each._cache._cache_file) for each in kernels} == {file}
+    neighbour_loops.city_block(np.zeros((1, 1)), np.zeros((1, 1)))
+    loops = [value for value in vars(neighbour_loops).values() if hasattr(value, "_cache")]
+    assert loops
+    assert {type(loop._cache._cache_file) for loop in loops} == {file}
 
 
 def module_of(kept: type | None = None, **changed: object) -> ModuleType:

@@ -12,14 +12,25 @@ from monitor.events.model import Kind, Reason
 from tests.events.messages import NOW_MS, OUTCOME, PREDICTION, decode
 
 SEMICOLONS = """
+from __future__ import annotations
+
+import msgspec
+
 from monitor.events.formats.base import Format
 from monitor.events.model import Reason
 from monitor.events.rejection import Rejected
 from monitor.events.wire import Event
 
+class Row(msgspec.Struct):
+    model: str
+    identifier: str
+    ts: int
+    y: int
+
 def parse(value):
-    model, identifier, ts, y = value[1:].decode().split(";")
-    return Event(model, identifier, int(ts), "outcome", y=int(y))
+    fields = dict(zip(Row.__struct_fields__, value[1:].decode().split(";")))
+    row = msgspec.convert(fields, Row, strict=False)
+    return Event(row.model, row.identifier, row.ts, "outcome", y=row.y)
 
 def decode(messages):
     return [parse(value) if value.count(b";") == 3 else None for value in messages.values]

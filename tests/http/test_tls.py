@@ -81,7 +81,7 @@ def test_while_a_renewal_is_half_written_the_one_before_goes_on(tmp_path: Path, 
         with structlog.testing.capture_logs() as logs:
             assert not certificate.renew(context)
             assert not certificate.renew(context)
-        assert [each["event"] for each in logs] == ["the certificate is not renewed; the one before goes on"]
+        assert [each["event"] for each in logs] == ["the certificate is not renewed; the last valid one stays in use"]
         with client_of(AUTHORITY) as client:
             assert client.get(f"{server.url}/healthz").status_code == 200
         issue(tmp_path)

@@ -203,10 +203,10 @@ def test_another_arrow_file_is_no_map() -> None:
 
 def test_what_is_too_large_is_not_even_read(monkeypatch: pytest.MonkeyPatch) -> None:
     data = to_bytes(lore(), ABOUT)
-    monkeypatch.setattr(artifact, "LARGEST_BYTES", len(data) - 2**20 - 1)
+    monkeypatch.setattr(artifact, "MAX_BYTES", len(data) - 2**20 - 1)
     with pytest.raises(CorruptMap, match="a map takes at most"):
         from_bytes(data)
-    monkeypatch.setattr(artifact, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr(artifact, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="store fewer points, or take fewer dimensions"):
         to_bytes(lore(), ABOUT)
 
@@ -254,7 +254,7 @@ POINTS_NAN = np.full((60, 3), np.nan, np.float32)
         (lambda: with_array("points", POINTS_NAN), "array points of the map holds values that are not finite"),
         (lambda: with_array("points", np.zeros((60, 3))), "its header says float32"),
         (lambda: with_array("points", np.zeros((60, 2), np.float32)), "120 values, its shape is \\[60, 3\\]"),
-        (lambda: with_array("hit", None), "its header tells of"),
+        (lambda: with_array("hit", None), "its header names"),
         (lambda: with_array("more", np.zeros(3)), "column 'more' of the map is not in its header"),
         (lambda: written(b"[]", {}), "says no format"),
         (lambda: written(b"{", {}), "header is no JSON"),
@@ -317,4 +317,4 @@ def test_a_map_whose_parts_are_none_is_not_written(parts: MapParts, message: str
             return parts
 
     with pytest.raises(ValueError, match=message):
-        to_bytes(Wrong(2), {})  # type: ignore[arg-type] # its from_parts makes another
+        to_bytes(Wrong(2), {})

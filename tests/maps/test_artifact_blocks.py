@@ -12,7 +12,7 @@ import pytest
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import artifact
 from monitor.maps.artifact import HASH_KEY, HEADER_KEY, from_bytes, to_bytes, to_json
-from monitor.maps.artifact_blocks import check_plain
+from monitor.maps.artifact_blocks import check_uncompressed
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.histogram import METHOD as HISTOGRAM
 from monitor.maps.identity import Identity
@@ -141,20 +141,20 @@ def test_tables_that_point_anywhere_are_refused() -> None:
         at = 4 * int(rng.integers(len(data) // 4))
         damaged[at : at + 4] = rng.bytes(4)
         try:
-            check_plain(bytes(damaged))
+            check_uncompressed(bytes(damaged))
         except CorruptMap:
             refused += 1
     assert 0 < refused < 3000
     for length in range(0, len(data), 5):
         with pytest.raises(CorruptMap):
-            check_plain(data[:length])
+            check_uncompressed(data[:length])
 
 
 def test_what_a_map_says_of_itself_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte of JSON takes twenty of them once it is read."""
     about = {"note": "x" * 2000}
     data = to_bytes(Identity(), about)
-    monkeypatch.setattr(artifact, "LARGEST_HEADER_BYTES", 1000)
+    monkeypatch.setattr(artifact, "MAX_HEADER_BYTES", 1000)
     with pytest.raises(CorruptMap, match="the header of a map takes at most"):
         from_bytes(data)
     with pytest.raises(InputError, match="take fewer groups"):
@@ -162,6 +162,6 @@ def test_what_a_map_says_of_itself_is_bounded(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_written_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr(artifact, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="store fewer points, or take fewer dimensions"):
         to_bytes(Identity(), {"note": "x" * 2**20})

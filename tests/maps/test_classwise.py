@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from monitor.errors import CorruptMap, NotEnoughData
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.classwise import Classwise, HistogramClasswise
+from monitor.maps import METHODS, apply_map, fit_map, histogram
+from monitor.maps.classwise import Classwise
 from monitor.maps.histogram import Histogram
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.nested import join_parts
+from monitor.maps.parts import join_parts
 from tests.maps.drawn import class_events
 
 INNER = ["platt", "beta", "isotonic", "histogram"]
@@ -46,7 +46,7 @@ def test_a_class_without_events_keeps_its_probability_before_the_division(name: 
 
 def test_a_row_all_of_whose_classes_become_0_stays_as_it_is() -> None:
     low = Histogram(np.array([0.5]), np.array([0.0, 1.0]), np.ones(2))
-    found = HistogramClasswise((low, low, low))
+    found = Classwise(histogram.METHOD, (low, low, low))
     np.testing.assert_array_equal(apply_map(found, [[0.4, 0.4, 0.2]]), [[0.4, 0.4, 0.2]])
     np.testing.assert_array_equal(apply_map(found, [[0.7, 0.2, 0.1]]), [[1.0, 0.0, 0.0]])
 
@@ -59,7 +59,7 @@ def test_no_class_with_enough_events_is_too_little() -> None:
 def test_maps_that_do_not_fit_are_refused() -> None:
     one = Histogram(np.array([0.5]), np.array([0.0, 1.0]), np.ones(2))
     with pytest.raises(CorruptMap, match="two classes or more, got 1"):
-        HistogramClasswise.from_parts(join_parts({}, [one]))
-    broken = join_parts({}, [one, Histogram(np.array([0.5]), np.array([0.0, 7.0]), np.ones(2))])
+        Classwise.load(histogram.METHOD, join_parts({}, [one.parts()]))
+    broken = join_parts({}, [one.parts(), Histogram(np.array([0.5]), np.array([0.0, 7.0]), np.ones(2)).parts()])
     with pytest.raises(CorruptMap, match="map 1 of 2: value must be finite and from 0 to 1, got 7"):
-        HistogramClasswise.from_parts(broken)
+        Classwise.load(histogram.METHOD, broken)

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from monitor.errors import CorruptMap, InputError
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.base import MapParts
-from monitor.maps.group_wise import GroupWise, GroupWisePlatt
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
+from monitor.maps.group_wise import GroupWise
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.platt import Platt
+from monitor.maps.platt import METHOD, Platt
 from tests.maps.drawn import binary_events, class_events
 
 BINARY = ["offset", "temperature", "platt", "beta", "isotonic", "histogram"]
@@ -110,7 +109,7 @@ def test_options_of_the_inner_method_reach_it() -> None:
 
 
 def test_it_says_its_groups_and_no_endless_list() -> None:
-    many = GroupWisePlatt("region", tuple("abcdefgh"), Platt(0.0, 1.0), (Platt(0.5, 1.0),) * 8)
+    many = GroupWise(METHOD, "region", tuple("abcdefgh"), Platt(0.0, 1.0), (Platt(0.5, 1.0),) * 8)
     said = many.describe()
     assert "8 groups" in said
     assert "a: takes logit p to 1 logit p + 0.5" in said
@@ -123,17 +122,17 @@ def test_it_says_its_groups_and_no_endless_list() -> None:
     [
         ({"segment_key": ""}, "segment_key must be a text"),
         ({"groups": ["a"]}, "one for all and one a group, got 3 for 1 groups"),
-        ({"groups": ["a", "a"]}, "must not name the same twice"),
+        ({"groups": ["a", "a"]}, "must not contain duplicates"),
         ({"maps": [None, None, None]}, "one for all and one a group"),
         ({"maps": "x"}, "maps must be a list"),
         ({"maps": [{"slope": 1.0}] * 3}, "map 0 of 3: the map has no setting 'intercept'"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(settings: dict[str, Any], said: str) -> None:
-    parts = GroupWisePlatt("region", ("a", "b"), Platt(0.0, 1.0), (Platt(0.5, 1.0),) * 2).parts()
-    assert GroupWisePlatt.from_parts(parts).groups == ("a", "b")
+    parts = GroupWise(METHOD, "region", ("a", "b"), Platt(0.0, 1.0), (Platt(0.5, 1.0),) * 2).parts()
+    assert GroupWise.load(METHOD, parts).groups == ("a", "b")
     with pytest.raises(CorruptMap, match=said):
-        GroupWisePlatt.from_parts(MapParts({**parts.settings, **settings}, parts.arrays))
+        METHODS["group_wise_platt"].load(MapParts({**parts.settings, **settings}, parts.arrays))
 
 
 def test_of_many_groups_each_has_its_own_map() -> None:
@@ -154,4 +153,4 @@ def test_of_many_groups_each_has_its_own_map() -> None:
 def test_groups_that_do_not_ascend_are_refused() -> None:
     parts = fitted("platt", binary_events(2_000, groups=2)).parts()
     with pytest.raises(CorruptMap, match="groups must be ascending, got r1, r0"):
-        GroupWisePlatt.from_parts(MapParts({**parts.settings, "groups": ["r1", "r0"]}, parts.arrays))
+        METHODS["group_wise_platt"].load(MapParts({**parts.settings, "groups": ["r1", "r0"]}, parts.arrays))

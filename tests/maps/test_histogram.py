@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import CorruptMap, InputError
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.base import MapParts
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.histogram import Histogram
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from sklearn.isotonic import IsotonicRegression
 
 from monitor.errors import CorruptMap
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.base import MapParts
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.isotonic import Isotonic
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures.corp import corp_curve

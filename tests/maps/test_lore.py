@@ -11,10 +11,9 @@ from scipy.special import expit, logit
 
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps import lore_gamma as module
+from monitor.maps import lore as module
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import METHOD, Lore
-from monitor.maps.lore_gamma import GAMMAS, WHOLE_BIN, leave_one_out_losses
+from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, leave_one_out_losses
 from monitor.maps.lore_space import coordinates
 from tests.reference import naive_lore
 
@@ -153,7 +152,7 @@ def test_of_a_vanishing_gamma_it_is_the_nearest_neighbour_in_the_bin(seed: int, 
     assert events.features is not None
     assert asked.features is not None
     phi, at = coordinates(lore.space, events.features), coordinates(lore.space, asked.features)
-    place, of = lore.bins.places(events.prediction), lore.bins.places(asked.prediction)
+    place, of = lore.bins.indices(events.prediction), lore.bins.indices(asked.prediction)
     for i in range(len(asked)):
         distance = np.where(place == of[i], np.abs(phi - at[i]).sum(axis=1), np.inf)
         first, second = np.partition(distance, 1)[:2]
@@ -323,7 +322,7 @@ def test_it_does_not_matter_how_many_threads_share_a_batch(monkeypatch: pytest.M
         return laplace_sums(points, *others)
 
     monkeypatch.setattr(module, "laplace_sums", counted)
-    monkeypatch.setattr(module, "_PAIRS_A_THREAD", 1)
+    monkeypatch.setattr(module, "_PAIRS_PER_THREAD", 1)
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     assert apply_map(lore, asked.prediction, features=asked.features).tolist() == alone.tolist()
     assert len(parts) == 9

@@ -66,8 +66,8 @@ def test_two_events_of_weight_one_tell_more_than_one_of_weight_two() -> None:
     twice = LabelledEvents.of(
         events.prediction[rows], events.outcome[rows], segments={"region": events.segments["region"][rows]}
     )
-    np.testing.assert_allclose(fit(twice).mean, fit(events).mean)
-    np.testing.assert_allclose(fit(twice).n_eff, 2.0 * fit(events).n_eff)
+    np.testing.assert_allclose(fit(twice).group_mean, fit(events).group_mean)
+    np.testing.assert_allclose(fit(twice).group_n_eff, 2.0 * fit(events).group_n_eff)
 
 
 def test_an_empty_bin_leaves_predictions_as_they_are() -> None:
@@ -87,7 +87,7 @@ def test_the_only_segment_need_not_be_named() -> None:
     with pytest.raises(InputError, match="must be one of plan, region, got 'tier'"):
         fit_map(METHOD, events, {"segment": "tier"})
     nobody = LabelledEvents.of(events.prediction, events.outcome, segments={"region": [""] * len(events)})
-    with pytest.raises(InputError, match="needs the segment 'region', and no event tells it"):
+    with pytest.raises(InputError, match="needs the segment 'region', and no event has it"):
         fit_map(METHOD, nobody)
 
 

@@ -10,8 +10,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import METHOD, Lore
-from monitor.maps.lore_gamma import leave_one_out_losses
+from monitor.maps.lore import METHOD, Lore, leave_one_out_losses
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +132,7 @@ def changed(parts: MapParts, name: str, value: Any) -> MapParts:
         ("hit", np.full(120, 0.5), "hit must be 0 or 1"),
         ("weight", np.zeros(120), "weight"),
         ("weight", np.ones(119), "weight as long"),
-        ("first", np.arange(6), "first must tell of 5 bins"),
+        ("first", np.arange(6), "first must list 5 bins"),
         ("first", np.array([0, 50, 40, 60, 70, 120]), "first must ascend"),
         ("axes", np.zeros((2, 3)), "axes must have the shape \\(3, 3\\)"),
         ("axes", np.zeros((3, 0)), "axes must be a matrix that is not empty"),

@@ -6,8 +6,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from monitor.errors import CorruptMap, NotEnoughData
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.base import MapParts
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.matrix_scaling import MatrixScaling
 from tests.maps.drawn import class_events, softmax_of

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import CorruptMap, InputError, NotEnoughData
-from monitor.maps import METHODS, apply_map, fit_map
+from monitor.maps import METHODS, MapParts, RecalibrationMap, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.maps.base import MapParts, RecalibrationMap
 from monitor.maps.labelled import LabelledEvents
 from tests.maps.drawn import any_binary, any_classes, binary_events, class_events, repeated
 

@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from monitor.errors import CorruptMap
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.base import MapParts
+from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.vector_scaling import VectorScaling
 from tests.maps.drawn import class_events, softmax_of

@@ -9,9 +9,10 @@ import pyarrow.csv
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.figures.output import PNG_DPI
-from monitor.reports.findings import Wanted, find
-from monitor.reports.page import _subtitle
+from monitor.reports.findings import ReportOptions, measure_files
+from monitor.reports.page import sheet_subtitle
 from monitor.reports.pictures import sheet_of
+from monitor.reports.report_view import report_view
 from tests.reports.figures.tables import check_layout, texts
 
 
@@ -26,24 +27,11 @@ def test_the_sheet_of_many_classes_has_a_verdict_and_says_what_it_draws(tmp_path
     sure = truth**3 / (truth**3).sum(axis=1, keepdims=True)
     columns = {name: sure[:, number] for number, name in enumerate("abc")}
     pa.csv.write_csv(pa.table({**columns, "y": np.array(list("abc"))[outcome]}), tmp_path / "classes.csv")
-    wanted = Wanted(
-        file=tmp_path / "classes.csv",
-        prediction=("a", "b", "c"),
-        outcome="y",
-        time=None,
-        weight=None,
-        id=None,
-        segment=(),
-        feature=(),
-        measure=(),
-        draws=99,
-        compare=None,
-        compare_prediction=None,
-    )
-    found = find(wanted)
+    options = ReportOptions(tmp_path / "classes.csv", prediction=("a", "b", "c"), outcome="y", draws=99)
+    found = measure_files(options)
     assert found.many is not None
     assert found.many.top_label.diagnosis is not None
-    figure = sheet_of(found, "Calibration of classes", _subtitle(found))
+    figure = sheet_of(found, "Calibration of classes", sheet_subtitle(found, report_view(found)))
     figure.set_dpi(PNG_DPI)
     check_layout(figure)
     written = texts(figure)

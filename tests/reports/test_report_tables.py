@@ -6,24 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from rich.console import Console
-from rich.table import Table
 from scipy.special import expit
 
 from monitor.reports.evaluation.compare import Comparison, compare_tables
 from monitor.reports.evaluation.files import FileReport, report_table
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
-from monitor.reports.report_tables import (
+from monitor.reports.report_view import (
     comparison_sentence,
     differences_table,
-    fault_rows,
-    of_difference,
-    of_segment,
+    judge_difference,
+    judge_segment,
+    logit_rows,
+    measures_table,
     segment_text,
     segments_sentence,
     segments_table,
 )
-from monitor.reports.tables import measures_table
+from monitor.reports.view import Table, rich_table
 from monitor.sources.tables import EventTable, SegmentColumn
 
 
@@ -49,27 +49,27 @@ def compared(tables: tuple[EventTable, EventTable]) -> Comparison:
 
 def printed(table: Table, width: int) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(table)
+    Console(file=out, width=width).print(rich_table(table, width))
     return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
 
 
 @pytest.mark.parametrize("width", [80, 100, 112, 140])
 def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: Comparison, width: int) -> None:
     for table in (
-        measures_table(found.whole, width),
-        segments_table(found.segments, width),
-        differences_table(compared, width),
+        measures_table(found.whole.measures),
+        segments_table(found.segments),
+        differences_table(compared),
     ):
         lines = printed(table, width)
         assert max(map(len, lines)) <= width
         assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
     faults = 2 * (width == 140)
-    assert len(printed(differences_table(compared, width), width)) == len(compared.differences) + 2 + faults
+    assert len(printed(differences_table(compared), width)) == len(compared.differences) + 2 + faults
 
 
 def test_a_roomy_terminal_has_more(found: FileReport) -> None:
-    assert "if calibrated" in printed(measures_table(found.whole, 140), 140)[0]
-    assert "if calibrated" not in printed(measures_table(found.whole, 80), 80)[0]
+    assert "if calibrated" in printed(measures_table(found.whole.measures), 140)[0]
+    assert "if calibrated" not in printed(measures_table(found.whole.measures), 80)[0]
 
 
 def test_sentences_say_which_segments_are_real(found: FileReport) -> None:
@@ -93,9 +93,9 @@ def test_what_is_certain_and_small_is_no_fault_of_shape() -> None:
         report = Report("m", "1", "s=a", "all", None, None, 9, 4, 9, 0.5, 0.5, measures, diagnosis=diagnosis)
         return SegmentReport(report, q, q)
 
-    assert of_segment(segment(Verdict.SHAPE, 0.01)).value == "shape miscalibration"
-    assert of_segment(segment(Verdict.CALIBRATED, 0.03)).value == "beyond chance"
-    assert of_segment(segment(Verdict.SHAPE, 0.2)).value == "within chance"
+    assert judge_segment(segment(Verdict.SHAPE, 0.01)).value == "shape miscalibration"
+    assert judge_segment(segment(Verdict.CALIBRATED, 0.03)).value == "beyond chance"
+    assert judge_segment(segment(Verdict.SHAPE, 0.2)).value == "within chance"
 
 
 def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], compared: Comparison) -> None:
@@ -112,7 +112,7 @@ def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], comp
 
 
 def test_offset_and_slope_stand_beside_each_other(compared: Comparison) -> None:
-    (_, offset, other), (_, slope, steeper) = fault_rows(compared)
+    (_, offset, other), (_, slope, steeper) = logit_rows(compared)
     first, second = compared.first.diagnosis, compared.second.diagnosis
     assert first is not None
     assert second is not None
@@ -120,7 +120,7 @@ def test_offset_and_slope_stand_beside_each_other(compared: Comparison) -> None:
     assert other.startswith(f"{second.offset:.2f} (")
     assert slope.startswith(f"{first.slope:.2f} (")
     assert steeper.startswith(f"{second.slope:.2f} (")
-    assert fault_rows(replace(compared, first=replace(compared.first, diagnosis=None))) == []
+    assert logit_rows(replace(compared, first=replace(compared.first, diagnosis=None))) == []
 
 
 def test_of_prevalences_apart_nobody_is_better(compared: Comparison) -> None:
@@ -128,6 +128,6 @@ def test_of_prevalences_apart_nobody_is_better(compared: Comparison) -> None:
     said = comparison_sentence(apart)
     assert said.startswith("smCE of old is lower than that of new by 0.0")
     assert said.endswith("which of different prevalences does not say which is better calibrated.")
-    (row,) = (line for line in printed(differences_table(apart, 100), 100) if line.strip().startswith("smCE"))
+    (row,) = (line for line in printed(differences_table(apart), 100) if line.strip().startswith("smCE"))
     assert row.endswith("higher")
-    assert of_difference(compared.differences["smce"]).value == "worse"
+    assert judge_difference(compared.differences["smce"]).value == "worse"

@@ -9,8 +9,16 @@ from rich.console import Console
 
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Severity, Verdict
-from monitor.reports.tables import reports_table, telling
-from monitor.reports.verdict import BELOW_CHANCE, BEYOND_CHANCE, UNJUDGED, WITHIN_CHANCE, Word, of_measure, of_report
+from monitor.reports.report_view import distinguishing_columns, reports_table
+from monitor.reports.verdicts import (
+    BELOW_CHANCE,
+    BEYOND_CHANCE,
+    UNJUDGED,
+    WITHIN_CHANCE,
+    judge_measure,
+    judge_report,
+)
+from monitor.reports.view import Word
 
 
 def report(window: str = "1h", **measures: MeasureResult) -> Report:
@@ -28,14 +36,14 @@ def report(window: str = "1h", **measures: MeasureResult) -> Report:
     ],
 )
 def test_a_value_is_compared_with_its_level(value: float, null_q95: float | None, word: Word) -> None:
-    assert of_measure(MeasureResult(value, "ratio", null_q95=null_q95)) is word
+    assert judge_measure(MeasureResult(value, "ratio", null_q95=null_q95)) is word
 
 
 def test_a_report_is_judged_by_its_diagnosis_in_the_one_set_of_words() -> None:
     bad = MeasureResult(0.09, "ratio", null_q95=0.02)
-    assert of_report(report(smce=bad)) is UNJUDGED
+    assert judge_report(report(smce=bad)) is UNJUDGED
     for verdict in Verdict:
-        word = of_report(replace(report(smce=bad), diagnosis=Diagnosis(verdict, "")))
+        word = judge_report(replace(report(smce=bad), diagnosis=Diagnosis(verdict, "")))
         assert word.value == verdict.words
     assert [verdict.words for verdict in Verdict] == [
         "calibrated",
@@ -55,7 +63,7 @@ def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) 
     reports = [replace(report(window, **measures), diagnosis=found) for window in ("1h", "24h")]
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(reports_table(reports, columns=telling(reports), width=width))
+        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=width))
     shown = capture.get()
     assert all(len(line) <= width for line in shown.splitlines())
     for word in ("churn", "24h", "TCE", "kCE", "smCE", "intCE", "12.3%", ".0123", "moderate shape miscalibration"):
@@ -81,17 +89,17 @@ def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) 
 )
 def test_a_proper_score_may_be_too_low(value: float, p_value: float | None, word: Word) -> None:
     level: dict[str, float | None] = {"null_mean": 0.2, "null_q95": 0.22, "p_value": p_value}
-    assert of_measure(ScoreResult(value, "ratio", **level)) is word
+    assert judge_measure(ScoreResult(value, "ratio", **level)) is word
     if word is BELOW_CHANCE:
         # An error of calibration cannot be too small.
-        assert of_measure(MeasureResult(value, "ratio", **level)) is WITHIN_CHANCE
+        assert judge_measure(MeasureResult(value, "ratio", **level)) is WITHIN_CHANCE
 
 
 def test_a_proper_score_of_too_few_surprises_is_below_chance() -> None:
     def words(p: float, positives: int) -> set[str]:
         y = np.arange(1000) < positives
         report = evaluate(np.full(1000, p), y, measures=("brier", "log_loss"), draws=99)
-        return {of_measure(each).value for each in report.measures.values()}
+        return {judge_measure(each).value for each in report.measures.values()}
 
     assert words(0.35, 350) == {"within chance"}
     assert words(0.35, 286) == {"below chance"}

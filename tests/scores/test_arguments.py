@@ -10,8 +10,7 @@ import pytest
 
 import monitor
 from monitor.errors import InputError
-from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.in_use import apply_in_use
+from monitor.maps import METHODS, apply_map, apply_serving_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.reports.evaluation.evaluate import evaluate, evaluate_binary, evaluate_classes
 from monitor.scores import ClassTable, ScoreTable
@@ -61,7 +60,7 @@ MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
     ),
     "what serves": (
         r"prediction and segments\['eu'\]",
-        lambda a, b: apply_in_use(None, a(P), segments={"eu": b(np.full(N, "x"))}, name="none"),
+        lambda a, b: apply_serving_map(None, a(P), segments={"eu": b(np.full(N, "x"))}, name="none"),
     ),
     "a map": (
         "prediction and features",

@@ -29,10 +29,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from monitor.local import PrincipalComponents, local_calibration_error
-from monitor.maps import apply_map, choose_method, fit_map, lore, lore_gamma
+from monitor.maps import apply_map, choose_method, fit_map, lore
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import Lore
-from monitor.maps.lore_gamma import WHOLE_BIN
+from monitor.maps.lore import WHOLE_BIN, Lore
 from tests.simulations.lore_data import GROUP, affairs, happiness
 from tests.simulations.lore_experiment import CLIP, group_mce
 
@@ -164,7 +163,7 @@ def as_before() -> Iterator[None]:
         rows = np.column_stack(columns) + 0.0
         return np.argsort([xxhash.xxh3_64_intdigest(row.tobytes()) for row in rows], kind="stable")
 
-    with mock.patch.object(lore, "_content_order", order), mock.patch.object(lore_gamma, "EVENTS_A_BIN", 1500):
+    with mock.patch.object(lore, "_content_order", order), mock.patch.object(lore, "EVENTS_PER_BIN", 1500):
         yield
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from monitor.reports.figures import save
+from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration_gamma import GammaCurve, gamma_figure
 from monitor.reports.figures.style import (
     BLUE,
@@ -191,7 +191,7 @@ def write(summary: Mapping[str, Any], docs: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "results.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     for name, figure in figures(summary).items():
-        save(figure, folder / f"{name}.svg")
+        (folder / f"{name}.svg").write_text(to_svg(figure), encoding="utf-8")
     page = docs / "lore.md"
     page.write_text(rendered(summary, page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -89,7 +89,7 @@ def test_what_is_no_table_is_refused() -> None:
         read(pl.DataFrame({"p": [0.5]}).lazy())
     with pytest.raises(InputError, match=r"must be equally long, got \{'p': 2, 'y': 1\}"):
         read({"p": [0.5, 0.5], "y": [1]})
-    with pytest.raises(InputError, match="column 'p' stands twice"):
+    with pytest.raises(InputError, match="column 'p' occurs twice"):
         read(pd.DataFrame([[0.5, 0.5]], columns=["p", "p"]))
 
 

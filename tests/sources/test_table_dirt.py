@@ -144,7 +144,7 @@ def test_every_format_and_role_leaves_bad_rows_out(tmp_path: Path) -> None:
     assert (table.time_ms[1] - table.time_ms[0]) == 86_400_000
     assert table.ids is not None
     assert table.ids.to_pylist() == ["a", "c"]
-    assert "1 row left out: column 'id': id must stand in one row only; the first is line 5, got 'a'" in table.cautions
+    assert "1 row left out: column 'id': id must occur in one row only; the first is line 5, got 'a'" in table.cautions
     pa.parquet.write_table(pa.table({"p": [0.5, None, 0.25], "y": [1, 1, 0]}), tmp_path / "f.parquet")
     assert same(read_table(tmp_path / "f.parquet", skip_bad_rows=True), good)
 

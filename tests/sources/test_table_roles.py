@@ -48,7 +48,7 @@ def test_ids_of_every_type(tmp_path: Path) -> None:
     ("role", "message"),
     [
         ("weight", "column 'x', line 3: weight must be a finite number of at least 0, got '-1' (2 such rows)"),
-        ("ids", "column 'x', line 5: id '1' stands there a second time"),
+        ("ids", "column 'x', line 5: id '1' is repeated"),
         ("features", "column 'x', line 4: feature must be a finite number, got 'inf' (1 such row)"),
     ],
 )
@@ -94,11 +94,11 @@ def test_what_to_mind_is_said(tmp_path: Path) -> None:
     mixed = "".join(f"{p},{i % 2}\n" for i, p in enumerate(np.linspace(0.1, 0.9, FEW)))
     assert cautions(mixed) == ()
     assert cautions(mixed.partition("\n")[2]) == (
-        f"only {FEW - 1} predictions have an outcome: with so few, only gross errors can be told from chance",
+        f"only {FEW - 1} predictions have an outcome: with so few, only large errors are significant",
     )
     assert cautions(".4,1\n")[0].startswith("only 1 prediction has an outcome: with so few")
     assert cautions("0.3,1\n0.3,0\n" * FEW) == (
-        "every prediction is 0.3: all that can be told is whether they are right on average",
+        "every prediction is 0.3: a report can only show whether they are right on average",
     )
-    assert cautions(mixed.replace(",1\n", ",0\n")) == ("every outcome is 0: are those of the other kind missing?",)
+    assert cautions(mixed.replace(",1\n", ",0\n")) == ("every outcome is 0: are outcomes of the other kind missing?",)
     assert cautions("1,1\n0,0\n" * FEW) == ("every prediction is 0 or 1: are these classes, not probabilities?",)

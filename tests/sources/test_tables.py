@@ -202,7 +202,7 @@ def test_a_guessed_time_that_is_none_is_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y,time\n.5,1,noon\n")
     table = read_table(path)
     assert table.time_ms is None
-    assert "column 'time' holds values that are no times, so it is left out" in table.notes
+    assert "column 'time' holds values that are not times, so it is left out" in table.notes
     assert refusal(path, time="time") == (
         "column 'time', line 2: time must be RFC 3339 or milliseconds since the epoch, got 'noon' (1 such row); "
         "correct or remove them, or add --skip-bad-rows"
@@ -228,7 +228,7 @@ MEND = "correct or remove them, or add --skip-bad-rows"
             f"column 'p', line 2: {NUMBER}, got '83' (1 such row); correct or remove them; divide percentages by 100",
         ),
         ("p,y\n-0.1,1\n", f"column 'p', line 2: {NUMBER}, got '-0.1' (1 such row); {MEND}"),
-        ("p,p,y\n.5,.5,1\n", "column 'p' stands twice in the header; rename one of them"),
+        ("p,p,y\n.5,.5,1\n", "column 'p' occurs twice in the header; rename one of them"),
         (
             "p,y\n.5,1\n.5,1,7\n",
             "cannot be read: CSV parse error: line 3: Expected 2 columns, got 3: .5,1,7; correct or remove that line",
@@ -289,10 +289,10 @@ def test_a_decimal_comma_is_seen(tmp_path: Path) -> None:
             f"column 'p', line 2: {NUMBER}, got '[0.5,0.5]' (1 such row); {MEND}",
         ),
         ('{"p": true, "y": 1}\n', f"column 'p', line 1: {NUMBER}, got True (1 such row); {MEND}"),
-        ('{"p": 0.5, "y": 1}\n{"p": 0.5\n', "line 2 is no JSON object: Input data was truncated"),
+        ('{"p": 0.5, "y": 1}\n{"p": 0.5\n', "line 2 is not a JSON object: Input data was truncated"),
         (
             '[{"p": 0.5, "y": 1}]\n',
-            "line 1 is no JSON object: Expected `object`, got `array`; one JSON object a line is read, not one list",
+            "line 1 is not a JSON object: Expected `object`, got `array`; one JSON object a line is read, not one list",
         ),
     ],
 )

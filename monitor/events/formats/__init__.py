@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -32,9 +33,10 @@ def load_formats(folder: Path | None = None) -> tuple[Format, ...]:
 
 
 def _load_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"event_format_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # structs and dataclasses look their module up there
     spec.loader.exec_module(module)
     return module

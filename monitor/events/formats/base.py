@@ -1,12 +1,12 @@
 """What a format of events declares, and the limits that every event must keep."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from monitor.clock import Clock, SystemClock
 from monitor.events.model import Kind, Record
-from monitor.events.times import DAY_MS, EARLIEST_MS
+from monitor.events.times import DAY_MS
 from monitor.events.wire import Event
 
 
@@ -20,8 +20,6 @@ class Rules:
         Longest message that is read.
     max_ahead_ms
         How far an event's time may lie ahead of when its message was written.
-    earliest_ms
-        Earliest event time, milliseconds since the epoch.
     kind_by_keys
         Whether an event without a type, on a topic without one, gets it from its keys: see :func:`kind_by_keys`.
     classes
@@ -32,7 +30,6 @@ class Rules:
 
     max_bytes: int = 1_048_576
     max_ahead_ms: int = DAY_MS
-    earliest_ms: int = EARLIEST_MS
     kind_by_keys: bool = False
     classes: Mapping[str, int] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
@@ -81,7 +78,7 @@ class Format(NamedTuple):
     last argument is the type of the topic's events. Defines what is valid; only called where the fast path fails."""
     schema: Callable[[Kind], dict[str, Any]]
     """The document that describes one type of event to those who write them."""
-    matches: Callable[[Messages], Collection[int]] | None = None
+    matches: Callable[[Messages], set[int]] | None = None
     """The rows of the messages that are in this format, cheaply found. None for the one default format, which gets all
     messages that no other format claims."""
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
 from monitor.events.examine import examine
 from monitor.events.formats.base import Format, Messages
-from monitor.events.formats.plain_json import UNREADABLE, decode_each, utf8_values
-from monitor.events.model import Kind, Record
+from monitor.events.formats.plain_json import decode_each, utf8_values
+from monitor.events.model import Kind
 from monitor.events.schemas import event_schema
 from monitor.events.wire import Event, decode_cloudevent, decode_event
 
@@ -17,27 +17,27 @@ _MARK: Final = b'"specversion"'
 def matches(messages: Messages) -> set[int]:
     """The rows of messages that are CloudEvents by their headers, or may be by their text."""
     rows = {row for row, record in enumerate(messages.records) if record.headers and mode_of(record.headers)}
-    if _MARK in messages.joined:
-        rows.update(row for row, value in enumerate(messages.values) if _MARK in value)
+    if len(rows) < len(messages.records) and _MARK in messages.joined:
+        rows.update([row for row, value in enumerate(messages.values) if _MARK in value])
     return rows
 
 
 def decode(messages: Messages) -> list[Event | None]:
-    """The event of each message, completed by its envelope."""
+    """The event of each message, completed by its envelope: in the headers, or else in the value."""
     values = utf8_values(messages)
     if not any(record.headers for record in messages.records):
         return [None if event is None else unwrap(event) for event in decode_each(decode_cloudevent, values)]
-    return [_decode(record, value) for record, value in zip(messages.records, values, strict=True)]
-
-
-def _decode(record: Record, value: bytes) -> Event | None:
-    try:
-        if mode_of(record.headers) is not Mode.BINARY:
-            return unwrap(decode_cloudevent(value))
-        event = decode_event(value)
-    except UNREADABLE:
-        return None
-    return event if complete_from_headers(event, record.headers) else None
+    events: list[Event | None] = [None] * len(values)
+    structured = [_MARK in value for value in values]
+    rows = [row for row, marked in enumerate(structured) if marked]
+    for row, envelope in zip(rows, decode_each(decode_cloudevent, [values[row] for row in rows]), strict=True):
+        if envelope is not None and mode_of(messages.records[row].headers) is not Mode.BINARY:
+            events[row] = unwrap(envelope)
+    rows = [row for row, marked in enumerate(structured) if not marked]
+    for row, event in zip(rows, decode_each(decode_event, [values[row] for row in rows]), strict=True):
+        if event is not None and complete_from_headers(event, messages.records[row].headers):
+            events[row] = event
+    return events
 
 
 def schema(kind: Kind) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _NOT_READY: Final = {
     Phase.SOURCE_UNAVAILABLE: "the log of events cannot be read and is tried again and again",
     Phase.STORE_UNAVAILABLE: "what was read cannot be saved; nothing more is read, and it is tried again and again",
     Phase.STOPPED: "the service is shutting down",
-    Phase.FAILED: "consumption has stopped for good; mend the cause and restart",
+    Phase.FAILED: "consumption has stopped for good; fix the cause and restart",
 }
 
 

@@ -184,7 +184,7 @@ def _recompute(evaluator: Evaluator, model: str, query: ReportQuery) -> Callable
 def _page_of(evaluator: Evaluator, recompute: Callable[[], Report], root: str) -> Callable[[], bytes]:
     def draw() -> bytes:
         # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
-        from monitor.reports.window import window_page  # noqa: PLC0415
+        from monitor.reports.page import window_page  # noqa: PLC0415
 
         recomputed = recompute()
         return window_page(recomputed, evaluator.scores(recomputed), root)

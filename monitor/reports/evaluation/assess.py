@@ -6,10 +6,11 @@ from math import inf, isfinite
 from typing import Final, NamedTuple
 
 from monitor.errors import NotEnoughData, SettingsError
-from monitor.inference import NullLevel, Progress, intervals, null_level
+from monitor.inference import NullLevel, intervals, null_level
 from monitor.inference.named import largest_value
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import Progress
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
 

@@ -15,10 +15,11 @@ from monitor.inference.named import largest_value
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import StageProgress
 from monitor.reports.evaluation import difference
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.difference import Difference, Events
-from monitor.reports.evaluation.files import Progress, report_table
+from monitor.reports.evaluation.files import report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.report import Report
 from monitor.sources.tables import EventTable
@@ -153,7 +154,7 @@ def compare_tables(
     measures: Mapping[str, Measure] = REPORT_MEASURES,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
     """Compare the calibration of two tables of predictions.

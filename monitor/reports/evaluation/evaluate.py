@@ -11,10 +11,10 @@ from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.hypothesis_tests import table_seed
 from monitor.errors import InputError
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
-from monitor.inference import Progress
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import Progress
 from monitor.reports.evaluation.assess import DRAWS, GIVEN, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.classes import (
     ClassReport,

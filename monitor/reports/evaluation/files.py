@@ -1,6 +1,6 @@
 """Reports of a file: the whole of it, and each segment's."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import StageProgress
 from monitor.reports.evaluation.assess import DRAWS, GIVEN, Minimum
 from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
@@ -29,9 +30,6 @@ from monitor.reports.evaluation.segments import (
 )
 from monitor.sources.formats import open_bytes
 from monitor.sources.tables import EventTable, SegmentColumn
-
-Progress = Callable[[str, float], None]
-"""Called with the current step, and the share of it that is done."""
 
 _MAX_INSPECTED_LINES: Final = 100
 _EVENT_TYPES: Final = frozenset({"prediction", "outcome", "labelled"})
@@ -111,7 +109,7 @@ def report_table(
     segment_minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: StageProgress | None = None,
     tolerance: float = TOLERANCE,
 ) -> FileReport:
     """Report on all rows of a table, and on each value of its segment columns.

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from monitor.errors import NotEnoughData
-from monitor.inference import Progress
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
+from monitor.progress import Progress
 from monitor.reports.evaluation.assess import WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report

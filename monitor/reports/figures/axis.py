@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.reports.figures.words import tick
+from monitor.reports.formatting import tick
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -16,10 +16,10 @@ Floats = NDArray[np.float64]
 _RARE: Final = 0.1
 """With half of the predictions below, a linear axis would show them in a corner."""
 
-_LEAST: Final = 1e-7
-"""Nearer to 0 or to 1 no axis goes."""
+_MIN_DISTANCE: Final = 1e-7
+"""Ends of an axis are at least this far from 0 and 1."""
 
-_MOST_TICKS: Final = 7
+_MAX_TICKS: Final = 7
 
 _DECADES: Final = [10.0**-k for k in range(7, 0, -1)]
 _TICKS: Final = (
@@ -66,7 +66,7 @@ class ProbabilityAxis:
         first, last = float(logits.min()) - 0.35, float(logits.max()) + 0.35
         missing = max(0.0, 3.0 - (last - first)) / 2.0
         ends = 1.0 / (1.0 + np.exp(-np.array([first - missing, last + missing])))
-        return cls(max(float(ends[0]), _LEAST), min(float(ends[1]), 1.0 - _LEAST), logit=True)
+        return cls(max(float(ends[0]), _MIN_DISTANCE), min(float(ends[1]), 1.0 - _MIN_DISTANCE), logit=True)
 
     def place(self, probability: ArrayLike) -> Floats:
         """Coordinates on the axis; what lies beyond its ends stands at them."""
@@ -99,22 +99,22 @@ class ProbabilityAxis:
         if not self.logit:
             return [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
         for below in _TICKS:
-            ticks = [*below, *([0.5] if below[-1] < 0.5 else []), *(1.0 - each for each in reversed(below))]
-            within = [each for each in dict.fromkeys(ticks) if self.lower <= each <= self.upper]
-            if len(within) <= _MOST_TICKS:
+            ticks = [*below, *([0.5] if below[-1] < 0.5 else []), *(1.0 - p for p in reversed(below))]
+            within = [p for p in dict.fromkeys(ticks) if self.lower <= p <= self.upper]
+            if len(within) <= _MAX_TICKS:
                 break
         return within
 
     def on_x(self, axes: Axes, *, labels: bool = True) -> None:
         """Make it the horizontal axis."""
         axes.set_xlim(*self._padded())
-        axes.set_xticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
+        axes.set_xticks(self.place(self.ticks()).tolist(), [tick(p) for p in self.ticks()])
         axes.tick_params(axis="x", labelbottom=labels)
 
     def on_y(self, axes: Axes, *, labels: bool = True) -> None:
         """Make it the vertical axis."""
         axes.set_ylim(*self._padded())
-        axes.set_yticks(self.place(self.ticks()).tolist(), [tick(each) for each in self.ticks()])
+        axes.set_yticks(self.place(self.ticks()).tolist(), [tick(p) for p in self.ticks()])
         axes.tick_params(axis="y", labelleft=labels)
 
     def _padded(self) -> tuple[float, float]:
@@ -129,4 +129,4 @@ def _logit(p: Floats) -> Floats:
 def _quantiles(score: Floats, counts: Floats, shares: Sequence[float]) -> list[float]:
     cumulative = np.cumsum(counts)
     at = np.searchsorted(cumulative, np.asarray(shares) * cumulative[-1])
-    return [float(each) for each in score[np.minimum(at, score.size - 1)]]
+    return [float(p) for p in score[np.minimum(at, score.size - 1)]]

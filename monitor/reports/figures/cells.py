@@ -1,26 +1,29 @@
-"""What figures draw of a table: cells, whatever the number of events, and sums over bins of them."""
+"""What figures are drawn from: score tables on cells, sums over bins, and results by title."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.inference import coarsen, null_level
 from monitor.measures import MEASURES
-from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable, grid
 
 Floats = NDArray[np.float64]
+Results = Mapping[str, MeasureResult]
+"""Results of a report, by the titles of the measures."""
 
 DRAWS = 199
 """Resamples behind a band or a level of a figure."""
 
 
 def drawn(table: ScoreTable) -> ScoreTable:
-    """The table, on the cells of the shared grid where it has more rows than that: no figure shows the difference.
+    """Put a large table onto the cells of the shared grid: no figure shows the difference.
 
     Raises
     ------
@@ -32,18 +35,28 @@ def drawn(table: ScoreTable) -> ScoreTable:
     return coarsen(table) if table.rows > grid.cell_count() else table
 
 
-def judged(rows: Sequence[MeasureRow], name: str) -> MeasureRow | None:
-    """The measure of that name among the rows of a report, if it is there with its level."""
-    title = MEASURES[name].title
-    return next((row for row in rows if row.title == title and row.null_q95 is not None), None)
+def judged(results: Results, name: str) -> MeasureResult | None:
+    """The result of a measure, if it has a level under calibration."""
+    result = results.get(MEASURES[name].title)
+    return None if result is None or result.null_q95 is None else result
 
 
-def smce_row(cells: ScoreTable) -> MeasureRow:
-    """SmCE and what chance makes of it, which decides whether a figure's title may speak of a finding."""
+def smce_result(cells: ScoreTable) -> MeasureResult:
+    """SmCE and its level under calibration, which decides whether the title of a figure names a finding."""
     measure = MEASURES["smce"]
     value = measure.value(cells)
     level = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})[measure.name]
-    return MeasureRow(measure.title, value, measure.unit, null_mean=level.mean, null_q95=level.q95)
+    return MeasureResult(value, measure.unit, null_mean=level.mean, null_q95=level.q95)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure with a heading (``title``) and a few sentences on how to read it (``explanation``)."""
+
+    name: str
+    title: str
+    explanation: str
+    figure: Figure
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,7 @@
 """Two models, or two periods: by which measures they differ for certain."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -10,8 +9,9 @@ from matplotlib.figure import Figure
 
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.difference import Difference
 from monitor.reports.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
-from monitor.reports.figures.words import amount
+from monitor.reports.formatting import value_text
 
 CAPTION: Final = (
     "How to read it: the point is the difference of the two, the line its 95% interval; each row has its own scale. "
@@ -26,47 +26,15 @@ _LONGEST: Final = 12
 """Characters of a name that fit above a column."""
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceRow:
-    """One measure of two reports.
-
-    Attributes
-    ----------
-    title
-        What a person calls the measure.
-    unit
-        ``percent``, ``ratio``, ``nats`` or ``sigma``.
-    first, second
-        The measure of each.
-    lower, upper
-        95% interval of second - first, where there is one.
-    """
-
-    title: str
-    unit: str
-    first: float
-    second: float
-    lower: float | None = None
-    upper: float | None = None
-
-    @property
-    def difference(self) -> float:
-        """How much more the second shows."""
-        return self.second - self.first
-
-    @property
-    def sure(self) -> bool:
-        """Whether the interval is known, and 0 lies outside."""
-        return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
-
-
-def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str, *, less_is_better: bool = True) -> Figure:
+def comparison_figure(
+    differences: Mapping[str, Difference], first: str, second: str, *, less_is_better: bool = True
+) -> Figure:
     """The differences of two reports, a measure a row.
 
     Parameters
     ----------
-    rows
-        The measures that both have.
+    differences
+        The measures that both have, by title.
     first, second
         What the two are called.
     less_is_better
@@ -75,20 +43,20 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str, *,
     Raises
     ------
     NotEnoughData
-        There is no row.
+        There is no measure.
     """
-    if not rows:
+    if not differences:
         raise NotEnoughData("a comparison needs at least 1 measure that both reports have, got 0")
-    height = 2.3 + _ROW * len(rows)
+    height = 2.3 + _ROW * len(differences)
     figure = new_figure(height)
     lower, higher = ("better", "worse") if less_is_better else ("lower", "higher")
-    title = _title(rows, first, second, lower, higher)
+    title = _title(differences, first, second, lower, higher)
     caption = CAPTION + (_LESS_IS_BETTER if less_is_better else _LESS_IS_LESS)
     grid = frame(figure, height, title, caption, left=0.22, below=0.1, above=0.1)
     axes = figure.add_subplot(grid[0, 0])
     axes.set_axis_off()
     axes.set_xlim(0.0, 1.0)
-    axes.set_ylim(len(rows) - 0.4, -1.2)
+    axes.set_ylim(len(differences) - 0.4, -1.2)
     one, other = _headings(first, second)
     for x, text, side in (
         (0.0, "measure", "left"),
@@ -99,9 +67,10 @@ def comparison_figure(rows: Sequence[DifferenceRow], first: str, second: str, *,
     ):
         axes.text(x, -0.8, text, size=SMALL_SIZE, color=GREY, ha=side, va="center")
     axes.hlines(-0.45, 0.0, 1.0, color=CHANCE, lw=1.0)
-    axes.vlines(0.78, -0.35, len(rows) - 0.5, color=GREY, lw=1.0)
-    for y, row in enumerate(rows):
-        _draw_row(axes, y, row, GREEN if less_is_better else INK, HAPPENED if less_is_better else INK)
+    axes.vlines(0.78, -0.35, len(differences) - 0.5, color=GREY, lw=1.0)
+    colors = (GREEN, HAPPENED) if less_is_better else (INK, INK)
+    for y, (name, difference) in enumerate(differences.items()):
+        _draw_row(axes, y, name, difference, colors)
     return figure
 
 
@@ -113,11 +82,11 @@ def _headings(first: str, second: str) -> tuple[str, str]:
     return (one, other) if one != other else ("first", "second")
 
 
-def _draw_row(axes: Axes, y: int, row: DifferenceRow, lower: str, higher: str) -> None:
-    color = GREY if not row.sure else lower if row.difference < 0.0 else higher
-    axes.text(0.0, y, row.title, size=TEXT_SIZE, color=INK, va="center")
+def _draw_row(axes: Axes, y: int, name: str, row: Difference, colors: tuple[str, str]) -> None:
+    color = GREY if not row.certain else colors[row.difference >= 0.0]
+    axes.text(0.0, y, name, size=TEXT_SIZE, color=INK, va="center")
     for x, value in ((0.36, row.first), (0.49, row.second)):
-        axes.text(x, y, amount(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
+        axes.text(x, y, value_text(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
     if not math.isfinite(row.difference):
         axes.text(0.78, y, "no finite difference", size=SMALL_SIZE, color=GREY, ha="center", va="center")
         return
@@ -128,27 +97,27 @@ def _draw_row(axes: Axes, y: int, row: DifferenceRow, lower: str, higher: str) -
     axes.plot(0.78 + scale * row.difference, y, marker="o", ms=6.5, color=color, ls="none")
 
 
-def _title(rows: Sequence[DifferenceRow], first: str, second: str, lower: str, higher: str) -> str:
+def _title(differences: Mapping[str, Difference], first: str, second: str, lower: str, higher: str) -> str:
     """What a report leads with, smCE or the first measure there is, and below it the others that are certain."""
-    lead = next((row for row in rows if row.title == LEAD), rows[0])
+    name = LEAD if LEAD in differences else next(iter(differences))
+    lead = differences[name]
     if lead.lower is None or lead.upper is None:
-        one, two = (amount(value, lead.unit) for value in (lead.first, lead.second))
-        heading = f"{lead.title} is {one} for {first} and {two} for {second}"
-        return f"{heading};\nhow certain that is was not asked for"
-    if lead.sure:
+        one, two = (value_text(value, lead.unit) for value in (lead.first, lead.second))
+        return f"{name} is {one} for {first} and {two} for {second};\nhow certain that is was not asked for"
+    if not lead.certain:
+        heading = f"Neither is better calibrated for certain (by {name})"
+    else:
         one, two = (second, first) if lead.difference < 0.0 else (first, second)
         heading = (
-            f"{one} is better calibrated than {two} (by {lead.title})"
+            f"{one} is better calibrated than {two} (by {name})"
             if lower == "better"
-            else f"{lead.title} of {one} is lower than that of {two}"
+            else f"{name} of {one} is lower than that of {two}"
         )
-    else:
-        heading = f"Neither is better calibrated for certain (by {lead.title})"
-    others = [row for row in rows if row is not lead and row.sure]
+    others = {title: row.difference < 0.0 for title, row in differences.items() if title != name and row.certain}
     parts = [
-        f"{word} by {_some([row.title for row in others if (row.difference < 0.0) == (word == lower)])}"
+        f"{word} by {_some([title for title, falls in others.items() if falls == (word == lower)])}"
         for word in (lower, higher)
-        if any((row.difference < 0.0) == (word == lower) for row in others)
+        if (word == lower) in others.values()
     ]
     return f"{heading};\n{second} is {' and '.join(parts)}" if parts else heading
 

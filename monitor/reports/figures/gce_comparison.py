@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from monitor.classes.gce import FAMILY, GceMember
 from monitor.errors import NotEnoughData
 from monitor.reports.figures.style import GREY, INK, PAPER, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
-from monitor.reports.figures.words import amount
+from monitor.reports.formatting import value_text
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -34,13 +34,13 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     NotEnoughData
         The family is empty.
     """
-    found = {member: family[member] for member in FAMILY if member in family}
-    if not found:
+    members = {member: family[member] for member in FAMILY if member in family}
+    if not members:
         raise NotEnoughData("a comparison of GCE measures needs at least 1 of the 32, got 0")
-    least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+    least, most = min(members, key=members.__getitem__), max(members, key=members.__getitem__)
     title = (
-        f"The same predictions, {len(found)} measures:\n"
-        f"the error is {amount(found[least], 'ratio')} to {amount(found[most], 'ratio')}, as one chooses"
+        f"The same predictions, {len(members)} measures:\n"
+        f"the error is {value_text(members[least], 'ratio')} to {value_text(members[most], 'ratio')}, as one chooses"
     )
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
@@ -48,13 +48,13 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     dress(axes, grid="")
     lines = list(dict.fromkeys(member[:3] for member in FAMILY))
     columns = list(dict.fromkeys(member[3:] for member in FAMILY))
-    values = np.array([[found.get(GceMember(*line, *column), np.nan) for column in columns] for line in lines])
+    values = np.array([[members.get(GceMember(*line, *column), np.nan) for column in columns] for line in lines])
     top = float(np.nanmax(values)) or 1.0
     axes.imshow(values, cmap=_COLORS, vmin=0.0, vmax=1.25 * top, aspect="auto")
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             member, value = GceMember(*line, *column), float(values[i, j])
-            text = "none above" if np.isnan(value) else amount(value, "ratio")
+            text = "none above" if np.isnan(value) else value_text(value, "ratio")
             axes.text(
                 j,
                 i,

@@ -2,22 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, date2num
+from matplotlib.dates import AutoDateFormatter, AutoDateLocator, date2num
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.reports.figures.dates import Dates
-from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.evaluation.report import MeasureResult, ScoreResult
+from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -30,38 +29,53 @@ from monitor.reports.figures.style import (
     legend,
     new_figure,
 )
-from monitor.reports.figures.words import amount, tick
+from monitor.reports.formatting import tick, value_text
+from monitor.reports.verdicts import beyond_chance
 
 Floats = NDArray[np.float64]
 
 CAPTION: Final = (
     "How to read it: above, a calibrated model's mean prediction goes with the share that came true. Below, each "
     "measure with its 95% interval; the grey field is what chance gives a calibrated model in 95% of {what}s, and "
-    "orange points lie beyond it. A line ends where there is no value."
+    "orange points lie beyond it. A line ends where there is no value. Times are UTC."
 )
+_DATES: Final = {
+    365.0: "%Y",
+    31.0: "%b %Y",
+    1.0: "%-d %b\n%Y",
+    1.0 / 24.0: "%H:%M\n%-d %b",
+    1.0 / 1_440.0: "%H:%M\n%-d %b",
+    1.0 / 86_400.0: "%H:%M:%S\n%-d %b",
+}
+"""Days between ticks -> their labels, each of which can be read by itself."""
 _PANEL: Final = 1.75
 _GAP: Final = 1.6
 """Times the usual step between windows: more is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
+class SignedResult(MeasureResult):
+    """A result that chance moves to either side of 0, between ``-null_q95`` and ``null_q95``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Moment:
-    """What was known of one window, or of one span of time.
+    """The measures of one window, or of one span of time.
 
     Attributes
     ----------
     time
         Where it stands, with its time zone: a window's end, a span's middle.
-    rows
-        Its measures; none where there was too little data.
+    results
+        Its measures by title; none where there was too little data.
     prevalence, mean_prediction
         The share that came true, and the mean of the predictions.
     start
-        Since when something holds that begins with it; ``time`` if left out.
+        When the window or span begins; ``time`` if left out.
     """
 
     time: datetime
-    rows: Sequence[MeasureRow] = ()
+    results: Results = field(default_factory=dict)
     prevalence: float | None = None
     mean_prediction: float | None = None
     start: datetime | None = None
@@ -85,7 +99,7 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
     if not moments:
         raise NotEnoughData(f"a history needs at least 1 {what}, got 0")
     ordered = sorted(moments, key=lambda moment: moment.time)
-    titles = list(dict.fromkeys(row.title for moment in ordered for row in moment.rows))
+    titles = list(dict.fromkeys(title for moment in ordered for title in moment.results))
     lines = -(-len(titles) // 2)
     height = 3.6 + _PANEL * lines + (0.35 * lines if lines else 0.0)
     figure = new_figure(height)
@@ -99,47 +113,32 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
         gap=0.75,
         above=0.25,
     )
-    x = _with_gaps(np.array([_days(moment.time) for moment in ordered]))
+    x = _Times.of([moment.time for moment in ordered])
     first = figure.add_subplot(grid[0, :])
     _draw_prevalence(first, ordered, x)
     for number, title in enumerate(titles):
         axes = figure.add_subplot(grid[1 + number // 2, number % 2], sharex=first)
-        rows = [next((row for row in moment.rows if row.title == title), None) for moment in ordered]
-        _draw_measure(axes, title, rows, x)
+        _draw_measure(axes, title, [moment.results.get(title) for moment in ordered], x)
     return figure
 
 
-@dataclass(frozen=True, eq=False)
-class _Times:
-    """Places on the axis of time, one more for each gap.
-
-    Attributes
-    ----------
-    x
-        float64, shape (places,): days, as matplotlib counts them.
-    source
-        intp, shape (places,): which moment stands there; -1 in a gap.
-    """
+class _Times(NamedTuple):
+    """Places on the axis of time, in days as matplotlib counts them, with one more before each of ``gaps``."""
 
     x: Floats
-    source: NDArray[np.intp]
+    gaps: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, times: Sequence[datetime]) -> "_Times":
+        days = np.asarray(date2num(times), np.float64)  # type: ignore[no-untyped-call]  # matplotlib's dates are untyped
+        steps = np.diff(days)
+        gaps = np.flatnonzero(steps > _GAP * np.median(steps)) + 1 if steps.size else np.zeros(0, np.intp)
+        return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value a moment, nan where there is none, or no finite one, and in gaps; shape (places,)."""
-        filled = np.array([np.nan if value is None or math.isinf(value) else value for value in values] + [np.nan])
-        return np.asarray(filled[self.source])
-
-
-def _days(time: datetime) -> float:
-    """As matplotlib counts them."""
-    return float(date2num(time))  # type: ignore[no-untyped-call]  # matplotlib's dates are untyped
-
-
-def _with_gaps(x: Floats) -> _Times:
-    steps = np.diff(x)
-    usual = float(np.median(steps)) if steps.size else 0.0
-    after = np.flatnonzero(steps > _GAP * usual) + 1
-    return _Times(np.insert(x, after, 0.5 * (x[after] + x[after - 1])), np.insert(np.arange(x.size), after, -1))
+        """One value per place; nan in gaps, and where there is no finite value."""
+        filled = [np.nan if value is None or math.isinf(value) else value for value in values]
+        return np.insert(np.array(filled), self.gaps, np.nan)
 
 
 def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> None:
@@ -151,7 +150,7 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
         axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
     known = [value for moment in moments for value in (moment.prevalence, moment.mean_prediction) if value is not None]
     axes.set_ylim(0.0, 1.15 * max(known, default=1.0) or 1.0)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
+    axes.yaxis.set_major_formatter(lambda value, _: tick(value))
     _on_time(axes, times)
     legend(
         axes,
@@ -164,13 +163,14 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
     )
 
 
-def _draw_measure(axes: Axes, title: str, rows: Sequence[MeasureRow | None], times: _Times) -> None:
+def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None], times: _Times) -> None:
     dress(axes)
-    unit = next(row.unit for row in rows if row is not None)
-    value, lower, upper, least, chance = (
-        times.spread([None if row is None else getattr(row, name) for row in rows])
-        for name in ("value", "lower", "upper", "null_lower", "null_q95")
+    unit = next(result.unit for result in results if result is not None)
+    value, lower, upper, chance = (
+        times.spread([None if result is None else getattr(result, name) for result in results])
+        for name in ("value", "lower", "upper", "null_q95")
     )
+    least = times.spread([None if result is None else _null_lower(result) for result in results])
     axes.fill_between(times.x, least, chance, color=CHANCE, lw=0.0)
     axes.fill_between(times.x, lower, upper, color=PREDICTED, alpha=0.2, lw=0.0)
     # A window between two gaps has no width to fill.
@@ -183,11 +183,26 @@ def _draw_measure(axes: Axes, title: str, rows: Sequence[MeasureRow | None], tim
     axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
     lowest = np.fmin(np.fmin(value, lower), least)
     axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda each, _: f"{each:g}%" if unit == "percent" else f"{each:g}"))
+    axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}%" if unit == "percent" else f"{tick:g}")
     axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
-    last = next(row for row in reversed(rows) if row is not None)
-    axes.set_title(f"last {amount(last.value, unit)}", loc="right", size=SMALL_SIZE, color=GREY)
+    last = next(result for result in reversed(results) if result is not None)
+    axes.set_title(f"last {value_text(last.value, unit)}", loc="right", size=SMALL_SIZE, color=GREY)
     _on_time(axes, times)
+
+
+def _null_lower(result: MeasureResult) -> float:
+    """Where the range of chance begins: at 0, but for a result with a sign, and a score that lies below its range."""
+    mean, q95 = result.null_mean, result.null_q95
+    if isinstance(result, SignedResult) and q95 is not None:
+        return -q95
+    is_below = isinstance(result, ScoreResult) and result.below_chance
+    return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
+
+
+def _is_beyond(result: MeasureResult | None) -> bool | None:
+    if isinstance(result, SignedResult) and result.null_q95 is not None:
+        return abs(result.value) > result.null_q95
+    return None if result is None else beyond_chance(result)
 
 
 def _on_time(axes: Axes, times: _Times) -> None:
@@ -196,28 +211,29 @@ def _on_time(axes: Axes, times: _Times) -> None:
     axes.set_xlim(first - margin, last + margin)
     locator = AutoDateLocator(tz=UTC, minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # matplotlib's dates
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(Dates())
-    axes.xaxis.get_offset_text().set(size=SMALL_SIZE - 1.0, color=GREY)
+    formatter = AutoDateFormatter(locator, tz=UTC)  # type: ignore[no-untyped-call]
+    formatter.scaled = _DATES
+    axes.xaxis.set_major_formatter(formatter)
 
 
 def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
     """Since when, or how often, smCE was beyond chance; that of the first measure where there is no smCE."""
-    told = "smCE" if "smCE" in titles else titles[0] if titles else None
-    beyond = [next((row.beyond_chance for row in moment.rows if row.title == told), None) for moment in moments]
-    known = [each for each in beyond if each is not None]
+    title = "smCE" if "smCE" in titles else titles[0] if titles else ""
+    beyond = [_is_beyond(moment.results.get(title)) for moment in moments]
+    known = [is_beyond for is_beyond in beyond if is_beyond is not None]
     if not known:
         return f"{_counted(len(moments), what)}: too little is known to compare with chance"
     if not any(known):
-        return f"The error was never more than chance ({told}, {_counted(len(known), what)})"
-    clear = [number for number, each in enumerate(beyond) if each is False]
-    run = [number for number, each in enumerate(beyond) if each and number > max(clear, default=-1)]
+        return f"The error was never more than chance ({title}, {_counted(len(known), what)})"
+    clear = [number for number, is_beyond in enumerate(beyond) if is_beyond is False]
+    run = [number for number, is_beyond in enumerate(beyond) if is_beyond and number > max(clear, default=-1)]
     if run:
         start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
         since = f"{start:%Y-%m-%d %H:%M} UTC"
         before = f"; {sum(known)} of all {len(known)}" if sum(known) > len(run) else ""
-        return f"The error has been more than chance since {since}\n({told}, {_counted(len(run), what)}{before})"
+        return f"The error has been more than chance since {since}\n({title}, {_counted(len(run), what)}{before})"
     return (
-        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({told})"
+        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({title})"
     )
 
 

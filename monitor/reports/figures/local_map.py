@@ -1,19 +1,41 @@
-"""Where among the features predictions are too high, and where too low."""
+"""Where among the features predictions are too high or too low, of one model or before and after recalibration."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.gridspec import GridSpec
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap
-from monitor.local.calibration import LEAST_NEIGHBOURS
-from monitor.reports.figures.style import GREY, HAPPENED, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
-from monitor.reports.figures.words import count, points
+from monitor.local.calibration import LEAST_NEIGHBOURS, default_bins
+from monitor.local.landscape import DEFAULT_GAMMA
+from monitor.local.neighbourhood import averages, laplace_kernels
+from monitor.reports.figures.style import (
+    BLUE,
+    GREY,
+    HAPPENED,
+    INK,
+    PREDICTED,
+    SMALL_SIZE,
+    TEXT_SIZE,
+    YELLOW,
+    dress,
+    frame,
+    legend,
+    name_panel,
+    new_figure,
+    points_tick,
+    size_tick,
+)
+from monitor.reports.formatting import count, percent, points
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +60,21 @@ _EVIDENT: Final = 0.05
 _CLEAR: Final = 4.0
 """Standard errors by which one of so many places must be off to be spoken of."""
 
+_PLANE_HEIGHTS: Final = {2: 8.2, 3: 7.6}
+_PLANE_CAPTION: Final = (
+    "How to read it: each point of a map is a kind of event; events that are alike lie close together. Blue: "
+    "predictions say too much there; orange: too little; white: fewer than 50 events near. Below, how many of the "
+    "events of one range of predictions are off by how much among those like them: where the dotted line, their common "
+    "error before, lies far left of the dashed curve, errors of both directions hid each other."
+)
+_SIZE: Final = 40
+_MARGIN: Final = 0.005
+"""Share of the events beyond each side of the picture: a few outliers would shrink all others to a spot."""
+_MAX_POINTS: Final = 600
+"""Of one range of predictions at which the error is evaluated."""
+_MIN_OF_BIN: Final = 100
+_SHARES: Final = 101
+
 
 def local_map_figure(
     local: LocalMap, x_name: str, y_name: str, *, p_value: float | None = None, variance: float = 0.25
@@ -51,7 +88,7 @@ def local_map_figure(
     x_name, y_name
         What the two coordinates are called.
     p_value
-        Of the local calibration error, as the report on the same events has it; None where it was not asked for.
+        Of the local calibration error, as the report on the same events has it; None where it was not measured.
         Above .05 no place is accused.
     variance
         Mean of p (1 - p) of the events: how much chance there is in a place. That of predictions of .5, the most there
@@ -72,7 +109,7 @@ def local_map_figure(
         clear = enough & (np.abs(local.error) > _CLEAR * np.sqrt(variance / local.n_eff))
     accused = bool(clear.any()) and (p_value is None or p_value <= _EVIDENT)
     size = np.where(clear if accused else enough, np.abs(local.error), -1.0)
-    i, j = (int(each) for each in np.unravel_index(int(np.argmax(size)), size.shape))
+    i, j = np.unravel_index(int(np.argmax(size)), size.shape)
     worst = float(local.error[i, j])
     if accused:
         title = (
@@ -90,32 +127,253 @@ def local_map_figure(
     caption = CAPTION + (CROSS if accused else "") + DRAWN
     grid = frame(figure, HEIGHT, title, caption, columns=(1.0, 0.035), gap=0.18, right=0.85)
     axes = figure.add_subplot(grid[0, 0])
-    dress(axes, grid="")
     reach = max(float(np.abs(local.error[enough]).max()), 0.01)
     shades = ScalarMappable(Normalize(-reach, reach), COLORS if accused else QUIET_COLORS)
-    picture = shaded(shades, local.error, local.n_eff)
     half_x, half_y = 0.5 * (local.x[1] - local.x[0]), 0.5 * (local.y[1] - local.y[0])
-    axes.imshow(
-        picture,
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-        extent=(local.x[0] - half_x, local.x[-1] + half_x, local.y[0] - half_y, local.y[-1] + half_y),
-    )
+    extent = (local.x[0] - half_x, local.x[-1] + half_x, local.y[0] - half_y, local.y[-1] + half_y)
+    _draw_map(axes, shades, local.error, local.n_eff, extent)
     if accused:
         axes.plot(local.x[j], local.y[i], marker="x", ms=11.0, mew=2.2, color="black")
     axes.set_xlabel(x_name)
     axes.set_ylabel(y_name)
-    bar = figure.colorbar(shades, cax=figure.add_subplot(grid[0, 1]))
-    bar.set_label("too low          points          too high", size=TEXT_SIZE)
-    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * abs(value):.3g}"))
-    bar.ax.tick_params(labelsize=SMALL_SIZE, color=GREY)
-    bar.outline.set_visible(False)
+    _draw_scale(figure, figure.add_subplot(grid[0, 1]), shades, "too low          points          too high", TEXT_SIZE)
     return figure
 
 
-def shaded(shades: ScalarMappable, error: Floats, n_eff: Floats) -> Floats:
-    """Errors as colours, the paler the fewer events are near; (rows, columns) -> (rows, columns, 4)."""
+def _draw_map(
+    axes: Axes, shades: ScalarMappable, error: Floats, n_eff: Floats, extent: tuple[float, float, float, float]
+) -> None:
+    """Draw errors as colours, the paler the fewer events are near."""
+    dress(axes, grid="")
     picture = np.asarray(shades.to_rgba(np.nan_to_num(error)), np.float64)
     picture[..., 3] = np.clip(np.nan_to_num(n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
-    return picture
+    axes.imshow(picture, origin="lower", aspect="auto", interpolation="nearest", extent=extent)
+
+
+def _draw_scale(figure: Figure, axes: Axes, shades: ScalarMappable, label: str, size: float) -> None:
+    bar = figure.colorbar(shades, cax=axes)
+    bar.set_label(label, size=size)
+    bar.ax.yaxis.set_major_formatter(size_tick)
+    bar.ax.tick_params(labelsize=SMALL_SIZE, color=GREY)
+    bar.outline.set_visible(False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """Local errors at some points.
+
+    Attributes
+    ----------
+    error
+        float64, shape (q, maps): mean of prediction - outcome; above 0 where predictions are too high.
+    n_eff
+        float64, shape (q,).
+    """
+
+    error: Floats
+    n_eff: Floats
+
+    @property
+    def enough(self) -> NDArray[np.bool_]:
+        return np.asarray(self.n_eff >= LEAST_NEIGHBOURS)
+
+
+def plane_figure(
+    predictions: Mapping[str, Floats],
+    outcome: Mapping[str, Floats],
+    plane: Floats,
+    weight: Floats | None = None,
+    *,
+    gamma: float = DEFAULT_GAMMA,
+    seed: int = 0,
+) -> Figure:
+    """Signed local errors over a plane of the features, one map beside the other, on one scale of colours.
+
+    Below, how the local errors spread in the best and in the worst bin of the first map's predictions, for all maps
+    over the same events.
+
+    Parameters
+    ----------
+    predictions
+        What each map is called -> P(Y = 1) or confidence, shape (n,). The first is what was before.
+    outcome
+        The same -> shape (n,): 0 or 1; of many classes whether the class of the largest probability came true.
+    plane
+        Shape (n, 2): coordinates.
+    weight
+        Shape (n,): how many events of the stream each stands for; 1 if left out.
+    gamma
+        Bandwidth, in standard deviations of the coordinates.
+    seed
+        Of the sample of points.
+
+    Raises
+    ------
+    NotEnoughData
+        Nowhere are there enough events to say anything.
+
+    Notes
+    -----
+    The paper's figure shows absolute errors of one model; here they have a sign, because "too high" and "too low" ask
+    for opposite remedies.
+    """
+    labels = list(predictions)
+    if plane.shape[0] == 0:
+        raise NotEnoughData("a map needs at least 1 event, got 0")
+    residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
+    w = np.ones(plane.shape[0]) if weight is None else weight
+    where = _standardised(plane)
+    ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
+    # A coordinate that is the same for all is drawn as a strip of one standard deviation.
+    ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
+    x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
+    corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+    errors = _errors(corners, where, residual, w, gamma)
+    if not errors.enough.any():
+        raise NotEnoughData(
+            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
+        )
+    worst = np.abs(errors.error[errors.enough]).max(axis=0)
+    height = _PLANE_HEIGHTS.get(len(labels), 7.6)
+    figure = new_figure(height)
+    grid = frame(
+        figure,
+        height,
+        _plane_title(float(worst[0]), float(worst[-1])),
+        _PLANE_CAPTION,
+        rows=(1.45, 1.0),
+        gap=1.15 if len(labels) < 3 else 1.35,
+        above=0.3,
+        right=0.85,
+    )
+    maps = grid[0].subgridspec(1, len(labels) + 1, width_ratios=(*[1.0] * len(labels), 0.05), wspace=0.12)
+    shades = ScalarMappable(Normalize(-max(worst.max(), 0.01), max(worst.max(), 0.01)), COLORS)
+    for column, label in enumerate(labels):
+        axes = figure.add_subplot(maps[column])
+        error, n_eff = errors.error[:, column].reshape(_SIZE, _SIZE), errors.n_eff.reshape(_SIZE, _SIZE)
+        _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
+        name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
+        axes.set_xlabel("first direction of the features" if column == 0 else "")
+        if column == 0:
+            axes.set_ylabel("second")
+        else:
+            axes.tick_params(axis="y", labelleft=False)
+    _draw_scale(figure, figure.add_subplot(maps[len(labels)]), shades, "too low     points     too high", SMALL_SIZE)
+    _draw_bins(
+        figure,
+        grid,
+        labels=labels,
+        confidence=predictions[labels[0]],
+        residual=residual,
+        where=where,
+        weight=w,
+        gamma=gamma,
+        seed=seed,
+    )
+    return figure
+
+
+def _standardised(plane: Floats) -> Floats:
+    spread = plane.std(axis=0)
+    return np.ascontiguousarray((plane - plane.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0))
+
+
+def _errors(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
+    """Weighted means of the others' residuals about some points; an event of weight 2 counts as two."""
+    columns = np.column_stack([residual * weight[:, None], weight])
+    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, others, lambda rows: columns[rows])
+    return _Errors(means[:, :-1] / means[:, -1:], n_eff)
+
+
+def _near(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
+    """Errors by the narrowest of some neighbourhoods by which half of the points have enough events near.
+
+    Of a single range of predictions there are few events; what is enough for the maps is not for it.
+    """
+    for wider in (1.0, 2.0, 4.0):
+        errors = _errors(at, others, residual, weight, wider * gamma)
+        if 2 * errors.enough.sum() >= errors.enough.size:
+            break
+    return errors
+
+
+def _draw_bins(
+    figure: Figure,
+    grid: GridSpec,
+    *,
+    labels: Sequence[str],
+    confidence: Floats,
+    residual: Floats,
+    where: Floats,
+    weight: Floats,
+    gamma: float,
+    seed: int,
+) -> None:
+    """The spread of the local errors in the bin that is best on average, and in the worst."""
+    bins = default_bins(confidence.size)
+    place = np.searchsorted(np.arange(1, bins) / bins, confidence, side="right")
+    held = np.bincount(place, minlength=bins)
+    usable = np.flatnonzero(held >= _MIN_OF_BIN) if (held >= _MIN_OF_BIN).any() else [int(np.argmax(held))]
+    mean = {int(b): float(np.average(residual[place == b, 0], weights=weight[place == b])) for b in usable}
+    best, worst = min(mean, key=lambda b: abs(mean[b])), max(mean, key=lambda b: abs(mean[b]))
+    shown = {best: "best on average", worst: "worst on average"} if best != worst else {best: "all in one range"}
+    panels = grid[1].subgridspec(1, len(shown), wspace=0.12)
+    rng = np.random.default_rng(seed)
+    drawn: list[Axes] = []
+    for column, (b, remark) in enumerate(shown.items()):
+        inside = np.flatnonzero(place == b)
+        sample = inside if inside.size <= _MAX_POINTS else np.sort(rng.choice(inside, _MAX_POINTS, replace=False))
+        errors = _near(where[sample], where[inside], residual[inside], weight[inside], gamma)
+        axes = figure.add_subplot(panels[column])
+        dress(axes, grid="both")
+        drawn.append(axes)
+        axes.plot([abs(mean[b])] * 2, [0.0, 1.0], color=INK, ls=":", lw=1.6)
+        share = np.linspace(0.0, 1.0, _SHARES)
+        for number in range(len(labels)):
+            color, style, width = _line(number, len(labels))
+            size = np.abs(errors.error[errors.enough, number])
+            if size.size:
+                axes.plot(np.quantile(size, share), share, color=color, ls=style, lw=width)
+        if not errors.enough.any():
+            reason = "too few events\nfor any to be alike"
+            axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", va="center", size=SMALL_SIZE, color=GREY)
+        first, last = percent(b / bins), percent((b + 1) / bins)
+        name_panel(axes, f"Predictions of {first} to {last}", f"{remark}: {points(mean[b])} off")
+        axes.set_xlabel("off by, among those alike")
+        axes.set_ylim(0.0, 1.02)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100.0 * value:.0f}%")
+        axes.xaxis.set_major_formatter(points_tick)
+        if column:
+            axes.tick_params(axis="y", labelleft=False)
+        else:
+            axes.set_ylabel("share of them")
+    reach = max(axes.get_xlim()[1] for axes in drawn)
+    for axes in drawn:
+        axes.set_xlim(0.0, reach)
+    handles = [
+        Line2D([], [], color=color, ls=style, lw=width, label=label)
+        for label, (color, style, width) in zip(
+            labels, (_line(n, len(labels)) for n in range(len(labels))), strict=True
+        )
+    ]
+    handles.append(Line2D([], [], color=INK, ls=":", lw=1.6, label="all together, before"))
+    # Of three maps with the names of their methods one row may be wider than the figure.
+    legend(drawn[0], handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
+
+
+def _line(number: int, of: int) -> tuple[str, str, float]:
+    if number == 0:
+        return INK, "--", 1.8
+    return (BLUE, "-", 2.4) if number == of - 1 else (YELLOW, "-", 1.8)
+
+
+def _plane_title(before: float, after: float) -> str:
+    if after < before:
+        return (
+            f"Before, predictions that are alike were up to {points(before)} off;\n"
+            f"after, up to {points(after)} (some of it by chance)"
+        )
+    return (
+        f"Predictions that are alike are not better than before:\n"
+        f"up to {points(before)} off before, up to {points(after)} after"
+    )

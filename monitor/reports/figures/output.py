@@ -1,46 +1,17 @@
-"""Figures as files and bytes: the same bytes for the same figure."""
+"""Figures as PNG and SVG: the same bytes for the same figure."""
 
 import hashlib
 import io
 import re
-from pathlib import Path
 from typing import Final
 
 from matplotlib.figure import Figure
 
-from monitor.errors import InputError
-
 PNG_DPI: Final = 150
 """Figures are 8 inches wide: 1,200 pixels, sharp also where a page shows them at 800."""
 
-SUFFIXES: Final = (".png", ".svg", ".pdf")
-
 _ID: Final = re.compile(r'(?<=\bid=")[^"]+')
 _USE: Final = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
-
-
-def save(figure: Figure, path: str | Path) -> None:
-    """Write a figure in the format that the path's ending names: .png, .svg or .pdf.
-
-    Raises
-    ------
-    InputError
-        The ending is another one.
-    OSError
-        The file cannot be written.
-    """
-    file = Path(path)
-    suffix = file.suffix.lower()
-    if suffix == ".svg":
-        file.write_text(to_svg(figure), encoding="utf-8")
-    elif suffix == ".png":
-        file.write_bytes(to_png(figure))
-    elif suffix == ".pdf":
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
-        file.write_bytes(buffer.getvalue())
-    else:
-        raise InputError(f"a figure is saved as {', '.join(SUFFIXES)}, got {file.name!r}: change its ending")
 
 
 def to_png(figure: Figure) -> bytes:

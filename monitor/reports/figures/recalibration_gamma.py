@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import NotEnoughData
@@ -30,8 +30,9 @@ from monitor.reports.figures.style import (
     frame,
     legend,
     new_figure,
+    points_tick,
 )
-from monitor.reports.figures.words import points
+from monitor.reports.formatting import points
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +47,7 @@ CAPTION: Final = (
     "95% of calibrated models (the widest of these maps'). A line begins where neighbourhoods are worth 50 events."
 )
 _STYLES: Final = ((YELLOW, "-"), (GREEN, "-"), (PINK, "-"), (SKY, "-"), (ORANGE, "-"), (GREEN, ":"), (PINK, ":"))
-_LEAST_SHARE: Final = 0.05
+_MIN_SHARE: Final = 0.05
 """Of the points that have enough neighbours. The maximum over fewer says little of the rest."""
 
 
@@ -97,28 +98,27 @@ def gamma_curves(
     gammas
         Bandwidths, ascending.
     """
-    found = mlce_curve(predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed)
-    return {name: _curve(gammas, of_all) for name, of_all in found.items()}
+    calibrations = mlce_curve(
+        predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed
+    )
+    return {name: _curve(gammas, of_all) for name, of_all in calibrations.items()}
 
 
-def _curve(gammas: Sequence[float], found: Sequence[LocalCalibration | None]) -> GammaCurve:
+def _curve(gammas: Sequence[float], calibrations: Sequence[LocalCalibration | None]) -> GammaCurve:
     values = np.full((3, len(gammas)), np.nan)
-    for place, local in enumerate(found):
-        if local is not None and local.level is not None and local.valid_share >= _LEAST_SHARE:
+    for place, local in enumerate(calibrations):
+        if local is not None and local.level is not None and local.valid_share >= _MIN_SHARE:
             values[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
     return GammaCurve(np.asarray(gammas, np.float64), *values)
 
 
-def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAMMA) -> Figure:
+def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     """The largest local error of several maps against gamma: above chance, and as measured.
 
     Parameters
     ----------
     curves
-        What each map is called -> its curve, all at the same gammas. The first is what was before, the last is what is
-        asked about.
-    gamma
-        Of which the title speaks.
+        What each map is called -> its curve, all at the same gammas. The first is before, the last after.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
     grid = frame(
         figure,
         HEIGHT,
-        _title(list(curves.values()), known, gamma),
+        _title(list(curves.values()), known),
         CAPTION,
         rows=(1.0, 1.0),
         gap=0.3,
@@ -151,9 +151,9 @@ def gamma_figure(curves: Mapping[str, GammaCurve], *, gamma: float = DEFAULT_GAM
             axes.plot(x, curve.mlce if raw else curve.excess, color=color, ls=style, lw=width, marker="o", ms=3.0)
             if raw:
                 handles.append(Line2D([], [], color=color, ls=style, lw=width, marker="o", ms=3.0, label=label))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100.0 * value:.3g}"))
+        axes.yaxis.set_major_formatter(points_tick)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.xaxis.set_minor_locator(NullLocator())
     upper.tick_params(axis="x", labelbottom=False)
     upper.axhline(0.0, color=GREY, lw=1.0)
@@ -187,8 +187,8 @@ def _draw_chance(axes: Axes, curves: Sequence[GammaCurve], *, raw: bool) -> None
     axes.fill_between(curves[0].gamma, 0.0, high, color=CHANCE, lw=0.0)
 
 
-def _title(curves: Sequence[GammaCurve], known: NDArray[np.bool_], gamma: float) -> str:
-    distance = np.where(known, np.abs(np.log(curves[0].gamma / gamma)), np.inf)
+def _title(curves: Sequence[GammaCurve], known: NDArray[np.bool_]) -> str:
+    distance = np.where(known, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
     at = int(np.argmin(distance))
     before, after = (
         f"{points(float(curve.mlce[at]))} ({'beyond' if curve.mlce[at] > curve.null_q95[at] else 'within'} chance)"

@@ -1,20 +1,23 @@
-"""The reliability diagram: what was predicted against what came true, and what chance would make of it."""
+"""Reliability diagrams: what was predicted against what came true, of one model or before and after recalibration."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from monitor.errors import NotEnoughData
 from monitor.inference.null_level import with_outcomes
 from monitor.inference.resampling import outcomes
 from monitor.measures.corp import corp_curve
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, BinSums, drawn, smce_row
-from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.cells import DRAWS, BinSums, drawn, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -25,10 +28,13 @@ from monitor.reports.figures.style import (
     dress,
     frame,
     legend,
+    name_panel,
     new_figure,
 )
-from monitor.reports.figures.words import count, percent, points
+from monitor.reports.formatting import count, percent, points
+from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
+from monitor.scores.merging import merge_rows
 
 Floats = NDArray[np.float64]
 
@@ -44,9 +50,20 @@ _BINS: Final = 10
 _HISTOGRAM_BINS: Final = 40
 _SEED: Final = 0
 
+_HEIGHTS: Final = {2: 6.2, 3: 5.7}
+"""Inches, by the number of diagrams: they are about square."""
+_SHORT_CAPTION: Final = (
+    "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
+    "it too low. Each curve is the best estimate of what comes true; the grey band is where chance puts that of a "
+    "calibrated model, 95% of the time at each place. The larger a dot, the more predictions it stands for. The error "
+    "is smCE."
+)
+_CURVE_ROWS: Final = 100
+"""More cannot be seen in a third of a page, and would be half of the picture's bytes."""
+
 
 def reliability_diagram(
-    table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None
+    table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None
 ) -> Figure:
     """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
 
@@ -74,12 +91,12 @@ def reliability_diagram(
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_reliability(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
+    draw_reliability(figure, HEIGHT, cells, smce or smce_result(cells), insufficient)
     return figure
 
 
 def draw_reliability(
-    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
 ) -> None:
     """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
@@ -90,7 +107,7 @@ def draw_reliability(
     grid = frame(
         figure,
         height,
-        finding(bins, beyond_chance=bool(smce.beyond_chance), insufficient=insufficient),
+        finding(bins, beyond_chance=bool(beyond_chance(smce)), insufficient=insufficient),
         caption,
         rows=(4.2, 1.0),
         gap=0.16,
@@ -125,16 +142,17 @@ def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAx
     axis.on_x(axes, labels=labels)
     axis.on_y(axes)
     axes.set_ylabel("how often it came true")
-    legend(
-        axes,
-        [
-            Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
-            Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
-            Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
-            Patch(color=CHANCE, label="where chance puts a calibrated model"),
-        ],
-        columns=2,
-    )
+    _legend(axes)
+
+
+def _legend(axes: Axes, above: float = 0.0) -> None:
+    handles: list[Artist] = [
+        Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
+        Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
+        Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
+        Patch(color=CHANCE, label="where chance puts a calibrated model"),
+    ]
+    legend(axes, handles, columns=2, above=above)
 
 
 def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:
@@ -215,3 +233,83 @@ def _corners(*curves: Floats) -> NDArray[np.bool_]:
     corner = np.ones(curves[0].size, np.bool_)
     corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)
     return corner
+
+
+def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
+    """Reliability diagrams of the same events under several maps.
+
+    Parameters
+    ----------
+    tables
+        What each map is called -> the score table of what it makes of the events. The first is before, the
+        last after.
+
+    Raises
+    ------
+    NotEnoughData
+        A table is empty, or there are fewer than two.
+    """
+    if len(tables) < 2:
+        raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
+    cells = {label: drawn(table) for label, table in tables.items()}
+    rows = {label: smce_result(table) for label, table in cells.items()}
+    # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
+    axis = ProbabilityAxis.of(_together(list(cells.values())), [table.prevalence for table in cells.values()])
+    height = _HEIGHTS.get(len(cells), 5.7)
+    figure = new_figure(height)
+    grid = frame(
+        figure,
+        height,
+        _change(list(rows.values())),
+        _SHORT_CAPTION + (" Both axes are stretched where predictions are." if axis.logit else ""),
+        rows=(3.6, 1.0),
+        columns=(1.0,) * len(cells),
+        gap=0.22 if len(cells) < 3 else 0.36,
+        above=0.8,
+    )
+    densities = []
+    for column, (label, table) in enumerate(cells.items()):
+        diagram, density = figure.add_subplot(grid[0, column]), figure.add_subplot(grid[1, column])
+        dress(diagram, grid="both")
+        dress(density)
+        draw_curve(diagram, merge_rows(table, _CURVE_ROWS), axis)
+        draw_dots(diagram, BinSums.of(table, axis.edges(_BINS)), axis)
+        axis.on_x(diagram, labels=False)
+        axis.on_y(diagram, labels=column == 0)
+        name_panel(diagram, label, _size(rows[label]))
+        draw_density(density, table, axis)
+        densities.append(density)
+        if column == 0:
+            diagram.set_ylabel("how often it came true")
+            _legend(diagram, above=0.4)
+        else:
+            density.set_ylabel("")
+    most = max(density.get_ylim()[1] for density in densities)
+    for density in densities:
+        density.set_ylim(0.0, most)
+        # The tallest column of all, as draw_density leaves room above it.
+        density.set_yticks([0.0, most / 1.12], ["0", percent(most / 1.12)] if density is densities[0] else ["", ""])
+        density.set_xlabel("predicted probability" if len(cells) < 3 else "predicted")
+    return figure
+
+
+def _together(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """All predictions of some tables; their outcomes are left out."""
+    scores = np.concatenate([table.score for table in tables])
+    return ScoreTable.from_events(scores, np.zeros(scores.size), np.concatenate([table.counts for table in tables]))
+
+
+def _size(row: MeasureResult) -> str:
+    return f"error {points(row.value)}, {'beyond' if beyond_chance(row) else 'within'} chance"
+
+
+def _change(rows: Sequence[MeasureResult]) -> str:
+    before, after = rows[0], rows[-1]
+    if not beyond_chance(before) and not beyond_chance(after):
+        return "The error was within chance before, and is after"
+    change = f"from {points(before.value)} to {points(after.value)}"
+    if after.value >= before.value:
+        return f"The error did not fall: it went {change}"
+    if not beyond_chance(after):
+        return f"The error fell {change},\nwhich a calibrated model shows by chance"
+    return f"The error fell {change},\nwhich is still more than chance"

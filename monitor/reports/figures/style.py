@@ -1,6 +1,6 @@
 """How every figure looks: one palette, one set of sizes, one place for title and caption.
 
-The colours are those of Okabe and Ito, which people who see few colours can tell apart; what matters is told by words
+The colours are those of Okabe and Ito, which people who see few colours can tell apart; what matters is said by words
 or by form as well.
 """
 
@@ -158,6 +158,16 @@ def frame(
         hspace=gap * len(rows) / max(drawn_height - gap * (len(rows) - 1), 0.1),
         wspace=gap * len(columns) / max(drawn_width - gap * (len(columns) - 1), 0.1),
     )
+
+
+def points_tick(value: float, _position: float = 0.0) -> str:
+    """Label of an axis of shares, in percentage points."""
+    return f"{100.0 * value:.3g}"
+
+
+def size_tick(value: float, _position: float = 0.0) -> str:
+    """The same without a sign."""
+    return points_tick(abs(value))
 
 
 def dress(axes: Axes, *, grid: str = "y") -> None:

@@ -15,11 +15,11 @@ from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import tce_draws
 from monitor.measures.tce_options import TceKeywords
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import drawn
-from monitor.reports.figures.picture import MeasureRow
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
-from monitor.reports.figures.words import percent, short_count
+from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -34,11 +34,11 @@ _DRAWS: Final = 99
 _SLICES: Final = 40
 """A violin is drawn in this many slices."""
 _HALF_WIDTH: Final = 0.42
-_MOST_LABELS: Final = 24
+_MAX_LABELS: Final = 24
 """Bins beyond which shares are no longer written at them."""
 
 
-def tce_diagram(table: ScoreTable, row: MeasureRow | None = None, **options: Unpack[TceKeywords]) -> Figure:
+def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: Unpack[TceKeywords]) -> Figure:
     """The test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at
@@ -65,17 +65,17 @@ def tce_diagram(table: ScoreTable, row: MeasureRow | None = None, **options: Unp
     Source: Matsubara, Tax, Mudd, Guy, "TCE: A Test-Based Approach to Measuring Calibration Error", 2023, Figure 1. The
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
-    found = tce_bins(table, **options)
+    bins = tce_bins(table, **options)
     cells = drawn(table)
     mean = _null_mean(cells, options) if row is None or row.null_mean is None else row.null_mean
-    refuted, chance = percent(found.value / 100.0), percent(mean / 100.0)
+    refuted, chance = percent(bins.value / 100.0), percent(mean / 100.0)
     title = (
         f"{refuted} of the predictions disagree with what happened\n"
         f"(TCE; a perfectly calibrated model would show about {chance})"
     )
-    axis = ProbabilityAxis.of(cells, found.rate)
+    axis = ProbabilityAxis.of(cells, bins.rate)
     caption = CAPTION
-    if ((found.rate < axis.lower) | (found.rate > axis.upper)).any():
+    if ((bins.rate < axis.lower) | (bins.rate > axis.upper)).any():
         caption += " A bar at the very end of the axis is one that lies beyond it."
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
@@ -84,8 +84,8 @@ def tce_diagram(table: ScoreTable, row: MeasureRow | None = None, **options: Unp
     all_of_them = figure.add_subplot(grid[0, 1])
     for axes in (main, sizes, all_of_them):
         dress(axes)
-    _draw_violins(main, table, found, axis)
-    _draw_sizes(sizes, found)
+    _draw_violins(main, table, bins, axis)
+    _draw_sizes(sizes, bins)
     _draw_all(all_of_them, cells, axis)
     return figure
 
@@ -173,7 +173,7 @@ def _draw_sizes(axes: Axes, bins: TceBins) -> None:
     axes.set_ylabel("predictions")
     axes.set_xticks([])
     axes.set_xlabel("columns of similar predictions, from the lowest to the highest")
-    if place.size <= _MOST_LABELS:
+    if place.size <= _MAX_LABELS:
         for x, size, share in zip(place, bins.sizes, bins.rejected_share, strict=True):
             axes.annotate(
                 percent(float(share)) if share in {0.0, 1.0} else f"{100.0 * share:.0f}%",

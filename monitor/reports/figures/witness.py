@@ -9,11 +9,12 @@ from matplotlib.figure import Figure, FigureBase
 from numpy.typing import NDArray
 
 from monitor.measures import smce_witness
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn, smce_row
-from monitor.reports.figures.picture import MeasureRow
+from monitor.reports.figures.cells import drawn, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
-from monitor.reports.figures.words import amount, pair, percent
+from monitor.reports.formatting import pair, percent, value_text
+from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -29,9 +30,9 @@ CAPTION: Final = (
     "verdict."
 )
 _BINS: Final = 24
-_LEAST_SHARE: Final = 0.1
+_MIN_SHARE: Final = 0.1
 """A place with a smaller part in all misses is not spoken of."""
-_MOST_PLACES: Final = 3
+_MAX_PLACES: Final = 3
 _MOSTLY: Final = 0.5
 """Share of smCE that the difference of the means is, if the error has one direction."""
 _LEVELS: Final = 101
@@ -94,7 +95,7 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
     )
     ends = np.append(starts[1:], table.rows) - 1
     share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
-    told = (share >= _LEAST_SHARE) & (residual * sign[starts] > 0.0) & (np.abs(residual) > 2.0 * np.sqrt(variance))
+    stands_out = (share >= _MIN_SHARE) & (residual * sign[starts] > 0.0) & (np.abs(residual) > 2.0 * np.sqrt(variance))
     return tuple(
         Place(
             first=float(table.score[starts[run]]),
@@ -103,7 +104,7 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
             happened=float(positives[run] / events[run]),
             share=float(share[run]),
         )
-        for run in np.flatnonzero(told)
+        for run in np.flatnonzero(stands_out)
     )
 
 
@@ -147,7 +148,7 @@ def _variance(table: ScoreTable) -> Floats:
     return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)
 
 
-def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insufficient: str | None = None) -> Figure:
+def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None) -> Figure:
     """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
 
     Parameters
@@ -166,19 +167,19 @@ def witness_figure(table: ScoreTable, *, smce: MeasureRow | None = None, insuffi
     """
     cells = drawn(table)
     figure = new_figure(HEIGHT)
-    draw_witness(figure, HEIGHT, cells, smce or smce_row(cells), insufficient)
+    draw_witness(figure, HEIGHT, cells, smce or smce_result(cells), insufficient)
     return figure
 
 
 def draw_witness(
-    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureRow, insufficient: str | None = None
+    figure: FigureBase, height: float, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None
 ) -> None:
     """Draw it into a figure of that height, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    sure = bool(smce.beyond_chance) and insufficient is None
-    found = places(cells) if sure else ()
+    sure = bool(beyond_chance(smce)) and insufficient is None
+    ranges = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
-    title = _title(cells, found, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
+    title = _title(cells, ranges, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
     grid = frame(figure, height, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
     line = figure.add_subplot(grid[0, 0])
     bars = figure.add_subplot(grid[1, 0])
@@ -188,22 +189,22 @@ def draw_witness(
     _draw_surplus(bars, cells, axis, colors)
 
 
-def _title(cells: ScoreTable, found: tuple[Place, ...], smce: MeasureRow) -> str:
-    if found:
-        strongest = sorted(sorted(found, key=lambda place: -place.share)[:_MOST_PLACES], key=lambda place: place.first)
+def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) -> str:
+    if ranges:
+        strongest = sorted(sorted(ranges, key=lambda place: -place.share)[:_MAX_PLACES], key=lambda place: place.first)
         return "\n".join(str(place) for place in strongest)
-    if smce.beyond_chance:
+    if beyond_chance(smce):
         return _on_the_whole(cells, smce)
     if smce.null_q95 is None:
-        return f"How much of this is chance is not known\n({smce.title} {amount(smce.value, smce.unit)})"
+        return f"How much of this is chance is not known\n(smCE {value_text(smce.value, smce.unit)})"
     return (
         "No range of predictions is too low or too high beyond chance\n"
-        f"({smce.title} {amount(smce.value, smce.unit)}; 95% of calibrated models stay below "
-        f"{amount(smce.null_q95, smce.unit)})"
+        f"(smCE {value_text(smce.value, smce.unit)}; 95% of calibrated models stay below "
+        f"{value_text(smce.null_q95, smce.unit)})"
     )
 
 
-def _on_the_whole(cells: ScoreTable, smce: MeasureRow) -> str:
+def _on_the_whole(cells: ScoreTable, smce: MeasureResult) -> str:
     """What an error beyond chance is where no range of its own stands out."""
     gap = cells.mean_prediction - cells.prevalence
     means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"
@@ -246,7 +247,7 @@ def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: 
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
     edges = axis.columns(_BINS)
     surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
-    color = [colors[0] if each > 0.0 else colors[1] for each in surplus]
+    color = [colors[0] if height > 0.0 else colors[1] for height in surplus]
     axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)
     axes.axhline(0.0, color=GREY, lw=1.0)
     axes.set_ylabel("came true beyond\nprediction, per 1,000")

@@ -13,7 +13,8 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.local import evaluate_local
-from monitor.reports.figures import reliability_diagram, witness_figure
+from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 
 EXTREMES = [0.0, 5e-324, 1e-310, 2.3e-308, 1e-300, 1e-160, 1e-17, 1.0 - 1e-16, float(np.nextafter(1.0, 0.0)), 1.0]

@@ -7,7 +7,11 @@ from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap, local_error_map
-from monitor.reports.figures import DifferenceRow, comparison_figure, gce_figure, local_map_figure, to_png
+from monitor.reports.evaluation.difference import Difference
+from monitor.reports.figures.comparison import comparison_figure
+from monitor.reports.figures.gce_comparison import gce_figure
+from monitor.reports.figures.local_map import local_map_figure
+from monitor.reports.figures.output import to_png
 from monitor.reports.figures.style import GREY, INK
 from monitor.scores import ClassTable
 from tests.reports.figures.tables import check_layout, texts
@@ -49,12 +53,10 @@ def test_a_perfect_model_has_a_map_as_well() -> None:
     check_layout(gce_figure(gce_family(table)))
 
 
-ROWS = [
-    DifferenceRow("TCE", "percent", 61.2, 40.1, -30.0, -12.0),
-    DifferenceRow("smCE", "ratio", 0.0123, 0.0143, -0.001, 0.005),
-    DifferenceRow("log loss", "nats", 0.512, 0.533, 0.01, 0.03),
-    DifferenceRow("intCE", "ratio", 0.05, 0.05),
-]
+TCE = {"TCE": Difference("percent", 61.2, 40.1, -30.0, -12.0)}
+SMCE = {"smCE": Difference("ratio", 0.0123, 0.0143, -0.001, 0.005)}
+INTCE = {"intCE": Difference("ratio", 0.05, 0.05)}
+ROWS = {**TCE, **SMCE, "log loss": Difference("nats", 0.512, 0.533, 0.01, 0.03), **INTCE}
 
 
 def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
@@ -63,19 +65,19 @@ def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
     check_layout(figure)
     neither = "Neither is better calibrated for certain (by smCE)"
     assert f"{neither}; June is better by TCE and worse by log loss" in texts(figure)
-    assert neither in texts(comparison_figure(ROWS[1:2], "May", "June"))
-    many = [DifferenceRow(f"measure {k}", "ratio", 0.3, 0.1, -0.3, -0.1) for k in range(12)]
-    written = texts(comparison_figure([*many, ROWS[1]], "May", "June"))
+    assert neither in texts(comparison_figure(SMCE, "May", "June"))
+    many = {f"measure {k}": Difference("ratio", 0.3, 0.1, -0.3, -0.1) for k in range(12)}
+    written = texts(comparison_figure({**many, **SMCE}, "May", "June"))
     assert f"{neither}; June is better by 12 other measures" in written
-    sure = [ROWS[0], DifferenceRow("smCE", "ratio", 0.01, 0.03, 0.01, 0.03)]
+    sure = {**TCE, "smCE": Difference("ratio", 0.01, 0.03, 0.01, 0.03)}
     written = texts(comparison_figure(sure, "May", "June"))
     assert "May is better calibrated than June (by smCE); June is better by TCE" in written
     # Where there is no smCE, the first.
-    assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(ROWS[:1], "May", "June"))
-    asked = texts(comparison_figure(ROWS[3:], "May", "June"))
+    assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(TCE, "May", "June"))
+    asked = texts(comparison_figure(INTCE, "May", "June"))
     assert any("how certain that is was not asked for" in each for each in asked)
     with pytest.raises(NotEnoughData):
-        comparison_figure([], "May", "June")
+        comparison_figure({}, "May", "June")
 
 
 @pytest.mark.parametrize(
@@ -98,13 +100,9 @@ def test_long_names_have_room_above_their_columns(first: str, second: str, headi
 
 
 def test_a_log_loss_may_be_infinite() -> None:
-    figure = comparison_figure([DifferenceRow("log loss", "nats", 0.5, float("inf"))], "May", "June")
+    figure = comparison_figure({"log loss": Difference("nats", 0.5, float("inf"))}, "May", "June")
     check_layout(figure)
     assert {"infinite", "no finite difference"} <= set(texts(figure))
-
-
-def test_a_difference_is_sure_if_its_interval_leaves_out_0() -> None:
-    assert [row.sure for row in ROWS] == [True, False, True, False]
 
 
 def test_the_worst_place_of_a_map_is_named() -> None:
@@ -161,7 +159,5 @@ def test_where_prevalences_differ_nothing_is_called_better() -> None:
     written = " ".join(each for each in texts(figure) if each != heading).replace("which is better calibrated", "")
     assert not {"better", "worse"} & set(written.split())
     assert "June higher" in written
-    assert "TCE of June is lower than that of May" in texts(
-        comparison_figure(ROWS[:1], "May", "June", less_is_better=False)
-    )
+    assert "TCE of June is lower than that of May" in texts(comparison_figure(TCE, "May", "June", less_is_better=False))
     assert {line.get_color() for line in figure.axes[0].lines} <= {INK, GREY}

@@ -13,7 +13,7 @@ from monitor.measures import ece, kce, smce, tce
 from monitor.reports.figures.output import to_png, to_svg
 from tests.reports.figures.tables import check_layout
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
+DOCS: Final = Path(__file__).parents[3] / "docs"
 MOST_BYTES: Final = 170_000
 
 

@@ -5,22 +5,20 @@ import numpy as np
 import pytest
 
 from monitor.errors import NotEnoughData
-from monitor.reports.figures import MeasureRow, Moment, history_figure, to_svg
+from monitor.reports.evaluation.report import MeasureResult
+from monitor.reports.figures.history import Moment, SignedResult, history_figure
+from monitor.reports.figures.output import to_svg
 from tests.reports.figures.tables import check_layout, texts
 
 START = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def moment(hour: int, smce: float | None, chance: float | None = 0.02) -> Moment:
-    rows = (
-        []
-        if smce is None
-        else [
-            MeasureRow("TCE", 100.0 * smce, "percent", null_q95=10.0),
-            MeasureRow("smCE", smce, "ratio", max(0.0, smce - 0.01), smce + 0.01, 0.01, chance),
-        ]
-    )
-    return Moment(START + timedelta(hours=hour), rows, 0.4, 0.42)
+    results: dict[str, MeasureResult] = {}
+    if smce is not None:
+        results["TCE"] = MeasureResult(100.0 * smce, "percent", null_q95=10.0)
+        results["smCE"] = MeasureResult(smce, "ratio", max(0.0, smce - 0.01), smce + 0.01, 0.01, chance)
+    return Moment(START + timedelta(hours=hour), results, 0.4, 0.42)
 
 
 def test_missing_windows_and_missing_values_are_gaps() -> None:
@@ -64,8 +62,10 @@ def test_a_span_is_called_so_and_holds_since_its_start() -> None:
 
 def test_a_measure_with_a_sign_is_beyond_chance_on_either_side_and_in_the_picture() -> None:
     values = [-0.4, 0.0, 0.3]
-    rows = [MeasureRow("offset", each, "nats", each - 0.1, each + 0.1, 0.0, 0.2, null_lower=-0.2) for each in values]
-    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    results = [SignedResult(value, "nats", value - 0.1, value + 0.1, 0.0, 0.2) for value in values]
+    figure = history_figure(
+        [Moment(START + timedelta(hours=hour), {"offset": result}) for hour, result in enumerate(results)]
+    )
     assert np.asarray(figure.axes[1].lines[-1].get_ydata()).tolist() == [-0.4, 0.3]
     assert figure.axes[1].get_ylim()[0] < -0.5
     check_layout(figure)
@@ -89,8 +89,10 @@ def test_what_is_beyond_chance_is_marked_and_what_is_not_known_is_not() -> None:
 
 
 def test_an_infinite_value_is_a_gap() -> None:
-    rows = [MeasureRow("log loss", value, "nats") for value in (0.5, float("inf"), 0.6)]
-    figure = history_figure([Moment(START + timedelta(hours=hour), [row]) for hour, row in enumerate(rows)])
+    results = [MeasureResult(value, "nats") for value in (0.5, float("inf"), 0.6)]
+    figure = history_figure(
+        [Moment(START + timedelta(hours=hour), {"log loss": each}) for hour, each in enumerate(results)]
+    )
     check_layout(figure)
     line = next(each for each in figure.axes[1].lines if each.get_linestyle() == "-")
     assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [False, True, False]

@@ -1,12 +1,10 @@
 import re
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-import pytest
-
-from monitor.errors import InputError
-from monitor.reports.figures import reliability_diagram, save, to_png, to_svg, witness_figure
+from monitor.reports.figures.output import to_png, to_svg
+from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.witness import witness_figure
 from tests.reports.figures.tables import TABLES
 
 
@@ -29,23 +27,6 @@ def test_two_figures_may_stand_in_one_page() -> None:
     assert one
     assert other
     assert not one & other
-
-
-@pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<svg"), ("a.pdf", b"%PDF")])
-def test_the_ending_decides_on_the_format(tmp_path: Path, name: str, start: bytes) -> None:
-    figure = witness_figure(TABLES["tiny"]())
-    for folder in ("first", "second"):
-        (tmp_path / folder).mkdir()
-        save(figure, tmp_path / folder / name)
-    written = (tmp_path / "first" / name).read_bytes()
-    assert written.startswith(start)
-    assert written == (tmp_path / "second" / name).read_bytes()
-
-
-def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"saved as \.png, \.svg, \.pdf, got 'a\.gif'"):
-        save(witness_figure(TABLES["tiny"]()), tmp_path / "a.gif")
-    assert not list(tmp_path.iterdir())
 
 
 def test_figures_are_drawn_in_many_threads_as_in_one() -> None:

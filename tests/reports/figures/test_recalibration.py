@@ -15,11 +15,16 @@ from monitor.maps import METHODS
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import smce
 from monitor.recalibration.comparison import local_finding
-from monitor.reports.figures.recalibration import recalibration_figures, refit_figures
+from monitor.reports.figures.local_map import plane_figure
+from monitor.reports.figures.output import to_svg
+from monitor.reports.figures.recalibration import (
+    MAX_SEGMENTS,
+    SegmentRow,
+    refit_figures,
+    segments_figure,
+)
 from monitor.reports.figures.recalibration_gamma import GAMMAS, GammaCurve, gamma_curves, gamma_figure
-from monitor.reports.figures.recalibration_plane import plane_figure
-from monitor.reports.figures.recalibration_reliability import before_and_after_figure
-from monitor.reports.figures.recalibration_segments import MOST, SegmentRow, segments_figure
+from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import WIDTH, fitting
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import check_layout, texts
@@ -154,11 +159,13 @@ def test_a_picture_and_its_comparison_are_the_same_numbers() -> None:
 def test_the_same_refit_gives_the_same_bytes() -> None:
     refit = REFITS["balanced"]()
     first, second = (
-        recalibration_figures(refit.events, refit.predictions, refit.phi, segments=refit.segments()) for _ in range(2)
+        {name: to_svg(figure) for name, figure in figures.items()}
+        for figures in (
+            refit_figures(refit.events, refit.predictions, refit.phi, segments=refit.segments()) for _ in range(2)
+        )
     )
     assert first == second
     assert set(first) == NAMES
-    assert all(each.startswith(b"<svg") for each in first.values())
 
 
 def test_what_is_not_there_is_not_drawn() -> None:
@@ -192,7 +199,7 @@ def test_many_classes_are_drawn_by_their_largest_probability() -> None:
 def test_predictions_go_by_their_names(names: tuple[str, ...], message: str) -> None:
     refit = REFITS["tiny"]()
     with pytest.raises(InputError, match=message):
-        recalibration_figures(refit.events, dict.fromkeys(names, refit.events.prediction))
+        refit_figures(refit.events, dict.fromkeys(names, refit.events.prediction))
 
 
 def test_titles_say_what_became_better_and_what_did_not() -> None:
@@ -259,9 +266,9 @@ def test_segments_that_became_worst_are_drawn_too() -> None:
     rows = [SegmentRow(f"region={k:02d}", 100, before=0.3 - 0.01 * k, after=0.01 * k) for k in range(20)]
     written = texts(segments_figure(rows))
     shown = [each for each in written if each.startswith("region=")]
-    assert len(shown) == MOST
+    assert len(shown) == MAX_SEGMENTS
     assert set(shown) == {f"region={k:02d}" for k in [*range(8), *range(16, 20)]}
-    assert any(f"{MOST} of 20 segments are shown" in each for each in written)
+    assert any(f"{MAX_SEGMENTS} of 20 segments are shown" in each for each in written)
 
 
 def test_a_long_name_of_a_segment_is_cut() -> None:

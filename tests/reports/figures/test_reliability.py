@@ -3,9 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.reports.figures import report_figures, report_sheet
-from monitor.reports.figures.cells import BinSums, drawn, smce_row
+from monitor.reports.figures.cells import BinSums, drawn, smce_result
 from monitor.reports.figures.reliability import _consistency_band, _corners, finding, reliability_diagram
+from monitor.reports.figures.report import report_figures, report_sheet
+from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table, texts
 
@@ -69,7 +70,7 @@ def test_a_rare_event_is_told_on_stretched_axes() -> None:
 
 def test_a_calibrated_model_is_not_accused() -> None:
     table = TABLES["calibrated"]()
-    assert smce_row(drawn(table)).beyond_chance is False
+    assert beyond_chance(smce_result(drawn(table))) is False
     assert "No difference beyond chance can be seen (by smCE, n = 3,000)" in texts(reliability_diagram(table))
 
 
@@ -80,8 +81,8 @@ def test_too_little_data_is_not_called_calibrated() -> None:
     assert "No difference beyond chance can be seen (by smCE, n = 1)" in written
     reason = "only 1 of at least 2 predictions have an outcome"
     (reliability, where, _), sheet = (
-        report_figures(table, insufficient=reason),
-        report_sheet(table, [], "", "", insufficient=reason),
+        report_figures(table, {}, insufficient=reason),
+        report_sheet(table, {}, "", "", insufficient=reason),
     )
     for titles in (
         [reliability.figure.texts[0], where.figure.texts[0]],

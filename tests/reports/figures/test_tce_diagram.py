@@ -6,8 +6,8 @@ from matplotlib.colors import to_rgba
 from monitor.errors import InputError
 from monitor.measures import tce_bins
 from monitor.measures.tce_options import Bins, TceKeywords, Test
-from monitor.reports.figures import tce_diagram
 from monitor.reports.figures.style import HAPPENED, INK, PREDICTED
+from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table_of_counts, texts
 

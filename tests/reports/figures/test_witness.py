@@ -4,8 +4,8 @@ from matplotlib.colors import to_rgba
 from scipy.special import expit
 
 from monitor.measures import smce, smce_witness
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.cells import drawn
-from monitor.reports.figures.picture import MeasureRow
 from monitor.reports.figures.style import GREY
 from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW, Place, centred_witness, places, witness_figure
 from monitor.scores import ScoreTable
@@ -109,7 +109,7 @@ def test_the_title_of_a_prior_shift_covers_the_whole_range_and_the_bars_have_one
 
 def test_a_large_error_that_no_range_holds_is_told_with_its_direction() -> None:
     table = ScoreTable.from_events([0.4] * 20 + [0.6] * 20, [0, 0, 0, 1, 1] * 4 + [0, 1, 1, 1, 1] * 4)
-    level = MeasureRow("smCE", smce(table), "ratio", null_mean=0.0, null_q95=0.001)
+    level = MeasureResult(smce(table), "ratio", null_mean=0.0, null_q95=0.001)
     assert places(table) == ()
     said = "Predictions are too low on the whole; no range stands out (50.0% predicted, 60.0% came true)"
     assert said in texts(witness_figure(table, smce=level))
@@ -117,11 +117,11 @@ def test_a_large_error_that_no_range_holds_is_told_with_its_direction() -> None:
 
 def test_an_error_of_both_directions_is_not_told_as_one() -> None:
     table = ScoreTable.from_events([0.4] * 20 + [0.6] * 20, ([0, 1] * 20))
-    level = MeasureRow("smCE", smce(table), "ratio", null_mean=0.0, null_q95=0.001)
+    level = MeasureResult(smce(table), "ratio", null_mean=0.0, null_q95=0.001)
     written = texts(witness_figure(table, smce=level))
     told = "Predictions are too high here, too low there; no range stands out"
     assert f"{told} (50.0% predicted, 50.0% came true on the whole)" in written
-    unknown = witness_figure(table, smce=MeasureRow("smCE", 0.01, "ratio")).texts[0].get_text()
+    unknown = witness_figure(table, smce=MeasureResult(0.01, "ratio")).texts[0].get_text()
     assert unknown.startswith("How much of this is chance is not known")
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import InputError
-from monitor.maps import METHODS, RecalibrationMap, apply_map, fit_map
-from monitor.maps.in_use import apply_in_use
+from monitor.maps import METHODS, RecalibrationMap, apply_map, apply_serving_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 
 P = [0.1, 0.5, 0.9]
@@ -24,29 +23,29 @@ def local() -> RecalibrationMap:
 
 def test_the_map_that_serves_is_applied_or_predictions_are_as_they_are(local: RecalibrationMap) -> None:
     features = np.zeros((3, 2))
-    found = apply_in_use(local, P, features=features, name="map rc_1")
+    found = apply_serving_map(local, P, features=features, name="map rc_1")
     assert found.tolist() == apply_map(local, P, features=features).tolist() != P
-    assert apply_in_use(None, P, features=features, name="").tolist() == P
-    assert apply_in_use(None, [[0.2, 0.8]], name="").tolist() == [[0.2, 0.8]]
+    assert apply_serving_map(None, P, features=features, name="").tolist() == P
+    assert apply_serving_map(None, [[0.2, 0.8]], name="").tolist() == [[0.2, 0.8]]
 
 
 @pytest.mark.parametrize("features", [None, [], np.empty((0, 7))])
 def test_no_event_is_no_fault_whatever_serves(local: RecalibrationMap, features: object) -> None:
     for serving in (None, local):
-        assert apply_in_use(serving, [], features=features, segments={"region": []}, name="").tolist() == []  # type: ignore[arg-type]
+        assert apply_serving_map(serving, [], features=features, segments={"region": []}, name="").tolist() == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [["x"], [0.5, [0.2, 0.8]], [10**400], [None, object()]])
 def test_what_is_no_number_is_told_in_plain_words(local: RecalibrationMap, wrong: list[object]) -> None:
     for serving in (None, local):
         with pytest.raises(InputError, match=r"^p must be numbers, or lists"):
-            apply_in_use(serving, wrong, name="map rc_1")  # type: ignore[arg-type]
+            apply_serving_map(serving, wrong, name="map rc_1")  # type: ignore[arg-type]
 
 
 def test_errors_of_a_map_name_it_and_others_do_not(local: RecalibrationMap) -> None:
     with pytest.raises(InputError, match=r"^map rc_1 of model churn: the map needs 2 features an event"):
-        apply_in_use(local, P, name="map rc_1 of model churn")
+        apply_serving_map(local, P, name="map rc_1 of model churn")
     with pytest.raises(InputError, match=r"^map rc_1 of model churn: features must be numbers"):
-        apply_in_use(local, [], features=[[1.0, 2.0], [1.0]], name="map rc_1 of model churn")
+        apply_serving_map(local, [], features=[[1.0, 2.0], [1.0]], name="map rc_1 of model churn")
     with pytest.raises(InputError, match=r"^prediction"):
-        apply_in_use(None, [2.0], name="map None")
+        apply_serving_map(None, [2.0], name="map None")

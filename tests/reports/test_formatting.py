@@ -1,9 +1,22 @@
+"""Numbers and names as text."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.reports.figures.words import amount, count, pair, percent, points, short_count, span, tick
-from monitor.reports.tables import interval_text, value_text
+from monitor.reports.formatting import (
+    MAX_NAME,
+    count,
+    interval_text,
+    p_text,
+    pair,
+    percent,
+    plain,
+    points,
+    short_count,
+    tick,
+    value_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +90,36 @@ def test_points_and_counts() -> None:
     ],
 )
 def test_amounts_in_their_units(value: float, unit: str, text: str) -> None:
-    assert amount(value, unit) == text
+    assert value_text(value, unit) == text
 
 
 def test_both_ends_of_an_interval_have_as_many_digits() -> None:
-    assert span(0.000867, 0.0312, "ratio") == "0.0009 to 0.0312"
-    assert span(0.0, 0.000867, "ratio") == "0.000000 to 0.000867"
-    assert span(-0.5, 12.25, "sigma") == "-0.5000 to 12.2500"
-    assert span(1.0, 20.04, "percent") == "1.0% to 20.0%"
-    assert span(0.5, float("inf"), "nats") == "0.5000 to infinite"
+    assert interval_text(0.000867, 0.0312, "ratio") == "0.0009 to 0.0312"
+    assert interval_text(0.0, 0.000867, "ratio") == "0.000000 to 0.000867"
+    assert interval_text(-0.5, 12.25, "sigma") == "-0.5000 to 12.2500"
+    assert interval_text(1.0, 20.04, "percent") == "1.0% to 20.0%"
+    assert interval_text(0.5, float("inf"), "nats") == "0.5000 to infinite"
 
 
-@pytest.mark.parametrize("unit", ["ratio", "nats", "percent"])
-@pytest.mark.parametrize("value", [0.0, 1e-8, 0.00012, 0.0123, 0.5, 12.3])
-def test_pictures_and_tables_write_the_same_numbers(value: float, unit: str) -> None:
-    assert amount(value, unit) == value_text(value, unit)
-    assert span(value, 2.0 * value, unit) == interval_text(value, 2.0 * value, unit)
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("region=eu", "region=eu"),
+        ("k\u00f6ln \u6771\u4eac", "k\u00f6ln \u6771\u4eac"),
+        ("a\x1b[31mb\n\t", "a\\x1b[31mb\\n\\t"),
+        ("\u202egpj.exe", "\\u202egpj.exe"),
+        ("x" * 200, "x" * (MAX_NAME - 1) + "\u2026"),
+    ],
+)
+def test_what_would_steer_a_terminal_is_spelled_out(text: str, shown: str) -> None:
+    assert plain(text) == shown
+
+
+def test_numbers_have_places_enough() -> None:
+    assert [value_text(each, "ratio") for each in (0.5, 0.0, 0.00049, -0.00049, None)] == [
+        *("0.5000", "0.0000", "0.000490", "-0.000490", "-")
+    ]
+    assert value_text(7.25, "percent") == "7.2%"
+    assert interval_text(0.1, 0.2, "ratio") == "0.1000 to 0.2000"
+    assert interval_text(0.1, None, "ratio") == "-"
+    assert [p_text(each) for each in (None, 0.04, 0.00036, 1e-7)] == ["-", "0.040", "0.00036", "<.0001"]

@@ -1,0 +1,302 @@
+"""What a comparison of recalibration methods on a file says: advice, sentences and tables."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+
+from monitor.recalibration.guard import LEAST_E
+from monitor.recalibration.refit_trial import Candidate, MeanLoss, Trial
+from monitor.reports.evaluation.report import Verdict
+from monitor.reports.formatting import interval_text, p_text, plain, time_text, value_text
+from monitor.reports.view import WIDE, Cell, Column, Lead, Section, Table, View, Word, print_view, row
+
+_BEST: Final = Word("best", "bold green")
+_BETTER: Final = Word("better", "green")
+_UNSURE: Final = Word("not certain", "yellow")
+_LOCALLY_WORSE: Final = Word("worse among alike", "bold red")
+_WORSE: Final = Word("worse", "bold red")
+_NOT_FITTED: Final = Word("not fitted", "dim")
+
+_NO_FEATURES: Final = (
+    "Whether it is worse among rows that are alike was not looked at: name columns of numbers that tell with --feature."
+)
+_READING: Final = (
+    "Maps were fitted on the earlier rows, and all numbers are of the later ones, which no fit saw. A method is better "
+    "than no map where betting on it against the predictions as they are multiplies the stake by E or more: if it were "
+    "no better, that would happen to any of these methods at most once in twenty such files. Nor may it be worse among "
+    "rows that are alike, where there are features. Of the better ones, the best has the smallest log loss."
+)
+_FAULTS: Final = (Verdict.PRIOR_SHIFT, Verdict.SHAPE, Verdict.BOTH)
+_MAX_FACTOR: Final = 100
+"""How many times as many rows are still a useful estimate."""
+_BRIER_WIDTH: Final = 108
+"""Width from which a terminal has room for the Brier score."""
+_MAX_SEGMENTS: Final = 5
+"""Segments that a terminal shows."""
+
+
+def trial_view(trial: Trial, name: str) -> View:
+    """Build the view of a trial of methods; ``name`` is what the predictions are called."""
+    after = [*_legend(trial), *([_describe(trial.shown)] if trial.best is not None else []), *reasons_of(trial)]
+    sections = [Section("The methods", _head_lines(trial, name), _methods_table(trial), after, implied=True)]
+    shown = trial.shown
+    segments = [] if shown.comparison is None else shown.comparison.document["segments"]
+    if segments:
+        table = segments_table(segments, {"none": "no map", "challenger": shown.method.name})
+        sections.append(Section("Segments, worst first", table=table))
+    lead = Lead(advice(trial), "bold green" if trial.best else "bold yellow")
+    return View(f"Recalibration of {plain(name)}", lead, sections, trial.notes, trial.cautions, _READING)
+
+
+def print_trial(console: Console, trial: Trial, name: str) -> None:
+    """Print what to do and why."""
+    print_view(console, trial_view(trial, name))
+
+
+def print_advice(console: Console, trial: Trial, name: str) -> None:
+    """Print what to do, with the methods beside each other."""
+    view = trial_view(trial, name)
+    print_view(console, view._replace(sections=[view.sections[0]._replace(after=())], notes=(), cautions=()))
+
+
+def segments_table(segments: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Table:
+    """One row per segment of a comparison; ``names`` says what each map is called."""
+    columns = [
+        Column("segment", words=True, folds=True),
+        Column("n"),
+        *(Column(f"smCE, {name}") for name in names.values()),
+        *(Column(f"ECE, {name}", min_width=WIDE) for name in names.values()),
+    ]
+    rows = [
+        row(
+            plain(segment["segment"]),
+            f"{segment['n']:,}",
+            *(value_text((segment[side] or {}).get(key), "ratio") for key in ("smce", "ece") for side in names),
+        )
+        for segment in segments
+    ]
+    return Table(columns, rows, max_rows=_MAX_SEGMENTS)
+
+
+def judge_candidate(candidate: Candidate, best: Candidate | None) -> Word:
+    """The verdict on a method."""
+    if candidate.comparison is None:
+        return _NOT_FITTED
+    if candidate is best:
+        return _BEST
+    if candidate.better:
+        return _BETTER
+    if float(candidate.evidence["lower"]) > 0.0:
+        return _WORSE
+    return _LOCALLY_WORSE if candidate.sure else _UNSURE
+
+
+def advice(trial: Trial) -> str:
+    """What to do, in a few sentences."""
+    best = trial.best
+    if best is None:
+        return _advice_against(trial)
+    change = best.evidence["log_loss_difference"]
+    if change is None:
+        before, after = (value_text(trial.losses(candidate).log_loss.value, "nats") for candidate in (None, best))
+        gain = f"is {after}, and {before} without a map"
+    else:
+        gain = (
+            f"is {-change['value']:.4f} lower than without a map (95% {-change['upper']:.4f} to {-change['lower']:.4f})"
+        )
+    rows = len(trial.data.held_out)
+    text = f"Take {best.method.name}: on {rows:,} later rows its log loss {gain}, with evidence E = {_e_text(best)}."
+    alike = trial.alike(best)
+    if alike:
+        simplest = min(alike, key=lambda candidate: candidate.method.rank)
+        names = _listed([candidate.method.name for candidate in alike])
+        text += f" {names} {'is' if len(alike) == 1 else 'are'} within chance of it"
+        is_simpler = simplest.method.rank < best.method.rank
+        text += f"; {simplest.method.name} is the simplest of them." if is_simpler else "."
+    return text
+
+
+def reasons_of(trial: Trial) -> list[str]:
+    """Why each method that is not better is not, and what speaks for the best one."""
+    reasons = []
+    for candidate in trial.candidates:
+        name = candidate.method.name
+        if candidate.comparison is None:
+            reasons.append(f"{name} was not fitted: {candidate.failure}.")
+        elif candidate is trial.best:
+            reasons += candidate.comparison.guard.notes if _is_local(trial) else [_NO_FEATURES]
+        elif not candidate.better:
+            faults = () if candidate.comparison.guard.passed else candidate.comparison.guard.reasons
+            # The guard knows of one method only.
+            one, several = (f"at least {least:,.0f} is needed" for least in (LEAST_E, candidate.least_e))
+            reason = " ".join(faults).replace(one, several) or (
+                f"Not evidently better than no map: evidence {_e_text(candidate)}, and {candidate.least_e:,.0f} is "
+                f"needed of each of {len(trial.candidates)} methods, so that chance makes none of them better."
+            )
+            reasons.append(f"{name}: {reason}")
+    return list(dict.fromkeys(reasons))
+
+
+def _head_lines(trial: Trial, name: str) -> list[str]:
+    """What was compared."""
+    fit, held = trial.data.fit, trial.data.held_out
+    lines = [f"{plain(name)}: fitted on {len(fit):,} rows, compared on the {len(held):,} later ones"]
+    if trial.timed:
+        first, cut, last = (time_text(int(ms))[:16] for ms in (fit.time_ms[0], held.time_ms[0], held.time_ms[-1]))
+        lines.append(f"from {first}, later ones from {cut} to {last} UTC")
+    compared = next((each.comparison for each in trial.candidates if each.comparison is not None), None)
+    verdict = None if compared is None else compared.document["maps"]["none"]["verdict"]
+    if verdict is not None:
+        lines.append(f"with no map, later rows show: {verdict['sentence']}")
+    return lines
+
+
+def _legend(trial: Trial) -> list[str]:
+    """What the columns are."""
+    least, local = trial.candidates[0].least_e, _is_local(trial)
+    lines = ["Below the values: 95% intervals" + (", and p of the excess." if local else ".")]
+    if not trial.data.held_out.is_binary:
+        lines.append("smCE is that of the most probable class.")
+    if local:
+        lines.append("MLCE excess: the largest error among rows that are alike, less what chance shows.")
+    several = f", 20 for each of {len(trial.candidates)} methods." if len(trial.candidates) > 1 else "."
+    lines.append(f"E: evidence that later rows are better predicted than with no map; {least:,.0f} is needed{several}")
+    return lines
+
+
+def _methods_table(trial: Trial) -> Table:
+    """No map first, then the methods as they were named."""
+    local = _is_local(trial)
+    columns = [
+        Column("method", words=True, folds=True),
+        Column("log loss"),
+        Column("Brier score", min_width=_BRIER_WIDTH),
+        Column("smCE"),
+        *([Column("MLCE excess")] if local else []),
+        Column("E"),
+        Column("better than no map?", words=True, folds=True),
+    ]
+    rows = []
+    for candidate in (None, *trial.candidates):
+        source = trial.shown if candidate is None else candidate
+        verdict = Word("", "") if candidate is None else judge_candidate(candidate, trial.best)
+        values = [Cell("-")] * (4 if local else 3)
+        if source.comparison is not None:
+            document = source.comparison.document["maps"]["none" if candidate is None else "challenger"]
+            losses = trial.losses(candidate)
+            values = [_loss_cell(losses.log_loss), _loss_cell(losses.brier), _smce_cell(document)]
+            values += [_mlce_cell(document)] if local else []
+        rows.append(
+            row(
+                Cell("no map" if candidate is None else candidate.method.name, _BEST.style if verdict is _BEST else ""),
+                *values,
+                "" if candidate is None else _e_text(candidate),
+                verdict,
+            )
+        )
+    return Table(columns, rows)
+
+
+def _loss_cell(loss: MeanLoss) -> Cell:
+    return Cell(value_text(loss.value, "nats"), below=interval_text(loss.lower, loss.upper, "nats"))
+
+
+def _smce_cell(document: Mapping[str, Any]) -> Cell:
+    smce = document["measures"].get("smce")
+    if smce is None:
+        return Cell("-")
+    return Cell(value_text(smce["value"], "ratio"), below=interval_text(smce["lower"], smce["upper"], "ratio"))
+
+
+def _mlce_cell(document: Mapping[str, Any]) -> Cell:
+    mlce = (document["local"] or {}).get("mlce")
+    return (
+        Cell("-") if mlce is None else Cell(value_text(mlce["excess"], "ratio"), below=f"p {p_text(mlce['p_value'])}")
+    )
+
+
+def _describe(candidate: Candidate) -> str:
+    """What a map does."""
+    return "" if candidate.map is None else f"{candidate.method.name}: {candidate.map.describe()}."
+
+
+def _advice_against(trial: Trial) -> str:
+    none = trial.shown.comparison
+    p_value = local_p = verdict = None
+    if none is not None:
+        before = none.document["maps"]["none"]
+        verdict = (before["verdict"] or {}).get("verdict")
+        p_value = (before["measures"].get("smce") or {}).get("p_value")
+        local_p = ((before["local"] or {}).get("mlce") or {}).get("p_value")
+    subject = f"{trial.candidates[0].method.name} is not" if len(trial.candidates) == 1 else "No method is"
+    text = f"{subject} better than no map for certain"
+    if any(judge_candidate(candidate, None) is _LOCALLY_WORSE for candidate in trial.candidates):
+        return (
+            f"{text}: what is better on the whole is worse among rows that are alike. "
+            "Try a method that looks at features or groups: lore, group_wise_beta."
+        )
+    if verdict in _FAULTS:
+        return (
+            f"{text}, although the later rows are miscalibrated: that they are takes fewer rows to show than that one "
+            f"map, fitted on others, repairs them. Leave predictions as they are for now. {_power(trial)}"
+        )
+    if p_value is not None and p_value > 0.05:
+        if local_p is not None and local_p <= 0.05:
+            tried = any(candidate.method.needs_features for candidate in trial.candidates)
+            return (
+                f"{text}. On the whole the later rows show no miscalibration beyond chance (smCE, p = "
+                f"{p_text(p_value)}), but among rows that are alike they do (MLCE, p = {p_text(local_p)}): "
+                f"{'come again with more rows' if tried else 'try lore'}."
+            )
+        return (
+            f"{text}, and on the later rows there is no miscalibration beyond chance to repair (smCE, "
+            f"p = {p_text(p_value)}): leave predictions as they are."
+            + ("" if _is_local(trial) else " Errors among rows that are alike were not looked at: name --feature.")
+        )
+    return f"{text}: leave predictions as they are, or come again with more rows. {_power(trial)}"
+
+
+def _power(trial: Trial) -> str:
+    """How many later rows would be enough."""
+    shown, held = trial.shown, len(trial.data.held_out)
+    needed = trial.rows_needed(shown)
+    if needed is None:
+        return (
+            f"On these later rows {shown.method.name} predicts no better than no map: more rows like them would not "
+            "change that."
+        )
+    least = f"E = {shown.least_e:,.0f}"
+    if needed > _MAX_FACTOR * held:
+        return f"At the rate of these rows {shown.method.name} needs more than {_MAX_FACTOR} times as many for {least}."
+    total = _two_digits(needed * (held + len(trial.data.fit)) / held)
+    return (
+        f"At the rate of these {held:,} later rows, {shown.method.name} is expected to reach {least} on about "
+        f"{_two_digits(needed):,} of them, or {total:,} rows in all."
+    )
+
+
+def _two_digits(number: float) -> int:
+    """Round up to two digits: an estimate holds no more."""
+    unit = 10.0 ** max(0, math.floor(math.log10(number)) - 1)
+    return round(math.ceil(number / unit) * unit)
+
+
+def _e_text(candidate: Candidate) -> str:
+    if not candidate.evidence:
+        return "-"
+    power = float(candidate.evidence["log10_e"])
+    if power >= 6.0:
+        return f"10^{power:.0f}"
+    value = float(candidate.evidence["e_value"])
+    # Two digits of 99.6 would be written 1e+02.
+    return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
+
+
+def _is_local(trial: Trial) -> bool:
+    return trial.data.held_out.features is not None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,111 @@
+"""Numbers, times and names as text: for terminals, pages and figures."""
+
+import math
+from datetime import UTC, datetime
+from typing import Final
+
+MAX_NAME: Final = 120
+"""Characters of a name that are shown."""
+
+
+def printable(text: str) -> str:
+    """Text of unknown origin with everything that would steer a terminal escaped.
+
+    A column may hold anything: escape sequences, line breaks, marks that turn the direction of writing.
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def plain(text: str) -> str:
+    """A name of unknown origin: escaped, and cut where it is very long."""
+    shown = printable(text)
+    return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def value_text(value: float | None, unit: str) -> str:
+    """A measure in its unit: ``61.4%`` of percent, ``0.0123`` and ``0.000867`` of other units."""
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return "infinite"
+    return f"{value:.1f}%" if unit == "percent" else f"{value:.{_places(value)}f}"
+
+
+def interval_text(lower: float | None, upper: float | None, unit: str) -> str:
+    """An interval in its unit, both ends to the same decimal place."""
+    if lower is None or upper is None:
+        return "-"
+    if unit == "percent" or math.isinf(lower) or math.isinf(upper):
+        return f"{value_text(lower, unit)} to {value_text(upper, unit)}"
+    places = _places(max(abs(lower), abs(upper)))
+    return f"{lower:.{places}f} to {upper:.{places}f}"
+
+
+def _places(value: float) -> int:
+    """Decimal places: four, or six for small values that six places still tell from 0."""
+    return 6 if 5e-7 <= abs(value) < 0.001 else 4
+
+
+def p_text(value: float | None) -> str:
+    """A p-value or a q-value."""
+    return "-" if value is None else "<.0001" if value < 0.0001 else f"{value:.2g}" if value < 0.001 else f"{value:.3f}"
+
+
+def share_text(value: float | None) -> str:
+    """A share in percent, for a table."""
+    return "-" if value is None else f"{100 * value:.2f}%" if value < 0.1 else f"{100 * value:.1f}%"
+
+
+def time_text(milliseconds: int | None) -> str:
+    """A time to the second, UTC."""
+    if milliseconds is None:
+        return "-"
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share in percent, with digits that tell it from 0 and from 1: ``65%``, ``1.2%``, ``0.034%``, ``99.7%``."""
+    rest = min(share, 1.0 - share)
+    if rest <= 0.0:
+        return "0%" if share <= 0.0 else "100%"
+    if rest < 1e-6:
+        return "almost 0%" if share < 0.5 else "almost 100%"
+    # What rounds up to 10% is 10%.
+    leading = max(-math.floor(math.log10(rest * (1.0 + 5.0 * 10.0**-digits))), 1)
+    return f"{100.0 * share:.{max(leading - 3 + digits, 0)}f}%"
+
+
+def pair(one: float, other: float) -> tuple[str, str]:
+    """Two shares in percent, with as many digits as it takes to tell them apart."""
+    for digits in range(2, 6):
+        texts = percent(one, digits), percent(other, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts
+
+
+def tick(share: float) -> str:
+    """A share in percent without trailing zeros: a label of an axis."""
+    return f"{100.0 * share:.5f}".rstrip("0").rstrip(".") + "%"
+
+
+def points(difference: float) -> str:
+    """A difference of two shares in percentage points: ``15 points``, ``0.4 points``."""
+    size = 100.0 * abs(difference)
+    digits = 0 if size >= 9.95 else 1 if size >= 0.095 else 2
+    text = f"{size:.{digits}f}"
+    return f"{text} point" if text == "1" else f"{text} points"
+
+
+def count(number: float) -> str:
+    """A number of events: ``12,345``; a small sum of weights that is no whole number has one decimal."""
+    return f"{number:,.0f}" if number == round(number) or number >= 1e4 else f"{number:,.1f}"
+
+
+def short_count(number: float) -> str:
+    """A number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= size:
+            scaled = number / (1e3 if unit == "k" else size)
+            return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
+    return count(number)

@@ -1,0 +1,514 @@
+"""What a report or a comparison says: its lead, sentences and tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from monitor.classes import CLASS_MEASURES
+from monitor.measures import MEASURES
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
+from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.files import FileReport, SearchReport
+from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Verdict
+from monitor.reports.evaluation.segments import SegmentReport
+from monitor.reports.findings import Findings
+from monitor.reports.formatting import interval_text, p_text, plain, share_text, time_text, value_text
+from monitor.reports.verdicts import BEYOND_CHANCE, WITHIN_CHANCE, judge_measure, judge_report
+from monitor.reports.view import (
+    WIDE,
+    Cell,
+    Column,
+    Lead,
+    Section,
+    Table,
+    View,
+    Word,
+    print_view,
+    rich_table,
+    row,
+)
+
+_TOO_FEW: Final = Word("too little data", "dim")
+
+_SHOWN: Final = ("tce", "kce", "smce", "intce")
+"""The measures of a table with one row per report."""
+_MAX_SMALL: Final = 5
+"""Segments of too little data that a terminal lists; a column of many values has dozens."""
+_MAX_NAMED: Final = 8
+"""Columns that a sentence lists."""
+_LOGITS_WIDTH: Final = 132
+"""Width from which a terminal shows offsets and slopes of two models with their intervals."""
+_LEVELS_WIDTH: Final = 112
+_SHARES_WIDTH: Final = 101
+_FULL_WIDTH: Final = 142
+"""Widths from which a table of reports shows the level of each measure; prevalence and mean prediction; both."""
+
+_READING: Final = (
+    '"If calibrated" and "95% of those below" say what a perfectly calibrated model that makes the same predictions '
+    "shows by chance alone. A value is to be compared with those, and never with 0. p is how often such a model does "
+    "as badly; q is p corrected for the number of segments that were looked at."
+)
+_CHANCE: Final = "chance: what a perfectly calibrated model stays below in 95% of cases"
+
+_MEASURE_COLUMNS: Final = (
+    Column("measure", words=True),
+    Column("value"),
+    Column("95% interval"),
+    Column("if calibrated", min_width=WIDE),
+    Column("95% of those below", narrow_heading="chance"),
+    Column("p", min_width=WIDE),
+    Column("verdict", words=True),
+)
+
+
+def judge_segment(segment: SegmentReport) -> Word:
+    """The verdict on a segment, corrected for the number of segments."""
+    if segment.q_value is None:
+        return _TOO_FEW
+    if not segment.real:
+        return WITHIN_CHANCE
+    diagnosis = segment.report.diagnosis
+    # Certain, and too small to matter.
+    small = diagnosis is not None and diagnosis.verdict in {Verdict.CALIBRATED, Verdict.INSUFFICIENT}
+    return BEYOND_CHANCE if small or diagnosis is None else judge_report(segment.report)
+
+
+def judge_difference(difference: Difference, *, comparable: bool = True) -> Word:
+    """Whether the second model is better by one measure; only whether it is lower where prevalences differ."""
+    if not difference.certain:
+        return Word("not certain", "dim")
+    lower = difference.difference < 0.0
+    if not comparable:
+        return Word("lower" if lower else "higher", "")
+    return Word("better", "green") if lower else Word("worse", "bold red")
+
+
+def report_view(findings: Findings) -> View:
+    """Build the view of a report or a comparison."""
+    title = f"Calibration of {plain(findings.name)}"
+    if findings.many is not None:
+        lead = _verdict_lead(findings.many.top_label)
+        lead = lead._replace(word=f"The most probable class: {lead.word}" if lead.word else "")
+        sections = _class_sections(findings, findings.many)
+    elif findings.comparison is not None:
+        first, second = findings.comparison.first, findings.comparison.second
+        title = f"Calibration of {plain(second.model)} against {plain(first.model)}"
+        lead = Lead(comparison_sentence(findings.comparison), "bold")
+        sections = _comparison_sections(findings, findings.comparison)
+    elif findings.binary is not None:
+        lead = _verdict_lead(findings.binary.whole)
+        sections = _binary_sections(findings, findings.binary)
+    else:
+        lead, sections = Lead("Nothing was measured."), []
+    if findings.local is not None:
+        features = ", ".join(map(plain, findings.local.features))
+        sections.append(Section(f"Among events that are alike: {features}", [findings.local.sentence]))
+    return View(title, lead, sections, findings.notes, findings.cautions, _READING)
+
+
+def print_findings(console: Console, findings: Findings) -> None:
+    """Print a report or a comparison."""
+    print_view(console, report_view(findings))
+
+
+def _verdict_lead(report: Report) -> Lead:
+    """The verdict on a report and what it means; why there is none."""
+    if report.diagnosis is None:
+        return Lead(report.insufficient or "")
+    word = judge_report(report)
+    return Lead(report.diagnosis.sentence, word.style, f"{word.value[:1].upper()}{word.value[1:]}")
+
+
+def head_lines(report: Report) -> list[str]:
+    """What a report is about."""
+    lines = [
+        f"{plain(report.model)}: {_predictions(report.predictions)}, {report.n:,} with an outcome",
+        f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
+    ]
+    if report.performance is not None:
+        lines.append(_performance(report.performance))
+    if report.from_ms is not None and report.to_ms is not None:
+        lines.append(f"from {time_text(report.from_ms)} to {time_text(report.to_ms - 1)} UTC")
+    return lines
+
+
+def class_head_lines(report: ClassReport) -> list[str]:
+    """What a report of many classes is about."""
+    top = report.top_label
+    number = f"{_predictions(top.predictions)} of {report.classes} classes"
+    return [
+        f"{plain(top.model)}: {number}, {report.n:,} with an outcome",
+        f"accuracy {share_text(report.accuracy)}, mean of the largest probability {share_text(top.mean_prediction)}",
+    ]
+
+
+def _predictions(number: int) -> str:
+    return f"{number:,} prediction{'' if number == 1 else 's'}"
+
+
+def _performance(scores: Performance) -> str:
+    """How well the model tells outcomes apart, besides its calibration."""
+    rest = ((scores.auc, "AUC"), (scores.average_precision, "average precision"), (scores.log_loss, "log loss"))
+    return ", ".join(
+        [
+            f"accuracy {share_text(scores.accuracy)}",
+            *(f"{name} {value:.3f}" for value, name in rest if value is not None),
+        ]
+    )
+
+
+def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
+    whole = report.whole
+    after = [*_hidden(findings, whole.measures), *_omitted(findings, whole)]
+    sections = [Section("The measures", head_lines(whole), _measures(findings, whole), after, implied=True)]
+    if report.segments:
+        lines = [segments_sentence(report.segments)]
+        sections.append(Section("Segments, worst first", lines, segments_table(report.segments)))
+    if report.search is not None:
+        found = report.search.segments
+        table = segments_table(found) if found else None
+        sections.append(Section("Segments that were found, worst first", search_sentences(report.search), table))
+    return sections
+
+
+def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
+    top = report.top_label
+    means = findings.shown(report.classwise)
+    results: dict[str, MeasureResult] = {CLASS_MEASURES[name].title: result for name, result in report.measures.items()}
+    results |= {f"{MEASURES[name].title}, class-wise": result for name, result in means.items()}
+    sections = [
+        Section(
+            "Whole vectors, and means over the classes",
+            class_head_lines(report),
+            measures_table(results),
+            _omitted(findings, report),
+        ),
+        Section("The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)),
+    ]
+    if report.each_class:
+        sections.append(Section("Each class against the rest", table=_classes_table(findings, report.each_class)))
+    return sections
+
+
+def _comparison_sections(findings: Findings, comparison: Comparison) -> list[Section]:
+    table = differences_table(comparison, findings.shown(comparison.differences)) if comparison.differences else None
+    hidden = _hidden(findings, comparison.differences)
+    sections = [Section("The measures of both", (), table, hidden, implied=True)]
+    for report in (comparison.first, comparison.second):
+        lead = _verdict_lead(report).sentence
+        sections.append(Section(plain(report.model), [*head_lines(report), *([lead] if lead else [])]))
+    return sections
+
+
+def _hidden(findings: Findings, results: Mapping[str, object]) -> list[str]:
+    """How many measures are not shown, and how to see them."""
+    number = len(results) - len(findings.shown(results))
+    if not number:
+        return []
+    return [f"And {number} more measure{'' if number == 1 else 's'}, which --all shows; Python has them in measures."]
+
+
+def _omitted(findings: Findings, report: Report | ClassReport) -> list[str]:
+    """Measures that would be shown and could not be computed, and why."""
+    titles = {name: measure.title for measures in (MEASURES, CLASS_MEASURES) for name, measure in measures.items()}
+    return [f"{titles[name]} is left out: {reason}" for name, reason in findings.shown(report.omitted).items()]
+
+
+def _measures(findings: Findings, report: Report) -> Table | None:
+    shown = findings.shown(report.measures)
+    return measures_table({MEASURES[name].title: result for name, result in shown.items()}) if shown else None
+
+
+def measures_table(results: Mapping[str, MeasureResult]) -> Table:
+    """One row per measure, by title."""
+    rows = [
+        row(
+            title,
+            value_text(result.value, result.unit),
+            interval_text(result.lower, result.upper, result.unit),
+            value_text(result.null_mean, result.unit),
+            value_text(result.null_q95, result.unit),
+            p_text(result.p_value),
+            judge_measure(result),
+        )
+        for title, result in results.items()
+    ]
+    return Table(_MEASURE_COLUMNS, rows, narrow_caption=_CHANCE)
+
+
+def _leading_measure(reports: Iterable[Report]) -> str:
+    """The measure that a table with one row per group shows: smCE, or the first there is."""
+    names = dict.fromkeys(name for report in reports for name in report.measures)
+    return "smce" if "smce" in names or not names else next(iter(names))
+
+
+def _short(result: MeasureResult | None) -> tuple[str, str, str]:
+    """A measure, its interval, and what chance gives."""
+    if result is None:
+        return "-", "-", "-"
+    unit = result.unit
+    interval = interval_text(result.lower, result.upper, unit)
+    return value_text(result.value, unit), interval, value_text(result.null_q95, unit)
+
+
+def segments_table(segments: Sequence[SegmentReport]) -> Table:
+    """One row per segment, worst first, those of too little data last."""
+    name = _leading_measure(segment.report for segment in segments)
+    columns = (
+        Column("segment", words=True, folds=True),
+        Column("n"),
+        Column("prevalence", min_width=WIDE),
+        Column("mean p", min_width=WIDE),
+        Column(MEASURES[name].title),
+        Column("95% interval"),
+        Column("chance", min_width=WIDE),
+        Column("p", min_width=WIDE),
+        Column("q"),
+        Column("verdict", words=True, folds=True),
+    )
+    rows = [
+        row(
+            plain(segment.report.segment),
+            f"{segment.report.n:,}",
+            share_text(segment.report.prevalence),
+            share_text(segment.report.mean_prediction),
+            *_short(segment.report.measures.get(name)),
+            p_text(segment.p_value),
+            p_text(segment.q_value),
+            Cell(segment_text(segment), judge_segment(segment).style),
+        )
+        for segment in segments
+    ]
+    small = sum(segment.q_value is None for segment in segments)
+    more = max(0, small - _MAX_SMALL)
+    caption = f"and {more} more of too little data, which --json lists" if more else ""
+    return Table(columns, rows, caption, dense=True, max_rows=len(rows) - more)
+
+
+def segment_text(segment: SegmentReport) -> str:
+    """The verdict on a segment, with the reason where there is none."""
+    word, reason = judge_segment(segment).value, segment.report.insufficient
+    return word if reason is None or segment.q_value is not None else f"{word}: {reason}"
+
+
+def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
+    name = _leading_measure(reports)
+    others = [each for each in _SHOWN if each != name and any(each in report.measures for report in reports)]
+    columns = (
+        Column("class", words=True, folds=True),
+        Column("events"),
+        Column("prevalence", min_width=WIDE),
+        Column("mean p", min_width=WIDE),
+        *(Column(MEASURES[each].title, min_width=_FULL_WIDTH) for each in others),
+        Column(MEASURES[name].title),
+        Column("95% interval"),
+        Column("chance"),
+        Column("verdict", words=True, folds=True),
+    )
+    rows = [
+        row(
+            plain(class_name),
+            f"{report.positives:,}",
+            share_text(report.prevalence),
+            share_text(report.mean_prediction),
+            *(_short(report.measures.get(each))[0] for each in others),
+            *_short(report.measures.get(name)),
+            judge_report(report),
+        )
+        for class_name, report in zip(findings.class_names, reports, strict=True)
+    ]
+    return Table(columns, rows, narrow_caption=_CHANCE, dense=True)
+
+
+def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | None = None) -> Table:
+    """One row per measure of two reports, and the offset and slope of their logits."""
+    first, second = plain(comparison.first.model), plain(comparison.second.model)
+    columns = (
+        Column("measure", words=True),
+        Column(first, folds=True),
+        Column(second, folds=True),
+        Column("difference", min_width=WIDE),
+        Column("95% interval", narrow_heading="95% of difference"),
+        Column("p", min_width=WIDE),
+        Column(f"{second} is", words=True, folds=True),
+    )
+    rows = [
+        row(
+            MEASURES[name].title,
+            value_text(difference.first, difference.unit),
+            value_text(difference.second, difference.unit),
+            value_text(difference.difference, difference.unit),
+            interval_text(difference.lower, difference.upper, difference.unit),
+            p_text(difference.p_value),
+            judge_difference(difference, comparable=not comparison.cautions),
+        )
+        for name, difference in (comparison.differences if shown is None else shown).items()
+    ]
+    logits = [row(*texts, "", "", "", "") for texts in logit_rows(comparison)]
+    return Table(columns, [*rows, *logits], max_rows=len(rows), full_width=_LOGITS_WIDTH)
+
+
+def logit_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """Offset and slope of the logits of both, with 95% intervals: they compare models of different prevalences."""
+    first, second = comparison.first.diagnosis, comparison.second.diagnosis
+    if first is None or second is None:
+        return []
+    rows = [
+        (
+            "offset of the logits",
+            _logit_text(first.offset, offset_interval(first)),
+            _logit_text(second.offset, offset_interval(second)),
+        ),
+        (
+            "slope of the logits",
+            _logit_text(first.slope, slope_interval(first)),
+            _logit_text(second.slope, slope_interval(second)),
+        ),
+    ]
+    return [texts for texts in rows if texts[1:] != ("-", "-")]
+
+
+def _logit_text(value: float | None, interval: tuple[float, float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def segments_sentence(segments: Sequence[SegmentReport]) -> str:
+    """Which segments are miscalibrated."""
+    tested = [segment for segment in segments if segment.q_value is not None]
+    real = [segment for segment in tested if segment.real]
+    if not tested and any(segment.report.measures for segment in segments):
+        return "Segments are not judged: without draws there are no verdicts."
+    if not tested:
+        return f"None of {len(segments)} segments holds enough outcomes to be judged."
+    small = len(segments) - len(tested)
+    rest = f" {small} {'holds' if small == 1 else 'hold'} too little data to be judged." if small else ""
+    if not real:
+        return (
+            f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
+            f"{rest}"
+        )
+    be = "is" if len(real) == 1 else "are"
+    return (
+        f"{len(real)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those named so "
+        f"is by chance): {_named(real)}.{rest}"
+    )
+
+
+def _named(segments: Sequence[SegmentReport]) -> str:
+    # The name of a segment of two columns has a comma in it.
+    return "; ".join(plain(segment.report.segment) for segment in segments[:5]) + ("; ..." if len(segments) > 5 else "")
+
+
+def search_sentences(search: SearchReport) -> list[str]:
+    """What a search for segments found."""
+    columns = ", ".join(map(plain, search.columns[:_MAX_NAMED])) + (", ..." if len(search.columns) > _MAX_NAMED else "")
+    if not search.groups:
+        return [f"No segment could be looked for: no column has groups of enough outcomes ({columns or 'none'})."]
+    groups = f"{search.groups:,} group{'' if search.groups == 1 else 's'} of one and two columns ({columns})"
+    if search.segments:
+        are, their = ("is", "its") if len(search.segments) == 1 else ("are", "their")
+        sentence = (
+            f"Of {groups}, {len(search.segments)} {are} off in a way of {their} own, beyond what is wrong with the "
+            "whole and with each other (q <= 0.05: where nothing is wrong, one search in twenty names a group): "
+            f"{_named(search.segments)}."
+        )
+    else:
+        sentence = (
+            f"None of {groups} is off in a way of its own, beyond what is wrong with the whole and what looking at so "
+            "many gives by chance (q > 0.05)."
+        )
+    if search.closest is None:
+        return [sentence]
+    return [sentence, f"Next would be {plain(search.closest[0])} (q = {p_text(search.closest[1])})."]
+
+
+def comparison_sentence(comparison: Comparison) -> str:
+    """Which of two models is better calibrated, by smCE or the first measure both have."""
+    if not comparison.differences:
+        return "The two cannot be compared: there is too little data."
+    name = "smce" if "smce" in comparison.differences else next(iter(comparison.differences))
+    result, title = comparison.differences[name], MEASURES[name].title
+    first, second = plain(comparison.first.model), plain(comparison.second.model)
+    if result.lower is None or result.upper is None:
+        one, two = value_text(result.first, result.unit), value_text(result.second, result.unit)
+        return f"{title} is {one} for {first} and {two} for {second}; how certain that is was not asked for."
+    if not result.certain:
+        return (
+            f"Neither is better calibrated for certain: {title} of {second} less that of {first} is "
+            f"{value_text(result.difference, result.unit)} "
+            f"(95% {interval_text(result.lower, result.upper, result.unit)})."
+        )
+    better, worse = (second, first) if result.difference < 0.0 else (first, second)
+    low, high = sorted((abs(result.lower), abs(result.upper)))
+    size, interval = value_text(abs(result.difference), result.unit), interval_text(low, high, result.unit)
+    if comparison.cautions:
+        return (
+            f"{title} of {better} is lower than that of {worse} by {size} (95% {interval}), which of different "
+            "prevalences does not say which is better calibrated."
+        )
+    return f"{better} is better calibrated than {worse}: {title} is lower by {size} (95% {interval})."
+
+
+def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: int) -> RichTable:
+    """One row per report, for a terminal of ``width`` characters.
+
+    ``columns`` are those of model, version, segment and window that tell the reports apart. The narrower the terminal,
+    the fewer columns stand beside the four measures.
+    """
+    levels, full = width >= _LEVELS_WIDTH, width >= _FULL_WIDTH
+    shares = full or _SHARES_WIDTH <= width < _LEVELS_WIDTH
+    numbers = ["n", *(["labelled"] if full else []), *(["prevalence", "mean p"] if shares else [])]
+    headings = (
+        *(Column(name, words=True, folds=name == "segment") for name in columns),
+        *(Column(name) for name in (*numbers, *(MEASURES[name].title for name in _SHOWN))),
+        Column("verdict", words=True),
+    )
+    rows = []
+    for report in reports:
+        texts = {
+            "n": f"{report.n:,}",
+            "labelled": share_text(report.label_coverage),
+            "prevalence": share_text(report.prevalence),
+            "mean p": share_text(report.mean_prediction),
+        }
+        rows.append(
+            row(
+                *(getattr(report, name) for name in columns),
+                *(texts[name] for name in numbers),
+                *(_measure_cell(report.measures.get(name), level=levels) for name in _SHOWN),
+                judge_report(report),
+            )
+        )
+    caption = "in parentheses: what a perfectly calibrated model stays below in 95% of cases" if levels else ""
+    return rich_table(Table(headings, rows, caption, dense=True), width)
+
+
+def distinguishing_columns(reports: Iterable[Report]) -> list[str]:
+    """Model and window, and version and segment where there are several."""
+    reports = list(reports)
+    return [
+        name
+        for name in ("model", "version", "segment", "window")
+        if name in {"model", "window"} or len({getattr(report, name) for report in reports}) > 1
+    ]
+
+
+def _measure_cell(result: MeasureResult | None, *, level: bool) -> Cell:
+    if result is None:
+        return Cell("-", "dim")
+    style = judge_measure(result).style
+    return Cell(
+        _short_value(result.value, result.unit),
+        style,
+        note=f" ({_short_value(result.null_q95, result.unit)})" if level else "",
+    )
+
+
+def _short_value(value: float | None, unit: str) -> str:
+    return value_text(value, unit).removeprefix("0") if unit == "ratio" else value_text(value, unit)

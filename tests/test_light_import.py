@@ -1,0 +1,85 @@
+"""Loading a map and applying it imports no server, database driver, Kafka client, compiler or plotting library."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from monitor.maps import METHODS, LabelledEvents, apply_map, fit_map
+from monitor.maps.artifact import to_bytes
+
+HEAVY: Final = (
+    "alembic",
+    "confluent_kafka",
+    "fastapi",
+    "kafka",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "prometheus_client",
+    "psycopg",
+    "pydantic",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.sparse",
+    "scipy.stats",
+    "sklearn",
+    "sqlalchemy",
+    "starlette",
+    "structlog",
+    "typer",
+    "uvicorn",
+)
+ROOMS: Final = (
+    "access",
+    "app",
+    "cli",
+    "events",
+    "http",
+    "metrics",
+    "recalibration",
+    "reports",
+    "sources",
+    "store",
+    "stream",
+)
+
+APPLY_MAP: Final = """
+import json, pathlib, sys
+import monitor
+from monitor.maps import apply_map
+from monitor.maps.artifact import from_bytes
+
+better = apply_map(from_bytes(pathlib.Path(sys.argv[1]).read_bytes()).map, [0.1, 0.9])
+print(json.dumps({"applied": better.tolist(), "modules": sorted(sys.modules)}))
+"""
+
+
+def run(script: str, *arguments: str) -> Any:
+    finished = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    return json.loads(finished.stdout)
+
+
+@pytest.mark.parametrize("method", ["offset", "temperature", "platt", "beta", "isotonic", "histogram"])
+def test_a_process_that_applies_a_map_imports_no_more_than_it_needs(tmp_path: Path, method: str) -> None:
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=500)
+    chosen = fit_map(METHODS[method], LabelledEvents.of(expit(z), rng.random(500) < expit(0.5 * z)))
+    file = tmp_path / "map.arrow"
+    file.write_bytes(to_bytes(chosen, {}))
+
+    result = run(APPLY_MAP, str(file))
+
+    assert result["applied"] == apply_map(chosen, [0.1, 0.9]).tolist()
+    assert sorted({*HEAVY, *(f"monitor.{room}" for room in ROOMS)}.intersection(result["modules"])) == []
+
+
+def test_the_client_of_a_scorer_adds_nothing_but_http() -> None:
+    modules = run("import json, sys, monitor.client; print(json.dumps(sorted(sys.modules)))")
+    assert "httpx" in modules
+    assert sorted({*HEAVY, *(f"monitor.{room}" for room in ROOMS)}.intersection(modules)) == []
