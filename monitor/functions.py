@@ -19,7 +19,7 @@ from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
 from monitor.recalibration.comparison import DRAWS
-from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_trial import Trial
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated

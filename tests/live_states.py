@@ -69,7 +69,7 @@ def state(measures: Iterable[Measure] = WINDOW_MEASURES.values(), **told: Any) -
             Tally("churn", JobState.REJECTED, 1, NOW_MS - 5000, NOW_MS - 5500),
             Tally("churn", JobState.RUNNING, 1, None, None),
         ],
-        "looked_ms": NOW_MS + 3000,
+        "updated_ms": NOW_MS + 3000,
         "duration_seconds": 0.75,
         **told,
     }

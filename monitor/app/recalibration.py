@@ -1,16 +1,13 @@
-"""Recalibration as the service runs it: the settings spread over its parts, and its threads."""
+"""Recalibration in the running service: its parts, made from the settings, and its threads."""
 
-import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from monitor.app.parts import make_measures
-from monitor.app.refit_task import read_result, write_task
 from monitor.app.settings import Settings
 from monitor.app.settings.models import ModelsSettings
 from monitor.app.settings.refits import RefitSettings
@@ -20,51 +17,50 @@ from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.contract import Recalibrations
-from monitor.recalibration.folders import Workplace
-from monitor.recalibration.lifecycle import Lifecycle, Live
+from monitor.recalibration.folders import RefitFolders
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
-from monitor.recalibration.runner import Handover, Runner
+from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.service import Live, Recalibrations
 from monitor.recalibration.serving import Serving
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
-from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.lookup import find_series
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import PaneReader, Window
 
-_COOL_DOWN: Final = 4
-"""By verdict, a model is refitted at most so often while its longest window passes."""
+_REFITS_PER_WINDOW: Final = 4
+"""Maximum number of refits by verdict within the longest window."""
 
-_EVALUATIONS_A_LOOK: Final = 6
-"""Live maps are looked at once in so many evaluations: their events come a span at a time."""
-_LOOK_SECONDS: Final = 0.05
+_EVALUATIONS_PER_ROUND: Final = 6
+"""Live maps are measured once per this many evaluations, because their events arrive one span at a time."""
+_READY_POLL_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
 
 
 class Recalibration:
-    """Refits, schedules and what serves. Use once: ``start``, ``stop``, ``join``.
+    """Runs refits, schedules and live measurements. Use once: ``start``, ``stop``, ``join``.
 
     Parameters
     ----------
     settings
         All settings.
     store
-        The store that is open, with the samples.
+        The open store, with the samples.
     panes
-        What has been counted: it tells models and versions.
+        Panes of all series: the source of models and versions.
     windows
         The windows of every series.
     latest
-        The latest snapshot.
+        Returns the latest snapshot.
     ready
-        Whether kernels are compiled and state is restored: until then, no live events are measured.
+        Whether kernels are compiled and state is restored; no live events are measured before.
     clock
-        The one clock.
+        The clock.
     """
 
     def __init__(
@@ -79,7 +75,7 @@ class Recalibration:
         clock: Clock,
     ) -> None:
         chosen = settings.recalibration
-        refits = SqlRecalibrations(store.database, chosen.keep)
+        refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
         plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
@@ -89,15 +85,14 @@ class Recalibration:
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
-            interval_seconds=_EVALUATIONS_A_LOOK * settings.evaluation.interval.total_seconds(),
+            interval_seconds=_EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
             clock=clock,
         )
         self.runner = Runner(
             refits,
             store,
-            make_handover(),
-            Workplace(store.database.place),
+            RefitFolders(store.database.place),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
@@ -105,7 +100,7 @@ class Recalibration:
             promoted=self.serving.refresh,
             clock=clock,
         )
-        self.lifecycle = Lifecycle(
+        self.recalibrations = Recalibrations(
             refits,
             versions=make_versions(panes, windows, self.serving),
             models=models,
@@ -117,12 +112,12 @@ class Recalibration:
         )
         longest = longest_window(windows)
         self.scheduler = Scheduler(
-            self.lifecycle,
+            self.recalibrations,
             refits,
             models=models,
             plan=plan,
             finding=make_finding(panes, longest, latest, self.serving, self.live.document),
-            cool_down_ms=longest.length_ms // _COOL_DOWN,
+            cool_down_ms=longest.length_ms // _REFITS_PER_WINDOW,
             clock=clock,
         )
         self._ready = ready
@@ -131,11 +126,6 @@ class Recalibration:
         self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
         self._live_thread = threading.Thread(target=self._run_live, name="live maps", daemon=True)
 
-    @property
-    def recalibrations(self) -> Recalibrations:
-        """What the API, the exposition and pages ask."""
-        return self.lifecycle
-
     def start(self) -> None:
         """Start the threads."""
         self.runner.start()
@@ -143,14 +133,14 @@ class Recalibration:
         self._live_thread.start()
 
     def stop(self) -> None:
-        """Ask for no more refits, and release those under way. Does not wait for it."""
+        """Request no more refits and release those under way, without waiting."""
         self._stopping.set()
         self.live.stop()
         self.scheduler.stop()
         self.runner.stop()
 
     def join(self, seconds: float) -> bool:
-        """Wait until all has ended; False if that takes longer."""
+        """Wait until all threads have ended; return False if that takes longer."""
         deadline = self._clock.monotonic() + seconds
 
         def left() -> float:
@@ -160,64 +150,64 @@ class Recalibration:
         if self._scheduler_thread.ident is not None:
             self._scheduler_thread.join(left())
         if not ended:
-            _log.error("a refit could not be released in time; it is begun again when its lease has run out")
+            _log.error("a refit could not be released in time; it starts again when its lease has expired")
         if self._live_thread.ident is not None:
-            # It only reads: whether it ends in time is of no consequence.
+            # It only reads: it need not end in time.
             self._live_thread.join(left())
         return ended and not self._scheduler_thread.is_alive()
 
     def _run_live(self) -> None:
         while not self._ready():
-            if self._stopping.wait(_LOOK_SECONDS):
+            if self._stopping.wait(_READY_POLL_SECONDS):
                 return
         self.live.run()
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
-    """What the settings say of a model's refits."""
+    """Return a function: model -> the plan of its refits."""
     declared = {name: _plan(models.refits(name)) for name in models.declared}
-    usual = _plan(models.defaults.recalibration)
-    return lambda name: declared.get(name, usual)
+    default = _plan(models.defaults.recalibration)
+    return lambda name: declared.get(name, default)
 
 
 def make_models(models: ModelsSettings, panes: PaneReader) -> Callable[[], Collection[str]]:
-    """Names of the models that are declared or that have been seen."""
-    return lambda: {*models.declared, *(each.model for each in panes.series())}
+    """Return a function that lists the models that are declared or have events."""
+    return lambda: {*models.declared, *(series.model for series in panes.series())}
 
 
 def make_versions(panes: PaneReader, windows: Sequence[Window], serving: Serving) -> Callable[[str, str | None], str]:
-    """(model, version or None) -> the version meant, or the current one."""
+    """Return a function: (model, version or None) -> that version, or the current one."""
 
     def version_of(model: str, version: str | None) -> str:
         try:
             return find_series(panes, windows, model=model, version=version, segment=ALL).version
         except UnknownSeries:
-            # Of events this replica may have none, or none yet; maps serve all the same.
-            served = [each for each in serving.served(model) if version in {None, each.version}]
-            if not served:
+            # This replica may have no events of the model, and a map may serve it all the same.
+            champions = [champion for champion in serving.served(model) if version in {None, champion.version}]
+            if not champions:
                 raise
-            return max(served, key=lambda each: each.since_ms).version
+            return max(champions, key=lambda champion: champion.since_ms).version
 
     return version_of
 
 
 def make_map_measures(settings: Settings) -> Mapping[str, Measure]:
-    """What live maps are measured by: what windows are, and the proper scores that evidence is about."""
+    """Return the measures of live maps: those of windows, and the proper scores that evidence is about."""
     return choose_measures({*make_measures(settings), "brier", "log_loss"})
 
 
 def make_known(panes: PaneReader) -> Callable[[], Collection[tuple[str, str]]]:
-    """(model, version) of all that is held now."""
-    return lambda: {(each.model, each.version) for each in panes.series()}
+    """Return a function that lists (model, version) of all series."""
+    return lambda: {(series.model, series.version) for series in panes.series()}
 
 
 def make_finding(
     panes: PaneReader, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
 ) -> Callable[[str], Finding | None]:
-    """What is found about what a model's current version serves; None where nothing can be said.
+    """Return a function: model -> the verdict on what its current version serves, or None if there is no verdict.
 
-    Where no map serves, or the one that does cannot be applied, that is the latest evaluation's verdict on the window,
-    of the predictions as they are; where one does, the live document's verdict on it.
+    If a map serves and can be applied, it is the live document's verdict on that map; otherwise the latest evaluation's
+    verdict on the window.
     """
 
     def find(model: str) -> Finding | None:
@@ -225,45 +215,31 @@ def make_finding(
         version = snapshot.current_versions.get(model)
         if version is None:
             return None
-        champion = _champion(serving.champion(model, version).map_id, live(model, version))
-        if champion is None or champion.get("missing") is not None:
+        map_id, document = serving.champion(model, version).map_id, live(model, version)
+        champion = None if document is None else document["maps"]["champion"]
+        verdict = None
+        if map_id is None or (champion is not None and champion["id"] == map_id and champion["missing"] is not None):
             report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
-            verdict = None if report is None or report.diagnosis is None else report.diagnosis.verdict
-        else:
-            told = champion.get("verdict")
-            verdict = None if told is None else Verdict(told["verdict"])
+            if report is not None and report.diagnosis is not None:
+                verdict = report.diagnosis.verdict
+        # A document that was made before the last promotion is about another map.
+        elif champion is not None and champion["id"] == map_id and champion["verdict"] is not None:
+            verdict = Verdict(champion["verdict"]["verdict"])
         if verdict is None:
             return None
         return Finding(
             version=version,
             miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH},
-            # Later ones are not in the sample: their outcome can still change.
+            # Later events are not in the sample: their outcome can still change.
             newest_ms=snapshot.watermarks_ms[model] - panes.policy(model).retention_ms,
         )
 
     return find
 
 
-def _champion(map_id: str | None, document: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What the live document says of the map that serves: nothing yet, if it is of another; None where none serves."""
-    if map_id is None:
-        return None
-    told: Mapping[str, Any] | None = None if document is None else document["maps"]["champion"]
-    return told if told is not None and told["id"] == map_id else {}
-
-
 def longest_window(windows: Sequence[Window]) -> Window:
-    """The window whose verdict may ask for a refit: the longest, of equals one by time and mature."""
+    """Return the window whose verdict may trigger a refit: the longest; of equal ones, one by time and mature."""
     return max(windows, key=lambda window: (window.last is None, window.mature, window.length_ms))
-
-
-def make_handover() -> Handover:
-    """Workers are this very Python, running monitor/app/refit_worker.py."""
-
-    def command(folder: Path) -> list[str]:
-        return [sys.executable, "-m", "monitor.app.refit_worker", str(folder)]
-
-    return Handover(write=write_task, command=command, read=read_result)
 
 
 def _plan(refits: RefitSettings) -> RefitPlan:

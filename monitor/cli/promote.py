@@ -1,4 +1,4 @@
-"""`monitor promote`: a map that passed the guard serves from now on."""
+"""`monitor promote`: let a map serve that passed the guard."""
 
 import json
 from typing import Annotated
@@ -16,7 +16,7 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example: `monitor promote rc_5e2c8f0b7d1a4936 --note 'agreed with the pricing team'`.")
 def promote(
     *,
-    refit: Annotated[str, typer.Argument(metavar="ID", help="Of the refit; `monitor recalibrate` tells it.")],
+    refit: Annotated[str, typer.Argument(metavar="ID", help="Id of the refit, as `monitor recalibrate` prints it.")],
     note: NoteOption = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP
+from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, method_options
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption
 from monitor.errors import InputError
 from monitor.recalibration.comparison import DRAWS
-from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.recalibration.data import HELD_OUT
 from monitor.sources.formats import format_of
 
 app = typer.Typer(add_completion=False)
@@ -18,7 +18,7 @@ _OLD_NAME: Final = "refit"
 _OF_FILE: Final = "Of a file"
 _OF_MODEL: Final = "Of a model of a service"
 _OF_SERVICE: Final = ("url", "key_file")
-"""Options that other commands have, too, of a service and so of a model."""
+"""Options that are shared with other commands of a service."""
 _NONE: list[str] = []
 
 
@@ -149,28 +149,45 @@ def recalibrate(
     file = Path(target)
     if file.exists() or _ends_as_a_table(file) or context.info_name == _OLD_NAME:
         _refuse(context, _OF_MODEL, f"{target} is taken for a file")
-        # Each of the two loads libraries that the other does without.
-        from monitor.cli.recalibrate_file import FileRequest, recalibrate_file  # noqa: PLC0415
+        # Imported here, because each of the two loads libraries that the other does not need.
+        from monitor.cli.recalibrate_file import recalibrate_file  # noqa: PLC0415
 
         recalibrate_file(
-            FileRequest(
-                file, method, option, held_out, since_change, prediction, outcome, time, weight, positive, logits,
-                skip_bad_rows, segment, feature, draws, output, as_json, html, png,
-            )
-        )  # fmt: skip
-        return
-    taken = f"{target} is taken for a model of a service, as there is no such file"
-    _refuse(context, _OF_FILE, taken)
-    if len(method) > 1:
-        raise InputError(f"--method goes once with a model, and {taken}")
-    from monitor.cli.recalibrate_model import ModelRequest, recalibrate_model  # noqa: PLC0415
-
-    recalibrate_model(
-        ModelRequest(
-            target, method[0] if method else None, option, model_version, window, promote, wait, timeout, as_json, url,
-            key_file,
+            file,
+            {
+                "prediction": prediction,
+                "outcome": outcome,
+                "time": time,
+                "weight": weight,
+                "segments": segment,
+                "features": feature,
+                "positive": positive,
+                "logits": logits,
+                "skip_bad_rows": skip_bad_rows,
+            },
+            method=method,
+            option=option,
+            held_out=held_out,
+            since_change=since_change,
+            draws=draws,
+            targets={"--output": output, "--html": html, "--png": png},
+            as_json=as_json,
         )
-    )  # fmt: skip
+        return
+    reason = f"{target} is taken for a model of a service, as there is no such file"
+    _refuse(context, _OF_FILE, reason)
+    if len(method) > 1:
+        raise InputError(f"--method goes once with a model, and {reason}")
+    from monitor.cli.recalibrate_model import recalibrate_model  # noqa: PLC0415
+
+    request = {
+        "method": method[0] if method else None,
+        "options": method_options(option) or None,
+        "version": model_version,
+        "window": window,
+        "promote": promote,
+    }
+    recalibrate_model(target, request, wait=wait, timeout=timeout, as_json=as_json, url=url, key_file=key_file)
 
 
 def _ends_as_a_table(file: Path) -> bool:
@@ -181,10 +198,10 @@ def _ends_as_a_table(file: Path) -> bool:
     return True
 
 
-def _refuse(context: typer.Context, panel: str, taken: str) -> None:
-    """Raise InputError if an option of that panel was given, which is of the other kind of target."""
+def _refuse(context: typer.Context, panel: str, reason: str) -> None:
+    """Raise InputError if an option of that panel was given."""
     for parameter in context.command.params:
         name, source = parameter.name or "", context.get_parameter_source(parameter.name or "")
         group = _OF_MODEL if name in _OF_SERVICE else getattr(parameter, "rich_help_panel", None)
         if group == panel and source is not None and source.name == "COMMANDLINE":
-            raise InputError(f"{parameter.opts[0]} is {panel[0].lower()}{panel[1:]}, and {taken}")
+            raise InputError(f"{parameter.opts[0]} is {panel[0].lower()}{panel[1:]}, and {reason}")

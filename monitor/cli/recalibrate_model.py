@@ -1,19 +1,18 @@
-"""`monitor recalibrate MODEL`: a refit, requested over REST, and followed to its end."""
+"""`monitor recalibrate MODEL`: request a refit over REST, and follow it to its end."""
 
 import json
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 import typer
 from rich.console import Console
 
-from monitor.cli.options import method_options
 from monitor.cli.service import USUAL_URL, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
@@ -24,32 +23,27 @@ from monitor.reports.progress import job_progress
 from monitor.reports.view import report_console
 
 REJECTED: Final = 3
-"""Exit status where a map was fitted and is not better: not a failure, and nothing changed."""
+"""Exit status if the map is not better: not a failure, and nothing changed."""
 
 _UNDER_WAY: Final = ("queued", "running")
 _POLL_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 60.0
-"""How long a service may be away while a refit is waited for: that long a restart may take."""
+"""How long the service may be unavailable while waiting for a refit: it may restart."""
 
 
-class ModelRequest(NamedTuple):
-    """What a service is to fit; a field is named as its option."""
+def recalibrate_model(
+    model: str,
+    request: Mapping[str, Any],
+    *,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+    url: str,
+    key_file: Path | None,
+) -> None:
+    """Request a refit from a running service, and follow it to its end if ``wait`` is set.
 
-    model: str
-    method: str | None
-    option: Sequence[str]
-    version: str | None
-    window: str | None
-    promote: bool | None
-    wait: bool
-    timeout: str | None
-    as_json: bool
-    url: str
-    key_file: Path | None
-
-
-def recalibrate_model(request: ModelRequest) -> None:
-    """Let a running service fit a map, and follow it to its end if that is wanted.
+    Fields of the request that are None are left out.
 
     Raises
     ------
@@ -58,41 +52,35 @@ def recalibrate_model(request: ModelRequest) -> None:
     MonitorError
         The refit failed, or did not end in time.
     """
-    model = request.model
-    asked = {
-        "method": request.method,
-        "options": method_options(request.option) or None,
-        "version": request.version,
-        "window": request.window,
-        "promote": request.promote,
-    }
-    seconds = None if request.timeout is None else _seconds(request.timeout)
-    if seconds is not None and not request.wait:
-        raise InputError(f"--timeout {request.timeout} says how long to wait, and goes with --wait")
-    with service_at(request.url, request.key_file) as http:
-        body = {key: value for key, value in asked.items() if value is not None}
+    seconds = None if timeout is None else _seconds(timeout)
+    if seconds is not None and not wait:
+        raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
+    with service_at(url, key_file) as http:
+        body = {key: value for key, value in request.items() if value is not None}
         try:
             job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
         except (ServiceUnavailable, UnknownSeries) as error:
             raise type(error)(f"{error}; {model} is taken for a model, as there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
-        if request.wait:
+        if wait:
             try:
                 job = _follow(http, job, seconds, page)
             except KeyboardInterrupt:
                 typer.echo(f"the refit {plain(job['id'])} goes on; see {page}", err=True)
                 raise
-    if request.as_json:
+    if as_json:
         typer.echo(json.dumps(job))
-    elif not request.wait:
-        told = f"{plain(job['id'])}: {plain(job['method'])} for {plain(job['model'])} {plain(job['version'])} is queued"
-        typer.echo(f"{told}; follow it at {page}")
+    elif not wait:
+        queued = (
+            f"{plain(job['id'])}: {plain(job['method'])} for {plain(job['model'])} {plain(job['version'])} is queued"
+        )
+        typer.echo(f"{queued}; follow it at {page}")
     else:
-        # Where the environment names the service, the next command finds it, too.
-        elsewhere = request.url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
-        print_refit(report_console(), job, f" --url {shlex.quote(plain(request.url))}" if elsewhere else "")
+        # The next command needs --url unless the environment or the default names the service.
+        elsewhere = url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
+        print_refit(report_console(), job, f" --url {shlex.quote(plain(url))}" if elsewhere else "")
         typer.echo(f"pictures and details: {page}")
-    if not request.wait:
+    if not wait:
         return
     if job["state"] == "failed":
         raise MonitorError(f"the refit {job['id']} failed: {job['reason'] or 'the service does not say why'}")
@@ -101,12 +89,12 @@ def recalibrate_model(request: ModelRequest) -> None:
 
 
 def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page: str) -> dict[str, Any]:
-    """The refit once it has ended."""
-    began = heard = time.monotonic()
+    """Wait until the refit has ended, and return it."""
+    started = answered = time.monotonic()
     with job_progress(Console(stderr=True)) as show:
         while job["state"] in _UNDER_WAY:
             show(plain(job["step"] or job["state"]), float(job["progress"]))
-            if seconds is not None and time.monotonic() - began >= seconds:
+            if seconds is not None and time.monotonic() - started >= seconds:
                 raise MonitorError(
                     f"--timeout: the refit {job['id']} is {job['state']} after {seconds:g} seconds; it goes on, "
                     f"see {page}"
@@ -114,10 +102,10 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page
             time.sleep(_POLL_SECONDS)
             try:
                 job = ask(http, "GET", job["links"]["self"].lstrip("/")).json()
-                heard = time.monotonic()
+                answered = time.monotonic()
             except ServiceUnavailable:
-                # It may be restarting: a refit outlives that.
-                if time.monotonic() - heard >= _PATIENCE_SECONDS:
+                # The service may be restarting, and the refit goes on after that.
+                if time.monotonic() - answered >= _PATIENCE_SECONDS:
                     raise
     return job
 

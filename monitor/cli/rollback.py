@@ -1,4 +1,4 @@
-"""`monitor rollback`: the map that serves is taken back."""
+"""`monitor rollback`: let the map serve that served before."""
 
 import json
 from typing import Annotated

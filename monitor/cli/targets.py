@@ -1,4 +1,4 @@
-"""Files that a command writes: looked at before any work is done, and written."""
+"""Check the files that a command writes, and write them."""
 
 from pathlib import Path
 

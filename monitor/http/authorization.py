@@ -16,7 +16,7 @@ from monitor.http.problems import SESSION_COOKIE, Problem
 from monitor.http.rate_limit import RateLimit, client_network
 from monitor.http.refused_requests import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 
 _MINUTE: Final = 60
 

@@ -13,7 +13,7 @@ from monitor.durations import format_duration
 from monitor.events.times import format_time
 from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, Probabilities, field
 from monitor.maps import Method
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
 
 OptionValue = bool | int | float | str | None

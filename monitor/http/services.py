@@ -16,7 +16,7 @@ from monitor.http.refused_requests import RefusedRequests
 from monitor.http.request_log import Traffic
 from monitor.http.snapshots import LatestView
 from monitor.measures.base import Measure
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report

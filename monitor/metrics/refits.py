@@ -12,8 +12,7 @@ from monitor.measures.base import Measure
 from monitor.metrics.levels import LevelSwitch
 from monitor.metrics.measures import MAP_LABELS, map_series
 from monitor.metrics.series import VERSION_LABELS, Family, Labels, Rows, Series, read_families
-from monitor.recalibration.live import LiveState
-from monitor.recalibration.live_document import COMPARED
+from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 
 MAX_SERIES: Final = 100_000
@@ -101,12 +100,12 @@ EVALUATION: Final[tuple[Series[_Evaluation], ...]] = (
     Series(
         "calibration_maps_evaluation_timestamp_seconds",
         "When all maps were last looked at, seconds since the epoch. Absent before the first time.",
-        lambda evaluation: evaluation.state.looked_ms / 1000 if evaluation.state.looked_ms else None,
+        lambda evaluation: evaluation.state.updated_ms / 1000 if evaluation.state.updated_ms else None,
     ),
     Series(
         "calibration_maps_evaluation_duration_seconds",
         "What looking at all maps took the last time, without the rests in between. Absent before the first time.",
-        lambda evaluation: evaluation.state.duration_seconds if evaluation.state.looked_ms else None,
+        lambda evaluation: evaluation.state.duration_seconds if evaluation.state.updated_ms else None,
     ),
 )
 
@@ -210,7 +209,7 @@ class RefitFamilies:
         yield from read_families(self._measures, kept, self._levels.current)
         yield from read_families(EVALUATION, [((), _Evaluation(state, len(documents) - len(kept)))])
         # Before the first evaluation refits are unknown, and a counter that began at 0 would look like a reset.
-        models = sorted({model for model, _ in held}) if state.looked_ms else []
+        models = sorted({model for model, _ in held}) if state.updated_ms else []
         by_model: dict[str, dict[JobState, Tally]] = {model: {} for model in models}
         for tally in state.tallies:
             if tally.model in by_model:

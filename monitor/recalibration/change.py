@@ -1,4 +1,4 @@
-"""The last change of calibration within a sample: the data since then are what to refit on."""
+"""Find the last change of calibration in a sample; refits use the events since then."""
 
 import math
 from dataclasses import dataclass
@@ -20,28 +20,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEVEL: Final = 0.02
-"""Of each search. There is one more after each change that is found, so that two may err where there is a change."""
+"""Significance level of each search. A search follows each change found, so two can err if there is a change."""
 
 DRAWS: Final = 499
 BLOCKS: Final = 500
-"""In time, of about equally many events: a change is looked for at their ends, and then event by event."""
+"""Blocks of equal numbers of events in time: a change is searched at their ends, and then event by event."""
 
 _TRIM: Final = 0.05
 """Share of the events that must lie on either side of a change."""
-_LEAST_OF_EACH: Final = 20.0
-"""Events of each outcome that must lie on either side of a change: with fewer, little can be told of that side."""
+_MIN_OF_EACH_OUTCOME: Final = 20.0
+"""Events of each outcome that must lie on either side of a change: with fewer, little is known about that side."""
 _OUTLYING: Final = 0.01
-"""Logits beyond the points of this share at either end count as lying there: one contradicted prediction of 0 or 1
-would outweigh a thousand others."""
+"""Logits are clipped to the quantiles of this share at either end: one wrong prediction of 0 or 1 would outweigh a
+thousand others."""
 _RARER_PER_BEND: Final = 100
 _BENDS: Final = 4
-"""The fit may bend once for so many events of the rarer outcome, and so often at most. (With a bend for each 50, a
+"""The fit has one bend per this many events of the rarer outcome, at most four. (With a bend for each 50, a
 search at a level of .02 found a change in .04 of samples of 170 positives without any.)"""
-_STEEPEST: Final = 100.0
+_MAX_COEFFICIENT: Final = 100.0
 """Bound of each coefficient of the fit."""
 _UNSURE: Final = -2.0 * math.log(1.0 - math.sqrt(0.95))
-"""By how much a statistic may fall short of the largest for its place to count as possible: of the true place, with a
-probability of .95. What is doubled there is the larger of two exponential variables, one of either side."""
+"""Places whose statistic is below the largest by no more than this are possible; the true place is one of them with a
+probability of .95. (Half the difference is the larger of two exponential variables, one per side.)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Change:
     time_ms
         The time of that event.
     p_value
-        Of the hypothesis that calibration is the same, right or wrong, throughout the events that it was found among.
+        Of the hypothesis that calibration, good or bad, is constant throughout the searched events.
     """
 
     row: int
@@ -64,21 +64,20 @@ class Change:
 
 
 def last_change(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> Change | None:
-    """The last change of calibration, None where none is found: see :func:`changes`."""
-    found = changes(events, level=level, seed=seed)
-    return found[-1] if found else None
+    """Return the last change of calibration, or None: see :func:`changes`."""
+    return next(reversed(changes(events, level=level, seed=seed)), None)
 
 
 def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> list[Change]:
-    r"""The changes of calibration that lead to the last one.
+    r"""Find changes of calibration, each after the one before, up to the last.
 
-    The model may be miscalibrated all the time: what is tested is whether it is so in the same way. A fit to all events
+    The model may always be miscalibrated: the test is whether it is so in the same way. A fit to all events
     gives their logits, :math:`\eta_i`: linear in z, the logit of the prediction, between a few bends. The residuals of
     that fit in the directions of an offset and of a slope,
 
     .. math:: s_i = w_i \left(y_i - \sigma(\eta_i)\right) (1, z_i), \qquad S_k = \sum_{i \le k} s_i,
 
-    add up to 0, and wander no farther from it on the way than chance lets them, if calibration is always the same. The
+    add up to 0, and on the way stay as close to it as chance explains, if calibration is constant. The
     statistic is the largest :math:`S_k' V_k^{-1} S_k` over all k with enough events on either side, V_k the variance of
     S_k given the fit. Its law comes from outcomes drawn by the fit, to which offset and slope are fitted anew. So a
     change of the *predictions* alone is none: neither of their mean, nor of their number. (Without bends, it was one
@@ -92,15 +91,14 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     events
         In the order of time. Of many classes, the largest probability and whether its class came true.
     level
-        Of each search, above 0 and below 1.
+        Significance level of each search, above 0 and below 1.
     seed
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     list of Change
-        In the order of time: the first that was found, then the first that was found later than that one, and so on.
-        Empty also where there are too few events to tell.
+        In order of time. Empty also if there are too few events.
 
     Notes
     -----
@@ -111,18 +109,18 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     if not 0.0 < level < 1.0:
         raise InputError(f"level must be above 0 and below 1, got {number_text(level)}")
     p, y = confidence_and_hit(events.prediction, events.outcome)
-    found: list[Change] = []
+    result: list[Change] = []
     start = 0
     while True:
         rows = slice(start, None)
         search = _Search.of(p[rows], y[rows], events.weight[rows], events.time_ms[rows])
         if search is None:
-            return found
+            return result
         p_value = search.p_value(np.random.default_rng([seed, start]), level)
         if p_value is None:
-            return found
+            return result
         place, latest = search.places()
-        found.append(Change(start + place, int(events.time_ms[start + place]), p_value))
+        result.append(Change(start + place, int(events.time_ms[start + place]), p_value))
         start += latest
 
 
@@ -157,7 +155,7 @@ class _Search:
 
     @classmethod
     def of(cls, p: Floats, y: Floats, w: Floats, time_ms: Ints) -> "_Search | None":
-        """None where there are too few events, or the fit has no finite slope and offset."""
+        """Prepare a search; None if there are too few events, or the fit has no finite slope and offset."""
         n = p.size
         between = np.diff(time_ms, prepend=time_ms[:1]) > 0
         if not (_enough(np.cumsum(y) - y, float(y.sum()), np.arange(n), n) & between).any():
@@ -170,7 +168,7 @@ class _Search:
         if cox.slope is None:
             eta, direction = z + cox.offset, np.ones((n, 1))
         elif cox.intercept is None:
-            return None  # some logit parts positives from negatives
+            return None  # some logit separates positives from negatives
         else:
             eta = _bent(z, y, w, cox.intercept, cox.slope)
             direction = np.stack([np.ones(n), z - z.mean()], axis=1)
@@ -178,7 +176,7 @@ class _Search:
         return cls(y, w, eta, direction, products, _ends(time_ms), between)
 
     def p_value(self, rng: np.random.Generator, level: float) -> float | None:
-        """(1 + draws that wander as far) / (1 + draws); None, as soon as that is known, if it is above the level."""
+        """Return (1 + draws with as large a statistic) / (1 + draws), or None if it is above the level."""
         observed = float(self._statistics(self.outcome, self.ends).max())
         rate = expit(self.eta)
         reached = 0
@@ -190,72 +188,72 @@ class _Search:
         return (1 + reached) / (1 + DRAWS)
 
     def places(self) -> tuple[int, int]:
-        """The first event after the likeliest change, and after the latest that is well possible."""
+        """Return the first event after the likeliest change, and after the latest possible one."""
         at = np.append(np.flatnonzero(self.between), self.outcome.size)
         statistics = self._statistics(self.outcome, at)
         possible = np.flatnonzero(statistics >= statistics.max() - _UNSURE)
         return int(at[np.argmax(statistics)]), int(at[possible[-1]])
 
     def _statistics(self, outcome: Floats, ends: Ints) -> Floats:
-        """S' V^-1 S of the scores before each end but the last, which is n; 0 where no change may lie."""
+        """Return S' V^-1 S of the scores before each end (the last is n); 0 where no change is allowed."""
         n = outcome.size
         first = np.concatenate([[0], ends[:-1]])
         weighted = self.weight[:, None] * self.direction
-        # What was fitted to the outcomes is close to the fit to those drawn by it: two of Newton's steps.
+        # The fit to the outcomes is close to the fit to drawn outcomes: two Newton steps suffice.
         eta = self.eta
         for _ in range(2):
             q = expit(eta)
             information = np.tensordot(self.weight * q * (1.0 - q), self.products, axes=1)
-            # Where nearly all outcomes are certain, a draw may leave nothing to be told: no inverse, and no step.
+            # If nearly all outcomes are certain, the information may be singular: a pseudo-inverse makes no step.
             eta = eta + self.direction @ (np.linalg.pinv(information, hermitian=True) @ (weighted.T @ (outcome - q)))
         q = expit(eta)
         variance = (self.weight * q * (1.0 - q))[:, None, None] * self.products
-        known = np.cumsum(np.add.reduceat(variance, first, axis=0), axis=0)
+        information = np.cumsum(np.add.reduceat(variance, first, axis=0), axis=0)
         squares = np.cumsum(np.add.reduceat(self.weight[:, None, None] * variance, first, axis=0), axis=0)
         walk = np.cumsum(np.add.reduceat((outcome - q)[:, None] * weighted, first, axis=0), axis=0)
-        share = known @ np.linalg.pinv(known[-1], hermitian=True)
+        share = information @ np.linalg.pinv(information[-1], hermitian=True)
         walk -= share @ walk[-1]
         hits = np.cumsum(np.add.reduceat(outcome, first))
-        found = np.zeros(ends.size)
-        held = _enough(hits, float(hits[-1]), ends, n)
-        inverse = np.linalg.pinv(_variances(squares, share)[held], hermitian=True)
-        found[held] = np.einsum("ki,kij,kj->k", walk[held], inverse, walk[held])
-        return found
+        statistics = np.zeros(ends.size)
+        allowed = _enough(hits, float(hits[-1]), ends, n)
+        inverse = np.linalg.pinv(_variances(squares, share)[allowed], hermitian=True)
+        statistics[allowed] = np.einsum("ki,kij,kj->k", walk[allowed], inverse, walk[allowed])
+        return statistics
 
 
 def _bent(z: Floats, y: Floats, w: Floats, intercept: float, slope: float) -> Floats:
-    """Logits of a fit that is linear in z but for its bends, (n,); intercept and slope are of the straight one."""
+    """Return the logits of a fit that is piecewise linear in z, (n,); it starts at the given straight fit."""
     bends = _bends(z, y, w, expit(intercept + slope * z))
     if bends.size == 0:
         return np.asarray(intercept + slope * z)
     columns = np.stack([np.ones(z.size), z, *(np.maximum(z - bend, 0.0) for bend in bends)], axis=1)
-    bound = np.full(columns.shape[1], _STEEPEST)
-    start = np.append(np.clip([intercept, slope], -_STEEPEST, _STEEPEST), np.zeros(bends.size))
+    bound = np.full(columns.shape[1], _MAX_COEFFICIENT)
+    start = np.append(np.clip([intercept, slope], -_MAX_COEFFICIENT, _MAX_COEFFICIENT), np.zeros(bends.size))
     return np.asarray(columns @ fit_logistic(columns, y, w, start=start, lower=-bound, upper=bound))
 
 
 def _bends(z: Floats, y: Floats, w: Floats, q: Floats) -> Floats:
-    """Logits between which the outcomes tell equally much of the fit, ascending; no two alike."""
+    """Return distinct logits, ascending, between which the outcomes have equal information about the fit."""
     rarer = min(float(y.sum()), float((1.0 - y).sum()))
     count = min(int(rarer / _RARER_PER_BEND), _BENDS)
     order = np.argsort(z, kind="stable")
-    told = np.cumsum((w * q * (1.0 - q))[order])
-    wanted = told[-1] * np.arange(1, count + 1) / (count + 1)
-    found = np.unique(z[order][np.searchsorted(told, wanted)])
-    return np.asarray(found[(found > z.min()) & (found < z.max())])
+    information = np.cumsum((w * q * (1.0 - q))[order])
+    wanted = information[-1] * np.arange(1, count + 1) / (count + 1)
+    bends = np.unique(z[order][np.searchsorted(information, wanted)])
+    return np.asarray(bends[(bends > z.min()) & (bends < z.max())])
 
 
 def _enough(hits: Floats, all_hits: float, before: Ints, n: int) -> NDArray[np.bool_]:
-    """Whether enough events lie before and after some places, and enough of each outcome."""
+    """Return whether enough events, and enough of each outcome, lie before and after each place."""
     misses, all_misses = before - hits, n - all_hits
     result: NDArray[np.bool_] = (before >= _TRIM * n) & (n - before >= _TRIM * n)
     for kind, total in ((hits, all_hits), (misses, all_misses)):
-        result &= (kind >= _LEAST_OF_EACH) & (total - kind >= _LEAST_OF_EACH)
+        result &= (kind >= _MIN_OF_EACH_OUTCOME) & (total - kind >= _MIN_OF_EACH_OUTCOME)
     return result
 
 
 def _ends(time_ms: Ints) -> Ints:
-    """How many events lie before the end of each block, ascending; the last is n. No time lies in two blocks."""
+    """Return the number of events before the end of each block, ascending; the last is n. Equal times share a block."""
     n = time_ms.size
     wanted = np.linspace(0, n, min(BLOCKS, n) + 1)[1:-1].round().astype(np.int64)
     starts = np.flatnonzero(np.diff(time_ms, prepend=time_ms[0] - 1) > 0)
@@ -265,9 +263,9 @@ def _ends(time_ms: Ints) -> Ints:
 
 
 def _variances(squares: Floats, share: Floats) -> Floats:
-    """Of the cumulated scores, once the fit took off what it does, (m, d, d).
+    """Return the variances of the cumulated scores after the fit, (m, d, d).
 
-    ``squares`` are cumulated, ``share`` is the part of the information up to there.
+    ``squares`` are cumulated, ``share`` is the share of the information up to each place.
     """
     crossed = share @ squares
     spread: Floats = squares - crossed - np.swapaxes(crossed, 1, 2) + share @ squares[-1] @ np.swapaxes(share, 1, 2)

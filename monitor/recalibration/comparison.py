@@ -1,31 +1,55 @@
-"""A challenger beside what serves now and beside no map at all, on later events that no fit saw."""
+"""Compare a new map with the map that serves, and with no map, on later events that no fit saw."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.errors import InputError
-from monitor.local import FeatureMap, PrincipalComponents, Standardised
-from monitor.local.calibration import confidence_and_hit
+from monitor.errors import InputError, NotEnoughData
+from monitor.inference import NullLevel
+from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
+from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
-from monitor.progress import Progress
-from monitor.recalibration.comparison_local import LocalFinding, local_finding
-from monitor.recalibration.comparison_segments import compare_segments
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
+from monitor.measures import ece, mce, smce
+from monitor.progress import StageProgress
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
-from monitor.recalibration.guard import Guard, judge, weigh
+from monitor.recalibration.guard import Guard, LocalError, judge, weigh
+from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def ignore_progress(step: str, share: float) -> None:
+    """Report no progress."""
+
+
 DRAWS: Final = 499
 """Resamples for intervals and levels of the measures."""
+
+LOCAL_DRAWS: Final = 199
+"""Resamples of a calibrated model for the local errors."""
+
+LOCAL_POINTS: Final = 2000
+"""Number of events at which local errors are computed; their neighbours are all held-out events."""
+
+MIN_SEGMENT_EVENTS: Final = 50
+"""Smaller segments are not compared."""
+
+MAX_SEGMENTS: Final = 100
+"""Only the largest segments are compared."""
+
+_STEP: Final = "comparing on later events"
+_NULL_SMCE: Final = 0.9
+"""smCE of a calibrated model, in units of sqrt(mean p (1 - p) / n) (section 3 of the mathematics)."""
 
 
 class Evaluated(Protocol):
@@ -37,25 +61,25 @@ class Evaluated(Protocol):
 
 
 class Evaluate(Protocol):
-    """Makes the whole report of predictions and outcomes: :func:`monitor.evaluate`."""
+    """Makes the report of predictions and outcomes, as :func:`monitor.evaluate` does."""
 
     def __call__(
         self, p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, draws: int | None = None
     ) -> Evaluated:
-        """The report of predictions of shape (n,) or (n, K); weights come with the former alone."""
+        """Report on predictions of shape (n,) or (n, K); only the former may have weights."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A map, and what it is called.
+    """A map and its id.
 
     Attributes
     ----------
     id
-        Of the refit that made it; None if it has none.
+        Id of the refit; None if it has none.
     map
-        The map itself.
+        The map.
     """
 
     id: str | None
@@ -64,12 +88,12 @@ class Contender:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What the held-out events say.
+    """The result of a comparison on the held-out events.
 
     Attributes
     ----------
     document
-        The comparison as docs/recalibration.md describes it: JSON, of finite numbers.
+        The document of docs/recalibration.md ("comparison"): JSON with finite numbers.
     guard
         Whether the challenger may be promoted.
     predictions
@@ -84,17 +108,23 @@ class Comparison:
     phi: Floats | None
 
 
-@dataclass(frozen=True, eq=False)
-class _Sides:
-    """Maps by their names in the document, and what they make of the held-out events."""
+@dataclass(frozen=True, slots=True)
+class LocalFinding:
+    """Local errors of one map.
 
-    contenders: Mapping[str, Contender]
-    predictions: Mapping[str, Floats]
-    notes: Sequence[str] = field(default_factory=tuple)
+    Attributes
+    ----------
+    document
+        Their part of the comparison; None if they are unknown.
+    error
+        What the guard uses; None if they are unknown.
+    missing
+        Why they are unknown.
+    """
 
-    @property
-    def serving(self) -> str:
-        return "champion" if "champion" in self.predictions else "none"
+    document: Mapping[str, Any] | None = None
+    error: LocalError | None = None
+    missing: str | None = None
 
 
 def compare(
@@ -106,66 +136,77 @@ def compare(
     left_out: Mapping[str, int] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: StageProgress = ignore_progress,
 ) -> Comparison:
-    """Compare a challenger with what serves and with no map.
+    """Compare a challenger with the champion and with no map.
 
     Parameters
     ----------
     data
-        What the challenger was fitted on, and the later events that all are compared on.
+        The events that the challenger was fitted on, and the later events to compare on.
     challenger, champion
-        The new map, and the one that serves, if one does. A champion that cannot be applied to these events, because
-        their features are of another length, say, is left out, and the guard's notes say so: the challenger is then
-        compared with no map, which is what such events get now.
+        The new map, and the map that serves, if any. A champion that cannot be applied to these events (their features
+        have another length, say) is left out and noted by the guard: such events get no map now.
     evaluate
         Makes the report of each map's predictions.
     left_out
-        Reason -> events of the sample that did not fit the others.
+        Reason -> number of events of the sample that did not match the others.
     draws
         Resamples for the measures' intervals and levels, at least 19; 0 leaves both out.
     seed
-        Of the local errors' draws. The measures' are seeded by what they are of.
+        Seed of the local errors' draws. The measures' draws are seeded by their data.
     progress
-        Told the share of the work done.
+        Called with the current step and the share of the work that is done.
     """
     held = data.held_out
-    sides = _apply(held, challenger, champion)
-    names = list(sides.predictions)
+    contenders = {"none": Contender(None, Identity(held.classes))}
+    predictions = {"none": held.prediction}
+    notes = [*data.notes]
+    if champion is not None:
+        try:
+            predictions["champion"] = _applied(champion, held)
+            contenders["champion"] = champion
+        except InputError as error:
+            notes.append(f"The map that serves could not be applied, and no map stands in its place: {error}.")
+    predictions["challenger"] = _applied(challenger, held)
+    contenders["challenger"] = challenger
+    serving = "champion" if "champion" in predictions else "none"
     phi = None if held.features is None else _feature_map(data.fit).apply(held.features)
     weight = None if held.is_whole else held.weight
-    told = progress or _ignore
-    steps = 2 * len(names) + 1
-    reports: dict[str, Mapping[str, Any]] = {}
+    steps = 2 * len(predictions) + 1
+    maps: dict[str, Any] = {"none": None, "champion": None, "challenger": None}
     local: dict[str, LocalFinding] = {}
-    for number, (name, prediction) in enumerate(sides.predictions.items()):
-        reports[name] = _report(evaluate, prediction, held, draws)
-        told((2 * number + 1) / steps)
+    for number, (name, prediction) in enumerate(predictions.items()):
+        report = _report(evaluate, prediction, held, draws)
+        progress(_STEP, (2 * number + 1) / steps)
         local[name] = local_finding(prediction, held.outcome, weight, phi, seed=seed)
-        told((2 * number + 2) / steps)
-    segments, few = compare_segments(held, sides.predictions)
+        progress(_STEP, (2 * number + 2) / steps)
+        fitted = contenders[name]
+        maps[name] = {
+            "id": fitted.id,
+            "method": fitted.map.method,
+            "describe": fitted.map.describe(),
+            **report,
+            "local": local[name].document,
+        }
+    segments, few = compare_segments(held, predictions)
     against = {
-        name: weigh(sides.predictions[name], sides.predictions["challenger"], held.outcome, held.weight)
-        for name in names
+        name: weigh(prediction, predictions["challenger"], held.outcome, held.weight)
+        for name, prediction in predictions.items()
         if name != "challenger"
     }
-    missing = local["challenger"].missing or local[sides.serving].missing
+    missing = local["challenger"].missing or local[serving].missing
+    if missing is not None:
+        notes.append(f"Errors among events that are alike were not compared: {missing}.")
     guard = judge(
-        serving="the map that serves" if sides.serving == "champion" else "no map",
-        against_serving=against[sides.serving],
+        serving="the map that serves" if serving == "champion" else "no map",
+        against_serving=against[serving],
         against_none=against["none"],
         events=len(held),
         local=local["challenger"].error if missing is None else None,
-        local_serving=local[sides.serving].error if missing is None else None,
-        notes=[
-            *data.notes,
-            *sides.notes,
-            *([f"Errors among events that are alike were not compared: {missing}."] if missing else []),
-        ],
+        local_serving=local[serving].error if missing is None else None,
+        notes=notes,
     )
-    maps: dict[str, Any] = {"none": None, "champion": None, "challenger": None}
-    for name in names:
-        maps[name] = _shown(sides.contenders[name], reports[name], local[name])
     document = {
         "fit": {
             **_span(data.fit),
@@ -177,35 +218,36 @@ def compare(
         "maps": maps,
         "segments": segments,
         "segments_left_out": few,
-        "evidence": {f"against_{name}": against[name].to_dict() if name in against else None for name in _OTHERS},
-        "guard": {**guard.to_dict(), "against": sides.serving},
-        "decision": _decision(held, sides.predictions),
+        "evidence": {
+            f"against_{name}": against[name].to_dict() if name in against else None for name in ("none", "champion")
+        },
+        "guard": {**guard.to_dict(), "against": serving},
+        "decision": _decision(held, predictions),
     }
-    told(1.0)
-    return Comparison(plain(document), guard, sides.predictions, phi)
-
-
-_OTHERS: Final = ("none", "champion")
+    progress(_STEP, 1.0)
+    return Comparison(plain(document), guard, predictions, phi)
 
 
 def rfc3339(milliseconds: int) -> str:
-    """Milliseconds since the epoch, as reports show times."""
+    """Format milliseconds since the epoch as in reports."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _apply(held: LabelledEvents, challenger: Contender, champion: Contender | None) -> _Sides:
-    contenders = {"none": Contender(None, Identity(held.classes))}
-    predictions = {"none": held.prediction}
-    notes: list[str] = []
-    if champion is not None:
-        try:
-            predictions["champion"] = _applied(champion, held)
-            contenders["champion"] = champion
-        except InputError as error:
-            notes.append(f"The map that serves could not be applied, and no map stands in its place: {error}.")
-    predictions["challenger"] = _applied(challenger, held)
-    contenders["challenger"] = challenger
-    return _Sides(contenders, predictions, notes)
+def held_out_until_ms(document: Mapping[str, Any]) -> int:
+    """Return the end of a comparison's events, milliseconds since the epoch."""
+    return round(datetime.fromisoformat(document["held_out"]["to"]).timestamp() * 1000)
+
+
+def map_details(method: str, options: Mapping[str, Any], comparison: Comparison, created_ms: int) -> dict[str, Any]:
+    """Return what is stored with a map about its fit."""
+    fit = comparison.document["fit"]
+    return {
+        "method": method,
+        "options": dict(options),
+        "data_hash": fit["data_hash"],
+        "fitted_on": {key: fit[key] for key in ("n", "from", "to")},
+        "created": rfc3339(created_ms),
+    }
 
 
 def _applied(contender: Contender, held: LabelledEvents) -> Floats:
@@ -213,7 +255,7 @@ def _applied(contender: Contender, held: LabelledEvents) -> Floats:
 
 
 def _feature_map(fit: LabelledEvents) -> FeatureMap:
-    """One for all maps, so that the same events are alike whatever they are predicted; of the stream, as LoRe's are."""
+    """Fit one feature map for all maps, so that neighbours do not depend on predictions; weighted, as LoRe's is."""
     x = fit.features
     if x is None:
         raise InputError("there are no features to fit a feature map on")
@@ -223,7 +265,7 @@ def _feature_map(fit: LabelledEvents) -> FeatureMap:
 
 
 def _report(evaluate: Evaluate, prediction: Floats, held: LabelledEvents, draws: int) -> Mapping[str, Any]:
-    """The report's parts that stand in the document: of many classes, of the top label and of whole vectors."""
+    """Return the report's part of the document; for many classes, of the top label and of whole vectors."""
     if prediction.ndim == 1:
         weight = None if held.is_whole else held.weight
         return report_parts(evaluate(prediction, held.outcome, weight=weight, draws=draws).to_dict())
@@ -239,22 +281,12 @@ def _report(evaluate: Evaluate, prediction: Floats, held: LabelledEvents, draws:
 
 
 def report_parts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What documents about maps show of a report."""
+    """Return the parts of a report that documents about maps contain."""
     return {
         "measures": report["measures"],
         "verdict": report["diagnosis"],
         "insufficient": report["insufficient"],
         "omitted": dict(report["omitted"]),
-    }
-
-
-def _shown(contender: Contender, report: Mapping[str, Any], local: LocalFinding) -> dict[str, Any]:
-    return {
-        "id": contender.id,
-        "method": contender.map.method,
-        "describe": contender.map.describe(),
-        **report,
-        "local": local.document,
     }
 
 
@@ -285,11 +317,11 @@ def _decision(held: LabelledEvents, predictions: Mapping[str, Floats]) -> dict[s
 
 
 def plain(value: Any) -> Any:
-    """The same as JSON knows it: no numpy, no enumerations, and null for what is infinite or nan."""
+    """Convert to JSON types: no numpy, no enumerations, null for infinite and nan."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_):
@@ -300,8 +332,103 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if value is None:
         return None
-    raise TypeError(f"a comparison holds JSON, got {value!r}")
+    raise TypeError(f"a comparison must be JSON, got {value!r}")
 
 
-def _ignore(share: float) -> None:
-    """Nobody asked."""
+def local_finding(
+    prediction: Floats, outcome: Ints, weight: Floats | None, phi: Floats | None, *, seed: int
+) -> LocalFinding:
+    """Compute local errors of predictions, (n,) or (n, K), at coordinates (n, d); weights (n,), None if all are 1."""
+    if phi is None:
+        return LocalFinding(missing="these events have no features")
+    try:
+        local = local_calibration_error(
+            prediction, outcome, phi, weight=weight, max_points=LOCAL_POINTS, draws=LOCAL_DRAWS, seed=seed
+        )
+    except NotEnoughData as error:
+        return LocalFinding(missing=str(error))
+    level = local.level
+    if level is None:
+        raise AssertionError("a level was requested")
+    document = {
+        "mlce": _with_level(local.mlce, level.mlce),
+        "mean_lce": _with_level(local.mean_lce, level.mean_lce),
+        "gamma": DEFAULT_GAMMA,
+        "dimensions": int(phi.shape[1]),
+        "n": int(phi.shape[0]),
+        "points": int(local.points.size),
+        "valid_share": local.valid_share,
+    }
+    return LocalFinding(document, LocalError(local.mlce - level.mlce.mean, float(level.mlce.law.std())))
+
+
+def _with_level(value: float, level: NullLevel) -> dict[str, float]:
+    return {
+        "value": value,
+        "null_mean": level.mean,
+        "null_q95": level.q95,
+        "p_value": level.p_value,
+        "excess": value - level.mean,
+    }
+
+
+def compare_segments(
+    held: LabelledEvents, predictions: Mapping[str, Floats]
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Measure each segment by map; return them with the number of segments left out, by reason.
+
+    Parameters
+    ----------
+    held
+        n events. Those without a value for a key belong to none of its segments.
+    predictions
+        ``none``, ``champion`` (if any), ``challenger`` -> float64, (n,) or (n, K).
+
+    Returns
+    -------
+    list
+        The worst before recalibration first: by smCE less its expectation for a calibrated model, so that the smallest
+        segments are not the worst for their noise.
+    dict
+        Reason -> number of segments, if above 0.
+    """
+    all_segments = list(_segments(held))
+    large = [(name, rows) for name, rows in all_segments if rows.size >= MIN_SEGMENT_EVENTS]
+    large.sort(key=lambda segment: (-segment[1].size, segment[0]))
+    observed = {name: confidence_and_hit(p, held.outcome) for name, p in predictions.items()}
+    ranked: list[tuple[float, str, dict[str, Any]]] = []
+    for name, rows in large[:MAX_SEGMENTS]:
+        weight = None if held.is_whole else held.weight[rows]
+        measures: dict[str, dict[str, float]] = {}
+        for side, (p, hit) in observed.items():
+            table = ScoreTable.from_events(p[rows], hit[rows], weight)
+            measures[side] = {"smce": smce(table), "ece": ece(table), "mce": mce(table)}
+        p, hit = observed["none"][0][rows], observed["none"][1][rows]
+        w = held.weight[rows]
+        expected = _NULL_SMCE * float(np.sqrt((w**2 * p * (1.0 - p)).sum()) / w.sum())
+        record = {
+            "segment": name,
+            "n": int(rows.size),
+            "positives": int(hit.sum()),
+            "none": measures["none"],
+            "champion": measures.get("champion"),
+            "challenger": measures["challenger"],
+        }
+        ranked.append((expected - measures["none"]["smce"], name, record))
+    ranked.sort(key=lambda segment: segment[:2])
+    left_out = {
+        f"fewer than {MIN_SEGMENT_EVENTS} events": len(all_segments) - len(large),
+        f"beyond the {MAX_SEGMENTS} largest": max(0, len(large) - MAX_SEGMENTS),
+    }
+    return [record for _, _, record in ranked], {reason: count for reason, count in left_out.items() if count}
+
+
+def _segments(held: LabelledEvents) -> Iterator[tuple[str, Ints]]:
+    """Yield name and rows of each segment."""
+    for key in sorted(held.segments):
+        values, codes = np.unique(held.segments[key], return_inverse=True)
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(values.size + 1))
+        for code, value in enumerate(values.tolist()):
+            if value != NO_SEGMENT:
+                yield f"{key}={value}", order[bounds[code] : bounds[code + 1]]

@@ -1,4 +1,4 @@
-"""What a refit is made of: the events of a window, those to fit on, and the later ones to compare on."""
+"""Choose the events of a refit, and split them into those to fit on and later ones to compare on."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,32 +10,34 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import Change, last_change
-from monitor.recalibration.fitting_task import HELD_OUT
 from monitor.scores.arguments import number_text
 
-LEAST_EVENTS: Final = 100
-"""To fit on, and to compare on. With fewer, no method tells a model's error from chance."""
+HELD_OUT: Final = 0.3
+"""Default share of the latest events, on which maps are compared and which no fit sees."""
 
-LEAST_OF_EACH: Final = 5
-"""Events of each outcome, in either part; of many classes, hits and misses of the largest probability."""
+MIN_EVENTS: Final = 100
+"""Events to fit on, and to compare on. With fewer, no method can tell a model's error from chance."""
+
+MIN_OF_EACH_OUTCOME: Final = 5
+"""Events of each outcome, in either part; for many classes, hits and misses of the largest probability."""
 
 
 @dataclass(frozen=True, eq=False)
 class RefitData:
-    """The events of a refit, parted in time.
+    """The events of a refit, split by time.
 
     Attributes
     ----------
     fit
-        What a map is fitted on.
+        Events to fit on.
     held_out
-        Later events, which no fit sees. None of them is as early as the latest of ``fit``.
+        Later events, which no fit sees. All are later than the latest of ``fit``.
     change
-        The change of calibration since which events were taken; None where there is none, or a window was named.
+        The change of calibration since which events were used; None without one, or if a window was given.
     passed_over
-        A later change, since which there are too few events: it was taken as none.
+        A later change that was ignored, because there are too few events since then.
     too_few
-        In words, what there was too little of since then; empty where none was passed over.
+        What there was too little of since that change; else empty.
     """
 
     fit: LabelledEvents
@@ -46,15 +48,15 @@ class RefitData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever decides on the map should know of its data, in sentences."""
+        """Sentences about the data, for those who decide on the map."""
         if self.passed_over is None:
             return ()
         at = datetime.fromtimestamp(self.passed_over.time_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        told = (
+        note = (
             f"Calibration seems to have changed at {at}, but too little is known since then, and earlier events were "
             f"taken too: {self.too_few}."
         )
-        return (told,)
+        return (note,)
 
 
 def refit_data(
@@ -64,15 +66,15 @@ def refit_data(
     held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> RefitData:
-    """Choose the events of a refit, and part them in time.
+    """Choose the events of a refit, and split them by time.
 
     Parameters
     ----------
     events
         The sample, in the order of time.
     window_ms
-        How far back from the newest event others are taken, above 0. If left out: since the last change of calibration
-        after which there is enough for a refit, or all.
+        How far back from the newest event others are used, above 0. If left out: since the last change of calibration
+        that is followed by enough events, or all.
     held_out
         Share of the latest events that are held out, above 0 and below 1.
     seed
@@ -81,7 +83,7 @@ def refit_data(
     Raises
     ------
     NotEnoughData
-        There are too few events, or too few of an outcome, in either part. Says how many there are, and of which part.
+        There are too few events, or too few of an outcome, in either part. Says how many and which part.
     InputError
         An option is out of its range.
     """
@@ -93,36 +95,36 @@ def refit_data(
         raise NotEnoughData("there is no labelled event whose outcome can change no more")
     if window_ms is not None:
         since = int(events.time_ms[-1]) - window_ms
-        return RefitData(*_parted(events.select(events.time_ms > since), held_out, "of the window"))
+        return RefitData(*_split(events.select(events.time_ms > since), held_out, "of the window"))
     passed_over, too_few = None, ""
     change = last_change(events, seed=seed)
     while change is not None:
         try:
-            parts = _parted(events.select(slice(change.row, None)), held_out, "since the change")
+            parts = _split(events.select(slice(change.row, None)), held_out, "since the change")
         except NotEnoughData as error:
-            # The latest is what is told: whoever waits for more outcomes waits for those.
+            # Report the latest change: more outcomes are needed since then.
             if passed_over is None:
                 passed_over, too_few = change, str(error)
             change = last_change(events.select(slice(0, change.row)), seed=seed)
         else:
             return RefitData(*parts, change, passed_over, too_few)
-    return RefitData(*_parted(events, held_out, "in all"), None, passed_over, too_few)
+    return RefitData(*_split(events, held_out, "in all"), None, passed_over, too_few)
 
 
 def part_in_time(events: LabelledEvents, held_out: float) -> tuple[LabelledEvents, LabelledEvents]:
-    """Earlier and later events; those of one time stay together, on the side that leaves the share the nearer.
+    """Split into earlier and later events; events of equal time stay together.
 
     Parameters
     ----------
     events
-        n of them, in the order of time.
+        n events, in order of time.
     held_out
-        Share of the later ones.
+        Share of the later events; the nearest possible is used.
 
     Returns
     -------
     tuple
-        Either may be empty, where all events are of one time.
+        Either may be empty if all events have the same time.
     """
     cut = round(len(events) * (1.0 - held_out))
     if 0 < cut < len(events):
@@ -132,23 +134,27 @@ def part_in_time(events: LabelledEvents, held_out: float) -> tuple[LabelledEvent
     return events.select(slice(0, cut)), events.select(slice(cut, None))
 
 
-def _parted(chosen: LabelledEvents, held_out: float, of: str) -> tuple[LabelledEvents, LabelledEvents]:
-    """Earlier and later events, enough of both."""
-    fit, later = part_in_time(chosen, held_out)
-    for name, part in (("to fit on", fit), ("held out", later)):
-        _require(part, f"{name} ({len(chosen):,} {of})")
-    return fit, later
-
-
-def _require(events: LabelledEvents, where: str) -> None:
-    if len(events) < LEAST_EVENTS:
-        n = len(events)
-        raise NotEnoughData(f"{n} labelled event{'' if n == 1 else 's'} {where}, at least {LEAST_EVENTS} are needed")
+def shortage(events: LabelledEvents, where: str) -> str | None:
+    """Say what there is too little of to fit or compare maps; None if there is enough."""
+    n = len(events)
+    if n < MIN_EVENTS:
+        return f"{n} labelled event{'' if n == 1 else 's'} {where}, at least {MIN_EVENTS} are needed"
     hit = confidence_and_hit(events.prediction, events.outcome)[1]
     names = ("the outcome 1", "the outcome 0") if events.is_binary else ("their largest class", "another class")
     for name, count in zip(names, (int(hit.sum()), int((1.0 - hit).sum())), strict=True):
-        if count < LEAST_OF_EACH:
-            raise NotEnoughData(
-                f"only {count:,} of {len(events):,} labelled events {where} have {name}, "
-                f"at least {LEAST_OF_EACH} are needed"
+        if count < MIN_OF_EACH_OUTCOME:
+            return (
+                f"only {count:,} of {n:,} labelled events {where} have {name}, "
+                f"at least {MIN_OF_EACH_OUTCOME} are needed"
             )
+    return None
+
+
+def _split(events: LabelledEvents, held_out: float, which: str) -> tuple[LabelledEvents, LabelledEvents]:
+    """Split into earlier and later events, and raise NotEnoughData if there are too few of either."""
+    fit, later = part_in_time(events, held_out)
+    for name, part in (("to fit on", fit), ("held out", later)):
+        problem = shortage(part, f"{name} ({len(events):,} {which})")
+        if problem is not None:
+            raise NotEnoughData(problem)
+    return fit, later

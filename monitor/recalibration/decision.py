@@ -1,4 +1,4 @@
-"""What calibration is good for: deciding when to answer, and when to say "unsure"."""
+"""Value of calibration for decisions: when to answer, and when to say "unsure"."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ from monitor.scores.table import check
 Floats = NDArray[np.float64]
 
 COST_RATIOS: Final = (2.0, 5.0, 10.0, 20.0, 50.0)
-"""How many times as much as "unsure" a wrong answer costs, where nobody says."""
+"""Default costs of a wrong answer, in units of the cost of "unsure"."""
 
 
 def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weight: ArrayLike | None = None) -> float:
-    r"""Mean reward of whoever answers where the confidence is above :math:`1 - u/w`, and says "unsure" elsewhere.
+    r"""Compute the mean reward of answering if the confidence is above :math:`1 - u/w`, and saying "unsure" otherwise.
 
     .. math:: -\frac1n \sum_i \left( 1[c_i \le 1 - u/w] + \frac wu\, 1[c_i > 1 - u/w]\, 1[\text{wrong}_i] \right)
 
@@ -30,15 +30,15 @@ def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weig
     outcome
         Shape (n,): 0 or 1; or the class that came true.
     cost_ratio
-        w / u, above 1: otherwise nobody would ever be unsure.
+        w / u, above 1: otherwise "unsure" would never pay.
     weight
-        Shape (n,): how much an event counts; 1 each if left out.
+        Shape (n,): weight of each event; 1 if left out.
 
     Returns
     -------
     float
-        In [-cost_ratio, 0], in units of u: 0 if every event is answered, and right. It is -1 for one who is always
-        unsure.
+        In [-cost_ratio, 0], in units of u: 0 if every answer is right, -1 if the answer is always
+        "unsure".
 
     Raises
     ------
@@ -61,11 +61,11 @@ def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weig
 def prediction_rejection_ratio(
     prediction: ArrayLike, outcome: ArrayLike, *, weight: ArrayLike | None = None
 ) -> float | None:
-    """How well confidence tells right answers from wrong ones, between chance (0) and an oracle (1).
+    """Measure how well confidence separates right from wrong answers, between chance (0) and an oracle (1).
 
-    Answers are handed to an oracle, the least confident first; the errors that are left, as a function of the share
-    handed over, make a curve. The ratio is the area between it and that of a random order, over the area between that
-    of the best order and that of a random one. Answers of equal confidence are handed over in a random order.
+    Answers are passed to an oracle, the least confident first; the remaining errors, as a function of the passed
+    share, are a curve. The ratio is the area between it and that of a random order, divided by the area between that
+    of the best order and that of a random one. Answers of equal confidence are passed in a random order.
 
     Parameters
     ----------
@@ -75,8 +75,7 @@ def prediction_rejection_ratio(
     Returns
     -------
     float or None
-        At most 1; below 0 where confidence misleads. None where no answer is wrong, or all are: there is nothing to be
-        told apart.
+        At most 1; below 0 if confidence misleads. None if no answer is wrong, or all are.
 
     Raises
     ------
@@ -96,7 +95,7 @@ def prediction_rejection_ratio(
         return None
     level = np.unique(confidence, return_inverse=True)[1]
     size, missed = np.bincount(level, w), np.bincount(level, w * wrong)
-    # Errors that are left before and after each level of confidence is handed over; linear in between.
+    # Remaining errors before and after each level of confidence is passed; linear in between.
     left = errors - np.concatenate([[0.0], np.cumsum(missed)])
     area = float((size * (left[:-1] + left[1:])).sum() / 2.0)
     return (errors / 2.0 - area) / (errors / 2.0 - errors**2 / 2.0)
@@ -105,7 +104,7 @@ def prediction_rejection_ratio(
 def _answers(
     prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None
 ) -> tuple[Floats, NDArray[np.bool_], Floats]:
-    """Confidence in each answer, whether it is wrong, and its share of all weight; shape (n,) each."""
+    """Return the confidence of each answer, whether it is wrong, and its share of the weight; shape (n,) each."""
     p, y = np.asarray(prediction, np.float64), np.asarray(outcome, np.float64)
     if p.ndim == 2:
         table = ClassTable.from_events(p, y)

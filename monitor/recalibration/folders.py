@@ -1,4 +1,4 @@
-"""The folders of refits, one each: who uses one holds a lock on its claim, so that killed services' are found."""
+"""One folder per running refit, with a locked claim file: an unlocked claim was left by a killed service."""
 
 import fcntl
 import hashlib
@@ -23,24 +23,21 @@ _log = structlog.get_logger(__name__)
 
 
 class Claim(NamedTuple):
-    """Which refit a folder is of, and who runs it."""
+    """The refit of a folder, and its owner."""
 
     refit: str
     owner: str
 
 
-class Workplace:
-    """Where the refits of one store work on this machine.
-
-    Services of other stores have places of their own: what a killed service left is found by the next one that can do
-    something about it. Other users get in nowhere: events are read there, and files are removed.
+class RefitFolders:
+    """Folders of the refits of one store on this machine, which no other user can open.
 
     Parameters
     ----------
     store
-        The same for all services of the store, and for no others.
+        Name of the store: each store has folders of its own, so that a service cleans up only its own store's.
     parent
-        A folder for temporary files; the system's own if left out.
+        A folder for temporary files; the system's if left out.
     """
 
     def __init__(self, store: str, parent: Path | None = None) -> None:
@@ -48,14 +45,14 @@ class Workplace:
         self._home = parent / f"{_PREFIX}-{os.geteuid()}-{hashlib.sha256(store.encode()).hexdigest()[:16]}"
 
     @contextmanager
-    def own_folder(self, claim: Claim) -> Iterator[Path]:
-        """A folder that is removed at the end: by us, or by the next service if we are killed."""
+    def new_folder(self, claim: Claim) -> Iterator[Path]:
+        """Make a folder; it is removed at the end, or by the next service if this one is killed."""
         home, folder = self._home, self._home / secrets.token_hex(8)
-        mark, unlocked = folder.with_suffix(_CLAIM), folder.with_suffix(".new")
-        file = self._new(unlocked)
+        claim_file, unlocked = folder.with_suffix(_CLAIM), folder.with_suffix(".new")
+        file = self._create(unlocked)
         if file is None:
             _log.warning(
-                "others may write where refits work: this one works elsewhere, and waits for its lease if it is killed",
+                "others may write to the folder of refits: another is used, and waits for its lease if it is killed",
                 folder=str(home),
             )
             with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}-") as name:
@@ -65,69 +62,69 @@ class Workplace:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.write(json.dumps(claim._asdict()).encode())
             file.flush()
-            # Under this name only once it is locked: a service that starts just now takes what nobody has locked.
-            unlocked.rename(mark)
+            # Renamed once it is locked: a service that starts now removes unlocked claims.
+            unlocked.rename(claim_file)
             try:
                 folder.mkdir(mode=0o700)
                 yield folder
             finally:
-                _remove(folder, mark)
+                _remove(folder, claim_file)
 
-    def _new(self, path: Path) -> BinaryIO | None:
-        """A new file in a folder that is private; None where it is not."""
+    def _create(self, path: Path) -> BinaryIO | None:
+        """Create a file in the private folder; None if others may write to that folder."""
         while True:
             try:
                 return None if private_folder(self._home) is None else path.open("xb")
             except FileNotFoundError:
-                # A refit that ends just now took the folder with it; or there is no place for temporary files at all.
+                # Another refit that ended removed the folder; or the parent folder does not exist.
                 if not self._home.parent.is_dir():
                     raise
 
-    def take_abandoned(self) -> list[Claim]:
-        """Remove the folders of services that were killed: they hold events, and nobody else would. Whose they were."""
+    def remove_abandoned(self) -> list[Claim]:
+        """Remove the folders of killed services, because they hold events; return their claims."""
         try:
             home = private_folder(self._home) if self._home.is_dir() else None
         except OSError as error:
-            _log.warning(
-                "it is not known what killed services left of refits", folder=str(self._home), detail=str(error)
-            )
+            _log.warning("folders of killed services cannot be read", folder=str(self._home), detail=str(error))
             return []
-        found = [] if home is None else [_take(mark) for mark in sorted(home.glob(f"*{_CLAIM}"))]
-        return [claim for claim in found if claim is not None]
+        claims = [] if home is None else [_remove_abandoned(file) for file in sorted(home.glob(f"*{_CLAIM}"))]
+        return [claim for claim in claims if claim is not None]
 
 
-def _take(mark: Path) -> Claim | None:
-    """A claim that nobody holds, whose folder is removed with it."""
+def _remove_abandoned(claim_file: Path) -> Claim | None:
+    """Remove a claim that is not locked, with its folder, and return it."""
     try:
-        with mark.open("rb") as file:
+        with claim_file.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.fstat(file.fileno()).st_nlink:
-                # Its refit came to its end between our opening the file and its lock.
+                # The refit ended after the file was opened.
                 return None
-            told = file.read()
-            _remove(mark.with_suffix(""), mark)
+            content = file.read()
+            _remove(claim_file.with_suffix(""), claim_file)
     except (BlockingIOError, FileNotFoundError):
-        # In use, or at its end.
+        # In use, or just removed.
         return None
     except OSError as error:
-        _log.warning("what a refit left cannot be looked at", claim=str(mark), detail=str(error))
+        _log.warning("an abandoned claim cannot be read", claim=str(claim_file), detail=str(error))
         return None
     try:
-        return Claim(**json.loads(told))
+        return Claim(**json.loads(content))
     except (ValueError, TypeError) as error:
-        _log.warning("it is not known which refit a folder was of", claim=str(mark), detail=str(error))
+        _log.warning("an abandoned claim does not name its refit", claim=str(claim_file), detail=str(error))
         return None
 
 
-def _remove(folder: Path, mark: Path) -> None:
-    """The claim last, and by who holds its lock: as long as there are events, there is a claim."""
+def _remove(folder: Path, claim_file: Path) -> None:
+    """Remove a folder, then its claim, while its lock is held: as long as there are events, there is a claim."""
     try:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
-        mark.unlink(missing_ok=True)
+        claim_file.unlink(missing_ok=True)
     except OSError as error:
-        _log.warning("a refit's folder is left: the next start tries again", folder=str(folder), detail=str(error))
+        _log.warning(
+            "a refit's folder cannot be removed; the next start tries again", folder=str(folder), detail=str(error)
+        )
         return
     with suppress(OSError):
-        # Only where nobody else works there.
-        mark.parent.rmdir()
+        # Only if it is empty.
+        claim_file.parent.rmdir()

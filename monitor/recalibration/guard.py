@@ -1,4 +1,4 @@
-"""Who may be promoted: who is better on later events than what serves now, and not worse among events alike."""
+"""The guard: whether a map is better on later events than what serves now, and not worse among similar events."""
 
 import math
 from collections.abc import Sequence
@@ -17,33 +17,33 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LEAST_E: Final = 20.0
-"""E-value that a challenger must reach: one that is no better reaches it with a probability of 1 / 20 at most."""
+"""Required e-value: a challenger that is no better reaches it with a probability of at most 1 / 20."""
 
 BETS: Final = (0.05, 0.2, 0.5, 0.9)
-"""Shares lambda that are staked on each event; the e-value is the mean over them."""
+"""Shares lambda that are bet on each event; the e-value is their mean."""
 
-LARGEST_E: Final = 1e300
-"""What an e-value is said to be at most: JSON knows no infinity. ``log10_e`` says what it is."""
+MAX_E: Final = 1e300
+"""Largest e-value in JSON, which has no infinity; ``log10_e`` is exact."""
 
 LOCAL_TOLERANCE: Final = 1.0
-"""Standard deviations by which the excess of the largest local error may lie above that of what serves now."""
+"""Standard deviations by which the excess of the largest local error may exceed that of what serves now."""
 
-_NOTHING: Final = 1e-100
-"""Who can lose less than this stakes nothing on it: the stake would be beyond all floats."""
+_MIN_LOSS: Final = 1e-100
+"""If the largest possible loss is smaller, no bet is scaled by it: the bet would overflow."""
 
 _NORMAL_975: Final = float(norm.ppf(0.975))
 
 
 @dataclass(frozen=True, slots=True)
 class LossDifference:
-    """Mean loss of the challenger less that of the other: below 0 where the challenger is better.
+    """Mean loss of the challenger minus that of the other map: below 0 if the challenger is better.
 
     Attributes
     ----------
     value
         The difference.
     lower, upper
-        Its 95% confidence interval, by the central limit theorem: the events are the same.
+        95% confidence interval of the paired difference, by the central limit theorem.
     """
 
     value: float
@@ -51,22 +51,22 @@ class LossDifference:
     upper: float
 
     def to_dict(self) -> dict[str, float]:
-        """As JSON shows it."""
+        """Convert to JSON types."""
         return {"value": self.value, "lower": self.lower, "upper": self.upper}
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How sure it is that a challenger is better than another map.
+    """Evidence that a challenger is better than another map.
 
     Attributes
     ----------
     log10_e
         Decimal logarithm of the e-value.
     brier, log_loss
-        Differences of the mean losses; None where one is infinite.
+        Differences of the mean losses; None if one is infinite.
     growth
-        By how much the logarithm of each bet's stake grew per event, on average.
+        Mean growth per event of the logarithm of each bet's wealth.
     """
 
     log10_e: float
@@ -77,17 +77,17 @@ class Evidence:
     @property
     def e_value(self) -> float:
         """The e-value, at most 1e300."""
-        return float(10.0 ** min(self.log10_e, math.log10(LARGEST_E)))
+        return float(10.0 ** min(self.log10_e, math.log10(MAX_E)))
 
     @property
     def sufficient(self) -> bool:
-        """Whether the e-value reaches what is asked of it."""
+        """Whether the e-value reaches the required one."""
         return self.log10_e >= math.log10(LEAST_E)
 
     def events_until(self, e_value: float) -> int | None:
-        """On how many events like these the e-value is expected to be reached; None if on no number of them.
+        """Estimate the number of such events at which the e-value is reached; None if never.
 
-        An estimate: where the difference is small against chance, another sample may need several times as many.
+        If the difference is small compared with its noise, another sample may need several times as many.
         """
         if max(self.growth, default=0.0) <= 0.0:
             return None
@@ -96,12 +96,12 @@ class Evidence:
         def missing(events: float) -> float:
             return target - float(logsumexp(events * growth))
 
-        # Then the best of the bets alone reaches it.
+        # The best bet alone reaches it then.
         enough = target / float(growth.max())
         return math.ceil(brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Convert to JSON types."""
         return {
             "e_value": self.e_value,
             "log10_e": self.log10_e,
@@ -114,14 +114,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class LocalError:
-    """The largest local error of a map, against chance.
+    """The largest local error of a map, compared with that of a calibrated model.
 
     Attributes
     ----------
     excess
-        How far it lies above that of a calibrated model with these predictions, on average.
+        Its value minus the mean for a calibrated model with the same predictions.
     deviation
-        Standard deviation of that of a calibrated model.
+        Standard deviation for a calibrated model.
     """
 
     excess: float
@@ -137,9 +137,9 @@ class Guard:
     passed
         Whether it may.
     reasons
-        Why, in sentences: all that speaks against it, or, if nothing does, all that was looked at.
+        Sentences: all reasons against it or, if there are none, all checks that it passed.
     notes
-        What could not be looked at, in sentences.
+        Sentences about checks that were not possible.
     """
 
     passed: bool
@@ -147,12 +147,12 @@ class Guard:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Convert to JSON types."""
         return {"passed": self.passed, "reasons": list(self.reasons), "notes": list(self.notes)}
 
 
 def log_losses(prediction: Floats, outcome: Ints) -> Floats:
-    """Log loss of each event in nats, (n,); infinite where what came true was ruled out."""
+    """Return the log loss of each event in nats, (n,); infinite if the outcome had probability 0."""
     if prediction.ndim == 1:
         own = np.where(outcome == 1, prediction, 1.0 - prediction)
     else:
@@ -162,7 +162,7 @@ def log_losses(prediction: Floats, outcome: Ints) -> Floats:
 
 
 def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> Evidence:
-    r"""The evidence that a challenger is better than a baseline.
+    r"""Compute the evidence that a challenger is better than a baseline.
 
     .. math:: E = \frac1{|B|} \sum_{\beta \in B} \prod_i \left(1 + \beta w_i [L(p_i, y_i) - L(q_i, y_i)]\right)
 
@@ -183,7 +183,7 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     outcome
         int64, shape (n,).
     weight
-        float64, shape (n,), above 0: how many events each stands for.
+        float64, shape (n,), above 0: how many events each represents.
 
     Raises
     ------
@@ -192,24 +192,24 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
 
     Notes
     -----
-    Source: section 7 of the mathematics, which has the bets lambda / max w alone. The others are a departure: where
-    outcomes are rare, or maps alike, all differences are small, and with the former alone nothing is ever won. At a
-    prevalence of 1% and 6,000 held-out events, a challenger that takes away an offset of .7 in the logits reached 20
-    in .00 of 1,000 samples, and in .46 with both; slopes of 1.3 of balanced models were repaired in .81 instead of .86.
+    Source: section 7 of the mathematics, which has the bets lambda / max w only. The others are a departure: if
+    outcomes are rare or the maps are similar, all differences are small, and the former bets never win anything. At a
+    prevalence of 1% and 6,000 held-out events, a challenger that removes an offset of .7 in the logits reached 20 in
+    .00 of 1,000 samples, and in .46 with both kinds; for a slope of 1.3 of balanced models it was .81 instead of .86.
     """
     if outcome.size == 0:
         raise NotEnoughData("evidence needs at least 1 event, got 0")
-    gain, most_lost = _gains(baseline, challenger, outcome)
-    most = float((weight * most_lost).max())
+    gain, max_loss = _gains(baseline, challenger, outcome)
+    largest_loss = float((weight * max_loss).max())
     stakes = [share / float(weight.max()) for share in BETS]
-    if most > _NOTHING:
-        stakes += [share / most for share in BETS]
+    if largest_loss > _MIN_LOSS:
+        stakes += [share / largest_loss for share in BETS]
     logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
     return Evidence(
         log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
         brier=_difference(-gain, weight),
         log_loss=_log_loss_difference(baseline, challenger, outcome, weight),
-        growth=tuple(each / outcome.size for each in logs),
+        growth=tuple(log / outcome.size for log in logs),
     )
 
 
@@ -241,27 +241,27 @@ def judge(
     Parameters
     ----------
     serving
-        What serves now, in words: ``no map`` or ``the map that serves``.
+        What serves now: ``no map`` or ``the map that serves``.
     against_serving, against_none
-        The evidence; one and the same if no map serves.
+        The evidence; the same if no map serves.
     events
-        How many held-out events it rests on.
+        Number of held-out events.
     local, local_serving
-        Local errors of the challenger and of what serves; None where they are not known.
+        Local errors of the challenger and of what serves; None if unknown.
     notes
-        What could not be looked at, in sentences.
+        Sentences about checks that were not possible.
     """
     faults: list[str] = []
-    found: list[str] = []
+    passed: list[str] = []
     brier = against_serving.brier
-    told = (
+    result = (
         f"on {events:,} later events its Brier score is {_lower(brier)} "
         f"(95% interval of the difference {brier.lower:+.2g} to {brier.upper:+.2g}), evidence {_e(against_serving)}"
     )
     if against_serving.sufficient:
-        found.append(f"Better than {serving}: {told}, where at least {LEAST_E:g} is needed.")
+        passed.append(f"Better than {serving}: {result}, where at least {LEAST_E:g} is needed.")
     else:
-        faults.append(f"Not evidently better than {serving}: {told}, and at least {LEAST_E:g} is needed.")
+        faults.append(f"Not evidently better than {serving}: {result}, and at least {LEAST_E:g} is needed.")
     if against_none.brier.lower > 0.0:
         worse = against_none.brier
         faults.append(
@@ -277,15 +277,15 @@ def judge(
         if local.excess - local_serving.excess > allowed:
             faults.append(f"Worse among events that are alike: {compared}; up to {allowed:.2g} more would be chance.")
         else:
-            found.append(f"Not worse among events that are alike: {compared}.")
-    return Guard(not faults, tuple(faults or found), tuple(notes))
+            passed.append(f"Not worse among events that are alike: {compared}.")
+    return Guard(not faults, tuple(faults or passed), tuple(notes))
 
 
 def _gains(baseline: Floats, challenger: Floats, outcome: Ints) -> tuple[Floats, Floats]:
-    """The baseline's Brier loss less the challenger's, and the most that this can be below 0 over the outcomes; (n,).
+    """Return the Brier loss of the baseline minus the challenger's, and its largest possible loss, (n,) each.
 
-    The differences of squares are taken apart: predictions that differ by their last bits only would otherwise have
-    gains of rounding alone, larger than the most that can be lost, and so factors below 0.
+    Differences of squares are factored: otherwise predictions that differ in their last bits only would have rounding
+    errors larger than the possible loss, and so factors below 0.
     """
     change = challenger - baseline
     if baseline.ndim == 1:
@@ -296,10 +296,10 @@ def _gains(baseline: Floats, challenger: Floats, outcome: Ints) -> tuple[Floats,
     return gain, np.maximum(common - change.min(axis=1), 0.0)
 
 
-def _difference(away: Floats, weight: Floats) -> LossDifference:
+def _difference(difference: Floats, weight: Floats) -> LossDifference:
     share = weight / weight.sum()
-    value = float(share @ away)
-    radius = _NORMAL_975 * math.sqrt(float(share**2 @ (away - value) ** 2))
+    value = float(share @ difference)
+    radius = _NORMAL_975 * math.sqrt(float(share**2 @ (difference - value) ** 2))
     return LossDifference(value, value - radius, value + radius)
 
 
@@ -319,7 +319,7 @@ def _lower(brier: LossDifference) -> str:
 def _e(evidence: Evidence) -> str:
     if evidence.log10_e >= 6.0:
         return f"E = 10^{evidence.log10_e:.0f}"
-    # What two digits round to 100 would be told as 1e+02.
+    # Two significant digits would show 100 as 1e+02.
     return f"E = {evidence.e_value:,.0f}" if evidence.e_value >= 10.0 else f"E = {evidence.e_value:.2g}"
 
 

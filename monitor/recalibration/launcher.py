@@ -1,8 +1,7 @@
-"""Becomes a worker: polite to the service beside it, and never outliving it.
+"""Lower the priority of a worker, tie its life to the service, and become the worker.
 
-Run as a file, so that nothing of the package is imported: ``python launcher.py PARENT COMMAND...``. It replaces itself
-by the command, with a lower priority; on Linux the kernel kills the process when the thread that started it is gone,
-also when that was killed itself.
+Run as a file, so that nothing of the package is imported: ``python launcher.py PARENT COMMAND...``. On Linux the kernel
+kills the process when the thread that started it ends, even if the service itself was killed.
 """
 
 import ctypes
@@ -13,11 +12,11 @@ from typing import Final
 
 _NICE: Final = 10
 _PR_SET_PDEATHSIG: Final = 1
-_SERVICE_IS_GONE: Final = 3
+_SERVICE_ENDED: Final = 3
 
 
 def main() -> int:
-    """Become ``COMMAND``; returns only if the service is gone already."""
+    """Become ``COMMAND``; return only if the service has already ended."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     os.nice(_NICE)
     if sys.platform == "linux":
@@ -26,8 +25,8 @@ def main() -> int:
             raise OSError(ctypes.get_errno(), "prctl cannot tie the worker to the service")
     if os.getppid() == parent:
         os.execv(command[0], command)  # noqa: S606 - the service's own command, without a shell
-    # It died before the kernel was told.
-    return _SERVICE_IS_GONE
+    # The service ended before prctl was called.
+    return _SERVICE_ENDED
 
 
 if __name__ == "__main__":

@@ -1,39 +1,52 @@
-"""The shadow: raw and recalibrated scores side by side on live events, before a promotion and after it.
+"""Measure raw and recalibrated scores side by side on live events, before and after a promotion.
 
-One thread goes over the versions of models that a map serves, or could serve, and measures each map on the sampled
-events since the newest ones that a refit of these maps saw. What it finds is one immutable state, swapped in version
-by version: REST, Prometheus and the trigger by verdict only read it.
+A thread visits the versions that a map serves or could serve, and measures each map on the sampled events that are
+newer than any event its refits used. The result is one immutable state, replaced version by version, which REST,
+Prometheus and the verdict trigger read.
 
-What goes wrong:
-
-- The store does not answer: the last state stays, the log says so once, and the next look tries again.
-- A map cannot be read, or does not fit the events: its place in the document says why; the others are measured.
-- Anything else about one version: the log has it once, its last document stays, and the others are looked at.
+- The store does not answer: the last state stays, one log entry is written, and the next round tries again.
+- A map cannot be read or does not fit the events: its part of the document says why; other maps are measured.
+- Any other error of a version: one log entry, its last document stays, and the other versions are measured.
 """
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import CorruptMap, StoreUnavailable, UnknownRecalibration
+from monitor.errors import CorruptMap, InputError, StoreUnavailable, UnknownRecalibration
+from monitor.local.calibration import confidence_and_hit
+from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
-from monitor.recalibration.comparison import Evaluate
-from monitor.recalibration.live_document import CANDIDATE, CHAMPION, Shown, live_document
-from monitor.store.recalibrations import Champion, Overview, RecalibrationStore, Sample, SampleStore, Tally
+from monitor.maps.identity import Identity
+from monitor.maps.labelled import LabelledEvents
+from monitor.recalibration.comparison import Evaluate, held_out_until_ms, plain, report_parts, rfc3339
+from monitor.recalibration.data import shortage
+from monitor.recalibration.guard import weigh
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import Champion, Overview, Sample, SampleStore, Tally
 
 INTERVAL_SECONDS: Final = 30.0
-LIMIT: Final = 20_000
-"""Events of a version that are measured at the most: a second's work for each map, and enough to tell them apart."""
+MAX_EVENTS: Final = 20_000
+"""Maximum number of measured events of a version: about a second of work per map, and enough to compare maps."""
 DRAWS: Final = 99
-"""Fewer than a report's: what is looked at all the time need not know its p-values to the third digit."""
+"""Fewer than for a report: values that are always updated need no third digit of their p-values."""
 
-_REST: Final = 3.0
-"""After each version the thread rests so many times as long as it worked: events and windows come first."""
+NONE: Final = "none"
+CHAMPION: Final = "champion"
+CANDIDATE: Final = "candidate"
+MAPS: Final = (NONE, CHAMPION, CANDIDATE)
+
+COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
+"""Pairs of maps; the document has the evidence that the first is better than the second."""
+
+_REST_FACTOR: Final = 3.0
+"""After each version the thread rests this many times as long as it worked: events and windows come first."""
 
 Version = tuple[str, str]
 """(model, version)."""
@@ -43,31 +56,50 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
-    """What was found. Never changed once it is there.
+    """An immutable state of the live measurements.
 
     Attributes
     ----------
     documents
-        (model, version) -> its document (docs/recalibration.md, "live"), of each that a map serves or could serve.
+        (model, version) -> document (docs/recalibration.md, "live"), for versions that a map serves or could serve.
     champions
-        What serves, of every model and version that ever had a map.
+        The champion of every model and version that ever had a map.
     tallies
-        How many refits there are.
-    looked_ms
-        When all were last looked at, milliseconds since the epoch; 0 before the first time.
+        Counts of refits.
+    updated_ms
+        End of the last complete round, milliseconds since the epoch; 0 before the first.
     duration_seconds
-        What that took, without the rests.
+        Working time of that round.
     """
 
     documents: Mapping[Version, Mapping[str, Any]] = field(default_factory=dict)
     champions: Sequence[Champion] = ()
     tallies: Sequence[Tally] = ()
-    looked_ms: int = 0
+    updated_ms: int = 0
     duration_seconds: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A map to measure.
+
+    Attributes
+    ----------
+    id
+        Id of its refit; None for no map.
+    map
+        The map; None if it cannot be read.
+    missing
+        Why it cannot be read.
+    """
+
+    id: str | None
+    map: RecalibrationMap | None
+    missing: str | None = None
+
+
 class _Basis(NamedTuple):
-    """What a document was made of: as long as it is the same, so is the document."""
+    """The inputs of a document: while they are the same, so is the document."""
 
     maps: tuple[tuple[str, str], ...]
     content: str
@@ -76,22 +108,22 @@ class _Basis(NamedTuple):
 
 
 class LiveMonitor:
-    """Keeps the live documents. One thread runs it: ``run``, ``stop``; any thread reads.
+    """Keeps the live documents up to date. One thread calls ``run``; any thread may read and ``stop``.
 
     Parameters
     ----------
     store, samples
-        Maps and what serves, and the events.
+        Maps and champions, and the events.
     evaluate_of
-        Model -> what makes the report of one map's predictions, by the model's tolerance.
+        Model -> function that reports on predictions, with the model's tolerance.
     interval_seconds
-        Between two looks, above 0.
+        Time between two rounds, above 0.
     limit
-        Events of a version that are measured at the most: a deterministic, stratified part of what there is.
+        Maximum number of measured events of a version: a deterministic, stratified part of the sample.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out.
     clock
-        The one clock.
+        The clock.
     """
 
     def __init__(
@@ -101,7 +133,7 @@ class LiveMonitor:
         *,
         evaluate_of: Callable[[str], Evaluate],
         interval_seconds: float = INTERVAL_SECONDS,
-        limit: int = LIMIT,
+        limit: int = MAX_EVENTS,
         draws: int = DRAWS,
         clock: Clock | None = None,
     ) -> None:
@@ -115,10 +147,10 @@ class LiveMonitor:
         self._stopping = threading.Event()
         self._state = LiveState()
         self._bases: dict[Version, _Basis] = {}
-        self._until_ms: dict[str, int] = {}
-        """Refit -> end of the events that it saw. It never changes, so that no comparison is read twice."""
-        self._said: dict[Version | None, str] = {}
-        """What was last said to be wrong, of a version or of the store, so that it is said once."""
+        self._used_until_ms: dict[str, int] = {}
+        """Refit -> end of the events that it used; cached, so that no comparison is read twice."""
+        self._logged: dict[Version | None, str] = {}
+        """Last logged error of a version, or of the store (None), so that each is logged once."""
 
     @property
     def latest(self) -> LiveState:
@@ -126,63 +158,63 @@ class LiveMonitor:
         return self._state
 
     def document(self, model: str, version: str) -> Mapping[str, Any] | None:
-        """The live document of a model's version; None where no map serves it or could, or it is not looked at yet."""
+        """Return the live document of a version; None if no map serves it or could, or it is not measured yet."""
         return self._state.documents.get((model, version))
 
     def run(self) -> None:
-        """Look now and after each interval, until :meth:`stop`."""
+        """Measure now and after each interval, until :meth:`stop`."""
         while not self._stopping.is_set():
-            self.look()
+            self.update()
             self._stopping.wait(self._interval_seconds)
 
     def stop(self) -> None:
-        """Let :meth:`run` return, at the latest when the version at hand is measured. Any thread."""
+        """Let :meth:`run` return once the current version is measured. Any thread."""
         self._stopping.set()
 
-    def look(self) -> None:
-        """Look at all versions, and measure those whose events or maps changed."""
+    def update(self) -> None:
+        """Measure the versions whose events or maps changed."""
         try:
             overview = self._store.overview()
-        except Exception as error:  # noqa: BLE001 - the thread goes on, and the log says what happened
-            self._trouble(None, error)
+        except Exception as error:  # noqa: BLE001 - the thread goes on
+            self._log_error(None, error)
             return
-        self._said.pop(None, None)
+        self._logged.pop(None, None)
         shown = _shown(overview)
         self._forget(shown)
         self._state = replace(
             self._state,
             champions=overview.champions,
             tallies=overview.tallies,
-            documents={version: told for version, told in self._state.documents.items() if version in shown},
+            documents={version: document for version, document in self._state.documents.items() if version in shown},
         )
         worked = 0.0
         for version, maps in sorted(shown.items()):
             if self._stopping.is_set():
                 return
-            began = self._clock.monotonic()
+            started = self._clock.monotonic()
             try:
-                document = self._examine(version, maps)
+                document = self._measure(version, maps)
             except StoreUnavailable as error:
-                self._trouble(None, error)
+                self._log_error(None, error)
                 return
-            except Exception as error:  # noqa: BLE001 - one version's trouble is not the next one's
-                self._trouble(version, error)
+            except Exception as error:  # noqa: BLE001 - the other versions go on
+                self._log_error(version, error)
             else:
-                self._said.pop(version, None)
+                self._logged.pop(version, None)
                 self._state = replace(self._state, documents={**self._state.documents, version: document})
-            took = self._clock.monotonic() - began
+            took = self._clock.monotonic() - started
             worked += took
-            self._stopping.wait(_REST * took)
-        self._state = replace(self._state, looked_ms=self._clock.now_ms(), duration_seconds=worked)
+            self._stopping.wait(_REST_FACTOR * took)
+        self._state = replace(self._state, updated_ms=self._clock.now_ms(), duration_seconds=worked)
 
-    def _examine(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
-        """The document of a version; the one that there is where nothing changed."""
-        since_ms = max(self._saw_until_ms(map_id) for map_id in maps.values())
+    def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the document of a version: the present one if nothing changed."""
+        since_ms = max(self._used_until(map_id) for map_id in maps.values())
         sample = self._samples.read_sample(*version, from_ms=since_ms, limit=self._limit)
         basis = _basis(maps, sample)
-        known = self._state.documents.get(version)
-        if known is not None and self._bases.get(version) == basis:
-            return known
+        present = self._state.documents.get(version)
+        if present is not None and self._bases.get(version) == basis:
+            return present
         loaded = {name: self._load(map_id) for name, map_id in maps.items()}
         document = live_document(
             sample,
@@ -192,22 +224,21 @@ class LiveMonitor:
             evaluate=self._evaluate_of(version[0]),
             draws=self._draws,
         )
-        if all(each.map is not None for each in loaded.values()):
+        if all(shown.map is not None for shown in loaded.values()):
             self._bases[version] = basis
         else:
-            # Whoever mends the map shall not have to wait for the next event.
+            # Measure again in the next round, in case the map was fixed.
             self._bases.pop(version, None)
         return document
 
-    def _saw_until_ms(self, refit: str) -> int:
-        """End of the events that a refit was fitted on or compared on, milliseconds since the epoch."""
-        if refit not in self._until_ms:
+    def _used_until(self, refit: str) -> int:
+        """Return the end of the events that a refit used, milliseconds since the epoch."""
+        if refit not in self._used_until_ms:
             comparison = self._store.job(refit).comparison
             if comparison is None:
-                raise CorruptMap(f"the refit {refit} has a map and no comparison: which events it saw is not known")
-            until = datetime.fromisoformat(comparison["held_out"]["to"])
-            self._until_ms[refit] = round(until.timestamp() * 1000)
-        return self._until_ms[refit]
+                raise CorruptMap(f"the refit {refit} has a map but no comparison: which events it used is unknown")
+            self._used_until_ms[refit] = held_out_until_ms(comparison)
+        return self._used_until_ms[refit]
 
     def _load(self, map_id: str) -> Shown:
         try:
@@ -216,27 +247,27 @@ class LiveMonitor:
             return Shown(map_id, None, f"the map cannot be read: {error}")
 
     def _forget(self, shown: Mapping[Version, Mapping[str, str]]) -> None:
-        """Keep nothing of what is not shown any more."""
+        """Drop what belongs to versions and maps that are not shown any more."""
         ids = {map_id for maps in shown.values() for map_id in maps.values()}
-        self._until_ms = {map_id: until_ms for map_id, until_ms in self._until_ms.items() if map_id in ids}
+        self._used_until_ms = {map_id: until_ms for map_id, until_ms in self._used_until_ms.items() if map_id in ids}
         self._bases = {version: basis for version, basis in self._bases.items() if version in shown}
-        self._said = {version: told for version, told in self._said.items() if version is None or version in shown}
+        self._logged = {version: text for version, text in self._logged.items() if version is None or version in shown}
 
-    def _trouble(self, version: Version | None, error: Exception) -> None:
-        """Say it once, and not at every look."""
-        told = repr(error)
-        if self._said.get(version) == told or self._stopping.is_set():
+    def _log_error(self, version: Version | None, error: Exception) -> None:
+        """Log an error once, not in every round."""
+        text = repr(error)
+        if self._logged.get(version) == text or self._stopping.is_set():
             return
-        self._said[version] = told
+        self._logged[version] = text
         about = {} if version is None else {"model": version[0], "version": version[1]}
         if isinstance(error, StoreUnavailable):
-            _log.warning("live events cannot be read; what was found last stays", detail=str(error), **about)
+            _log.warning("live events cannot be read; the last documents stay", detail=str(error), **about)
         else:
-            _log.error("live events could not be measured; what was found last stays", exc_info=error, **about)
+            _log.error("live events could not be measured; the last documents stay", exc_info=error, **about)
 
 
 def _shown(overview: Overview) -> dict[Version, dict[str, str]]:
-    """(model, version) -> ``champion`` and ``candidate``, where there is one -> its map."""
+    """Return (model, version) -> ``champion`` or ``candidate`` -> id of its map."""
     shown: dict[Version, dict[str, str]] = {}
     for champion in overview.champions:
         if champion.map_id is not None:
@@ -253,3 +284,85 @@ def _basis(maps: Mapping[str, str], sample: Sample) -> _Basis:
         sample.population,
         tuple(sorted(sample.left_out.items())),
     )
+
+
+def live_document(
+    sample: Sample,
+    shown: Mapping[str, Shown],
+    *,
+    since_ms: int,
+    changed_ms: int,
+    evaluate: Evaluate,
+    draws: int,
+) -> dict[str, Any]:
+    """Make the document of docs/recalibration.md ("live") for one version: JSON with finite numbers.
+
+    Parameters
+    ----------
+    sample
+        The events since ``since_ms``.
+    shown
+        ``champion``, ``candidate`` or both -> the map.
+    since_ms
+        End of the events that the maps' refits used, milliseconds since the epoch.
+    changed_ms
+        When these events were first read.
+    evaluate
+        Makes the report of predictions P(y = 1). For many classes it gets the largest probability, and whether that
+        class came true.
+    draws
+        Resamples for the measures' intervals and levels, at least 19; 0 leaves both out.
+    """
+    events = sample.events
+    insufficient = shortage(events, f"since {rfc3339(since_ms)}")
+    maps: dict[str, Any] = dict.fromkeys(MAPS)
+    # Unchanged to the last bit: a map would normalise the probabilities again.
+    predictions: dict[str, NDArray[np.float64]] = {NONE: events.prediction} if insufficient is None else {}
+    for name, candidate in {NONE: Shown(None, Identity(events.classes)), **shown}.items():
+        missing = candidate.missing
+        if name != NONE and candidate.map is not None and insufficient is None:
+            try:
+                predictions[name] = apply_map(
+                    candidate.map, events.prediction, features=events.features, segments=events.segments
+                )
+            except InputError as error:
+                missing = f"the map cannot be applied to these events: {error}"
+        report = _report(evaluate, predictions[name], events, draws) if name in predictions else {}
+        maps[name] = {
+            "id": candidate.id,
+            "method": None if candidate.map is None else candidate.map.method,
+            "describe": None if candidate.map is None else candidate.map.describe(),
+            "measures": {},
+            "verdict": None,
+            "insufficient": insufficient,
+            "omitted": {},
+            "missing": missing,
+            **report,
+        }
+    document = {
+        "since": rfc3339(since_ms),
+        "until": rfc3339(int(events.time_ms[-1]) + 1) if len(events) else None,
+        "changed": rfc3339(changed_ms),
+        "n": len(events),
+        "population": sample.population,
+        "weighted": not events.is_whole,
+        "left_out": dict(sample.left_out),
+        "insufficient": insufficient,
+        "maps": maps,
+        "evidence": {
+            f"{better}_against_{other}": weigh(
+                predictions[other], predictions[better], events.outcome, events.weight
+            ).to_dict()
+            if better in predictions and other in predictions
+            else None
+            for better, other in COMPARED
+        },
+    }
+    return plain(document)  # type: ignore[no-any-return]
+
+
+def _report(evaluate: Evaluate, prediction: NDArray[np.float64], events: LabelledEvents, draws: int) -> dict[str, Any]:
+    # Measures of whole vectors take seconds each: too slow here.
+    p, y = (prediction, events.outcome) if events.is_binary else confidence_and_hit(prediction, events.outcome)
+    weight = None if events.is_whole else events.weight
+    return report_parts(evaluate(p, y, weight=weight, draws=draws).to_dict())

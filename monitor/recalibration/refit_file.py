@@ -1,4 +1,4 @@
-"""A refit on a file, with no service: methods are fitted on its earlier rows, and compared on its later ones."""
+"""Refit on a file, without a service: fit methods on the earlier rows and compare them on the later ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +14,17 @@ from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.progress import StageProgress
 from monitor.recalibration.change import Change, last_change
-from monitor.recalibration.comparison import DRAWS, Contender, Evaluate, Evaluated, compare, rfc3339
-from monitor.recalibration.data import RefitData, refit_data
-from monitor.recalibration.fitting_task import HELD_OUT
+from monitor.recalibration.comparison import (
+    DRAWS,
+    Contender,
+    Evaluate,
+    Evaluated,
+    compare,
+    ignore_progress,
+    map_details,
+    rfc3339,
+)
+from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import LEAST_E
 from monitor.recalibration.refit_trial import Candidate, Trial
 from monitor.reports.evaluation.evaluate import evaluate
@@ -24,28 +32,28 @@ from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")
 USUAL_FOR_CLASSES: Final = ("temperature", "vector_scaling")
-"""The methods that are compared where none is named: for one fault each, the fewest numbers first."""
+"""Default methods, each for one kind of error, those with the fewest parameters first."""
 
-_MOST_SEARCHED: Final = 100_000
-"""Rows among which a change is looked for unasked: beyond, it would take longer than the fits."""
+_MAX_SEARCHED: Final = 100_000
+"""Maximum number of rows in which a change is searched by default: beyond, it would take longer than the fits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a file that maps can be fitted on.
+    """Rows of a file that maps can be fitted on.
 
     Attributes
     ----------
     events
-        Those with an outcome, in the order of time.
+        Rows with an outcome, in order of time.
     timed
         Whether they have times.
     left_out
-        Reason, in words -> rows that are not among them.
+        Reason -> number of rows that were left out.
     notes, cautions
-        What was assumed, and what to mind; a line each.
+        Assumptions and warnings, one line each.
     classes
-        Names of the classes; none where predictions are P(y = 1).
+        Names of the classes; empty if predictions are P(y = 1).
     """
 
     events: LabelledEvents
@@ -57,74 +65,72 @@ class Rows:
 
 
 def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> Rows:
-    """The rows of a table that have an outcome, and a weight above 0.
+    """Return the rows of a table with an outcome and a weight above 0.
 
-    Without times, or where all are of one time, the order of the file stands in for them.
+    If there are no times, or all are equal, the order of the file is used instead.
 
     Parameters
     ----------
     table
-        As it was read.
+        The table.
     segments
-        Columns of groups, or several crossed as ``a*b``; all segment columns of the table if left out. Of several, all
-        crossed are the last key of the events: a method by group takes that.
+        Columns of groups, or several crossed as ``a*b``; all segment columns of the table if left out. With several,
+        the last key of the events crosses all of them, which a method by group uses.
     """
-    known = table.outcome >= 0
-    counted = known if table.weight is None else known & (table.weight > 0.0)
-    left_out = {"no outcome": int((~known).sum()), "a weight of 0": int((known & ~counted).sum())}
+    labelled = table.outcome >= 0
+    counted = labelled if table.weight is None else labelled & (table.weight > 0.0)
+    left_out = {"no outcome": int((~labelled).sum()), "a weight of 0": int((labelled & ~counted).sum())}
     timed = table.time_ms is not None and bool((table.time_ms[counted] != table.time_ms[counted][:1]).any())
     notes = list(table.notes)
     if not timed:
         why = "have no times" if table.time_ms is None else "are all of one time"
         notes.append(f"the rows {why}, so the last ones of the file are taken to be the latest; --time names a column")
+    keys = list(dict.fromkeys(table.segments if segments is None else segments))
+    if len(keys) > 1:
+        crossed = "*".join(table.segments)
+        keys = [*(key for key in keys if key != crossed), crossed]
     events = LabelledEvents.of(
         table.prediction[counted],
         table.outcome[counted],
         weight=None if table.weight is None else table.weight[counted],
         time_ms=table.time_ms[counted] if timed and table.time_ms is not None else None,
         features=None if table.features is None else table.features[counted],
-        segments={key: table.groups(key)[counted] for key in _group_keys(table, segments)},
+        segments={key: table.groups(key)[counted] for key in keys},
     )
     some = {reason: count for reason, count in left_out.items() if count}
     return Rows(events, timed, some, tuple(notes), table.cautions, table.classes)
 
 
-def _group_keys(table: EventTable, segments: Sequence[str] | None) -> list[str]:
-    keys = list(dict.fromkeys(table.segments if segments is None else segments))
-    if len(keys) < 2:
-        return keys
-    together = "*".join(table.segments)
-    return [*(key for key in keys if key != together), together]
-
-
 def choose_methods(
     names: Sequence[str], options: Mapping[str, Any], events: LabelledEvents
 ) -> list[tuple[Method, dict[str, OptionValue]]]:
-    """The methods of these names, each with its options.
+    """Return the methods of these names, each with its options.
 
     Parameters
     ----------
     names
-        None of them: the usual ones for such events, with LoRe where there are features, and one by group where there
-        are segments.
+        If empty, the default methods for such events, with LoRe if there are features, and one by group if there are
+        segments.
     options
-        Each goes to every method that has it. Of several segment keys methods by group take the last if none is named.
+        Each is passed to every method that has it. With several segment keys, methods by group use the last by default.
     events
-        What they are to be fitted on.
+        The events to fit on.
 
     Raises
     ------
     InputError
-        There is no such method, none has such an option, or a method is not for such events. Names the option of the
-        command line that mends it.
+        There is no such method, none has such an option, or a method does not support such events. Names the option of
+        the command line to change.
     """
-    chosen = [choose_method(name) for name in dict.fromkeys(names)] or [METHODS[name] for name in _usual(events)]
+    chosen = [choose_method(name) for name in dict.fromkeys(names)] or [
+        METHODS[name] for name in _default_methods(events)
+    ]
     for name in options:
         if not any(name in method.options for method in chosen):
-            known = dict.fromkeys(each for method in chosen for each in method.options)
+            available = dict.fromkeys(option for method in chosen for option in method.options)
             raise InputError(
                 f"--option: none of {', '.join(method.name for method in chosen)} has an option {name!r}; "
-                f"there are {', '.join(known) or 'none'}"
+                f"there are {', '.join(available) or 'none'}"
             )
     for method in chosen:
         lacks = (
@@ -136,18 +142,17 @@ def choose_methods(
                 raise InputError(f"--method {method.name} needs {what}; name the columns with {option}")
         if not (method.binary if events.is_binary else method.many_classes):
             these = "P(y = 1)" if events.is_binary else f"of {events.classes} classes"
-            fit = ", ".join(
-                name for name, each in METHODS.items() if (each.binary if events.is_binary else each.many_classes)
+            others = ", ".join(
+                name for name, other in METHODS.items() if (other.binary if events.is_binary else other.many_classes)
             )
-            raise InputError(f"--method {method.name} is not for predictions {these}; for these there are {fit}")
-    own = [{name: value for name, value in options.items() if name in method.options} for method in chosen]
-    if len(events.segments) > 1:
-        last = list(events.segments)[-1]
-        own = [
-            {"segment": last, **each} if method.needs_segments else each
-            for method, each in zip(chosen, own, strict=True)
-        ]
-    return [(method, check_options(method, each)) for method, each in zip(chosen, own, strict=True)]
+            raise InputError(f"--method {method.name} is not for predictions {these}; for these there are {others}")
+    pairs = []
+    for method in chosen:
+        own = {name: value for name, value in options.items() if name in method.options}
+        if method.needs_segments and len(events.segments) > 1:
+            own = {"segment": list(events.segments)[-1], **own}
+        pairs.append((method, check_options(method, own)))
+    return pairs
 
 
 def refit_rows(
@@ -158,73 +163,72 @@ def refit_rows(
     since_change: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: StageProgress | None = None,
+    progress: StageProgress = ignore_progress,
 ) -> Trial:
     """Fit each method on the earlier rows, and compare it with no map on the later ones.
 
-    Of k methods that are no better than no map, some one reaches an e-value of 20 k with a probability of at most
-    1 / 20; so that is what each must reach.
+    Each of k methods must reach an e-value of 20 k: if none is better than no map, one of them reaches it with a
+    probability of at most 1 / 20.
 
     Parameters
     ----------
     rows
-        What there is.
+        The rows.
     methods
-        With checked options; at least one.
+        At least one, with checked options.
     held_out
         Share of the latest rows, above 0 and below 1.
     since_change
-        Whether rows before the last change of calibration are left out. If not, a change is only told.
+        Whether to leave out rows before the last change of calibration. If not, a change is only reported.
     draws
         Resamples for the measures' intervals and levels.
     seed
-        Of the draws that do not follow from the data.
+        Seed of the draws that do not follow from the data.
     progress
-        Told how far it is.
+        Called with the current step and the share of the work that is done.
 
     Raises
     ------
     NotEnoughData
-        There are too few rows, or too few of an outcome; or for each of the methods.
+        There are too few rows, or too few of an outcome, for all methods.
     InputError
         A method lacks what it needs.
     """
-    shown = progress or _ignore
-    shown("choosing the rows", 0.0)
-    data = _parted(rows.events, held_out=held_out, since_change=since_change, seed=seed)
-    notes, cautions = _told(rows, data, since_change=since_change, seed=seed)
-    taken = {str(options["segment"]) for method, options in methods if method.needs_segments and options["segment"]}
-    if len(rows.events.segments) > 1 and taken:
-        notes.append(f"groups are those of {' and '.join(sorted(taken))}; --option segment=COLUMN takes one column")
+    progress("choosing the rows", 0.0)
+    data = _split(rows.events, held_out=held_out, since_change=since_change, seed=seed)
+    notes, cautions = _remarks(rows, data, since_change=since_change, seed=seed)
+    used = {str(options["segment"]) for method, options in methods if method.needs_segments and options["segment"]}
+    if len(rows.events.segments) > 1 and used:
+        notes.append(f"groups are those of {' and '.join(sorted(used))}; --option segment=COLUMN takes one column")
     evaluated = _evaluate_once(data.held_out)
     candidates: list[Candidate] = []
     for number, (method, options) in enumerate(methods):
         candidate = Candidate(method, options, least_e=LEAST_E * len(methods))
 
-        def told(doing: str, share: float, number: int = number) -> None:
-            shown(doing, (number + share) / len(methods))
+        def report(step: str, share: float, number: int = number) -> None:
+            progress(step, (number + share) / len(methods))
 
-        candidates.append(_tried(candidate, rows, data, evaluated, draws=draws, seed=seed, progress=told))
-    if all(each.comparison is None for each in candidates):
-        reasons = "; ".join(f"{each.method.name}: {each.failure}" for each in candidates)
+        candidates.append(_tried(candidate, rows, data, evaluated, draws=draws, seed=seed, progress=report))
+    if all(candidate.comparison is None for candidate in candidates):
+        reasons = "; ".join(f"{candidate.method.name}: {candidate.failure}" for candidate in candidates)
         raise NotEnoughData(f"no method could be fitted: {reasons}")
     return Trial(data, rows.timed, candidates, tuple(notes), tuple(cautions), rows.classes)
 
 
 def artifact(trial: Trial, chosen: Candidate, *, model: str, created_ms: int, columns: Mapping[str, Any]) -> bytes:
-    """The map of a candidate as a file.
+    """Return the map of a candidate as the bytes of a file.
 
     Parameters
     ----------
     trial, chosen
-        What it comes from.
+        The trial and its candidate.
     model
-        What the map is of.
+        Name of the model.
     created_ms
         Milliseconds since the epoch.
     columns
-        Where the file had what the map needs: ``prediction`` and ``features``, lists of names; ``segment``, a name or
-        null. Kept with the map, so that it finds them in another file.
+        Columns of the file that the map needs: ``prediction`` and ``features``, lists of names; ``segment``, a name or
+        null. Stored with the map, for use with another file.
 
     Raises
     ------
@@ -232,17 +236,13 @@ def artifact(trial: Trial, chosen: Candidate, *, model: str, created_ms: int, co
         The file would be too large.
     """
     if chosen.map is None or chosen.comparison is None:
-        raise ValueError(f"{chosen.method.name} was not fitted: there is no map to be kept")
-    fit = chosen.comparison.document["fit"]
+        raise ValueError(f"{chosen.method.name} was not fitted: there is no map to write")
+    details = map_details(chosen.method.name, chosen.options, chosen.comparison, created_ms)
     about = {
-        "id": f"{chosen.method.name}-{fit['data_hash'][:16]}",
+        "id": f"{chosen.method.name}-{details['data_hash'][:16]}",
         "model": model,
         "version": UNVERSIONED,
-        "method": chosen.method.name,
-        "options": dict(chosen.options),
-        "data_hash": fit["data_hash"],
-        "fitted_on": {key: fit[key] for key in ("n", "from", "to")},
-        "created": rfc3339(created_ms),
+        **details,
         "columns": dict(columns),
         "classes": list(trial.classes),
     }
@@ -259,28 +259,28 @@ def _tried(
     seed: int,
     progress: StageProgress,
 ) -> Candidate:
-    """The same, fitted and compared."""
+    """Fit a candidate and compare it with no map."""
     title = candidate.method.title
     progress(f"fitting {title}", 0.0)
     try:
-        found = fit_map(candidate.method, data.fit, candidate.options)
+        fitted = fit_map(candidate.method, data.fit, candidate.options)
     except NotEnoughData as error:
         return replace(candidate, failure=str(error))
     comparison = compare(
         data,
-        Contender(None, found),
+        Contender(None, fitted),
         evaluate=evaluated,
         left_out=rows.left_out,
         draws=draws,
         seed=seed,
-        progress=lambda share: progress(f"comparing {title} on later rows", 0.3 + 0.7 * share),
+        progress=lambda _, share: progress(f"comparing {title} on later rows", 0.3 + 0.7 * share),
     )
     if not rows.timed:
         comparison = replace(comparison, document=_without_times(comparison.document))
-    return replace(candidate, map=found, comparison=comparison)
+    return replace(candidate, map=fitted, comparison=comparison)
 
 
-def _usual(events: LabelledEvents) -> list[str]:
+def _default_methods(events: LabelledEvents) -> list[str]:
     names = list(USUAL if events.is_binary else USUAL_FOR_CLASSES)
     if events.segments:
         names.append("group_wise_beta" if events.is_binary else "group_wise_temperature")
@@ -289,12 +289,12 @@ def _usual(events: LabelledEvents) -> list[str]:
     return names
 
 
-def _parted(events: LabelledEvents, *, held_out: float, since_change: bool, seed: int) -> RefitData:
-    """Earlier and later rows: of all, or of those since the last change of calibration."""
+def _split(events: LabelledEvents, *, held_out: float, since_change: bool, seed: int) -> RefitData:
+    """Split all rows, or those since the last change of calibration, into earlier and later ones."""
     change = last_change(events, seed=seed) if since_change else None
     chosen = events if change is None else events.select(slice(change.row, None))
     of = "in all" if change is None else "since the last change of calibration; leave --since-change out"
-    # A window that holds them all: somebody has chosen already what a refit of the service chooses.
+    # A window that holds all rows: they are chosen already.
     window_ms = int(chosen.time_ms[-1] - chosen.time_ms[0]) + 1 if len(chosen) else None
     try:
         return replace(refit_data(chosen, window_ms=window_ms, held_out=held_out, seed=seed), change=change)
@@ -302,8 +302,8 @@ def _parted(events: LabelledEvents, *, held_out: float, since_change: bool, seed
         raise NotEnoughData(str(error).replace("of the window", of)) from error
 
 
-def _told(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> tuple[list[str], list[str]]:
-    """Notes on what was chosen, and what to mind."""
+def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> tuple[list[str], list[str]]:
+    """Return notes on what was chosen, and warnings."""
     notes, cautions = list(rows.notes), list(rows.cautions)
     for reason, count in rows.left_out.items():
         notes.append(f"{count:,} {'row' if count == 1 else 'rows'} left out: {reason}")
@@ -312,7 +312,7 @@ def _told(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> tupl
             notes.append("no change of calibration was found, so all rows are used")
         else:
             notes.append(f"the {data.change.row:,} rows before {_since(data.change, rows)} are left out")
-    elif len(rows.events) <= _MOST_SEARCHED:
+    elif len(rows.events) <= _MAX_SEARCHED:
         change = last_change(rows.events, seed=seed)
         if change is not None:
             after = len(rows.events) - change.row
@@ -332,31 +332,25 @@ def _since(change: Change, rows: Rows) -> str:
 
 
 def _without_times(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparison of rows whose times only count them."""
+    """Remove times from the comparison of rows without times."""
     untimed = {"from": None, "to": None}
     fit = {**document["fit"], **untimed, "changed_at": None}
     return {**document, "fit": fit, "held_out": {**document["held_out"], **untimed}}
 
 
 def _evaluate_once(held: LabelledEvents) -> Evaluate:
-    """Makes reports; that of the predictions as they are, which every comparison has, only once."""
-    kept: dict[int | None, Evaluated] = {}
+    """Return a function that makes reports; that of the original predictions, which every comparison has, only once."""
+    cache: dict[int | None, Evaluated] = {}
 
     def evaluated(
         p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, draws: int | None = None
     ) -> Evaluated:
-        if p is not held.prediction:
-            return _evaluated(p, y, weight, draws)
-        if draws not in kept:
-            kept[draws] = _evaluated(p, y, weight, draws)
-        return kept[draws]
+        is_original = p is held.prediction
+        if is_original and draws in cache:
+            return cache[draws]
+        report = evaluate(p, y, draws=draws) if weight is None else evaluate(p, y, weight=weight, draws=draws)
+        if is_original:
+            cache[draws] = report
+        return report
 
     return evaluated
-
-
-def _evaluated(p: ArrayLike, y: ArrayLike, weight: ArrayLike | None, draws: int | None) -> Evaluated:
-    return evaluate(p, y, draws=draws) if weight is None else evaluate(p, y, weight=weight, draws=draws)
-
-
-def _ignore(doing: str, share: float) -> None:
-    """Nobody asked."""

@@ -1,4 +1,4 @@
-"""What came of several recalibration methods on one set of later rows."""
+"""Results of several recalibration methods on the same later rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ _NORMAL_975: Final = float(norm.ppf(0.975))
 
 
 class MeanLoss(NamedTuple):
-    """A mean loss; infinite where what came true was ruled out."""
+    """A mean loss; infinite if an outcome had probability 0."""
 
     value: float
     lower: float | None
-    """Of the 95% interval, by the central limit theorem; None where the loss is infinite."""
+    """Of the 95% interval, by the central limit theorem; None if the loss is infinite."""
     upper: float | None
 
 
@@ -33,7 +33,7 @@ class Losses(NamedTuple):
     log_loss: MeanLoss
     """In nats."""
     brier: MeanLoss
-    """In [0, 1]; of many classes half the squared distance of the vectors."""
+    """In [0, 1]; for many classes half the squared distance of the vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +43,15 @@ class Candidate:
     Attributes
     ----------
     method, options
-        What was to be fitted.
+        What to fit.
     least_e
-        The e-value that it must reach.
+        Required e-value.
     map
         None if it could not be fitted.
     comparison
-        With no map, on the held-out rows; None likewise.
+        Comparison with no map on the held-out rows; None if it could not be fitted.
     failure
-        Why it could not be fitted, in words.
+        Why it could not be fitted.
     """
 
     method: Method
@@ -63,20 +63,19 @@ class Candidate:
 
     @property
     def evidence(self) -> Mapping[str, Any]:
-        """That it is better than no map, as the comparison has it; empty if it was not fitted."""
+        """Evidence that it is better than no map, from the comparison; empty if it was not fitted."""
         if self.comparison is None:
             return {}
-        found: Mapping[str, Any] = self.comparison.document["evidence"]["against_none"]
-        return found
+        return self.comparison.document["evidence"]["against_none"]  # type: ignore[no-any-return]
 
     @property
     def sure(self) -> bool:
-        """Whether the evidence is enough, given how many methods were looked at."""
+        """Whether the evidence is sufficient, given the number of methods."""
         return bool(self.evidence) and float(self.evidence["log10_e"]) >= math.log10(self.least_e)
 
     @property
     def better(self) -> bool:
-        """Whether it is better than no map for certain, and the guard has nothing against it."""
+        """Whether the evidence is sufficient and the guard passed it."""
         return self.comparison is not None and self.comparison.guard.passed and self.sure
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,20 +91,20 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of the methods.
+    """Results of the methods.
 
     Attributes
     ----------
     data
-        The rows that they were fitted on, and compared on.
+        The rows to fit on and to compare on.
     timed
-        Whether the rows have times; else their order stood in for them.
+        Whether the rows have times; otherwise their order was used.
     candidates
-        In the order in which they were named; at least one was fitted.
+        In the given order; at least one was fitted.
     notes, cautions
-        What was assumed, and what to mind; a line each.
+        Assumptions and warnings, one line each.
     classes
-        Names of the classes; none where predictions are P(y = 1).
+        Names of the classes; empty if predictions are P(y = 1).
     """
 
     data: RefitData
@@ -117,19 +116,19 @@ class Trial:
 
     @property
     def best(self) -> Candidate | None:
-        """Of those that are better than no map, the one of the smallest log loss; None if none is."""
-        return self._least([each for each in self.candidates if each.better])
+        """The candidate with the smallest log loss of those better than no map; None if there is none."""
+        return self._smallest_loss([candidate for candidate in self.candidates if candidate.better])
 
     @property
     def shown(self) -> Candidate:
-        """The one that pictures are of: the best, or that of the smallest log loss."""
-        shown = self.best or self._least([each for each in self.candidates if each.comparison is not None])
+        """The candidate of the figures: the best, or the one with the smallest log loss."""
+        shown = self.best or self._smallest_loss([item for item in self.candidates if item.comparison is not None])
         if shown is None:
             raise AssertionError("at least one method was fitted")
         return shown
 
     def losses(self, candidate: Candidate | None) -> Losses:
-        """Those of a candidate's predictions of the held-out rows; None: of the predictions as they are."""
+        """Return the losses of a candidate on the held-out rows; None: of the original predictions."""
         held = self.data.held_out
         p = held.prediction
         if candidate is not None and candidate.comparison is not None:
@@ -140,17 +139,17 @@ class Trial:
         )
 
     def alike(self, chosen: Candidate) -> list[Candidate]:
-        """Others that are better than no map, and whose log loss is not worse than this one's beyond chance."""
-        others = [each for each in self.candidates if each.better and each is not chosen]
-        return [each for each in others if not self._beats(chosen, each)]
+        """Return other candidates better than no map whose log loss is not significantly worse than this one's."""
+        others = [candidate for candidate in self.candidates if candidate.better and candidate is not chosen]
+        return [other for other in others if not self._beats(chosen, other)]
 
     def rows_needed(self, candidate: Candidate) -> int | None:
-        """On how many later rows like these a candidate is expected to prove better than no map; None: on no number."""
+        """Return the number of later rows on which a candidate is expected to prove better; None: never."""
         if candidate.comparison is None:
             return None
         held = self.data.held_out
-        found = weigh(held.prediction, candidate.comparison.predictions["challenger"], held.outcome, held.weight)
-        return found.events_until(candidate.least_e)
+        evidence = weigh(held.prediction, candidate.comparison.predictions["challenger"], held.outcome, held.weight)
+        return evidence.events_until(candidate.least_e)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -158,30 +157,30 @@ class Trial:
         return {
             "best": None if best is None else best.method.name,
             "e_value_needed": self.candidates[0].least_e,
-            "methods": [each.to_dict() for each in self.candidates],
+            "methods": [candidate.to_dict() for candidate in self.candidates],
             "notes": [*self.notes, *self.cautions],
         }
 
-    def _least(self, candidates: Sequence[Candidate]) -> Candidate | None:
-        return min(candidates, key=lambda each: self.losses(each).log_loss.value, default=None)
+    def _smallest_loss(self, candidates: Sequence[Candidate]) -> Candidate | None:
+        return min(candidates, key=lambda candidate: self.losses(candidate).log_loss.value, default=None)
 
     def _beats(self, one: Candidate, other: Candidate) -> bool:
         """Whether the 95% interval of the difference of their log losses lies below 0."""
         if one.comparison is None or other.comparison is None:
             raise AssertionError("both were fitted")
         held = self.data.held_out
-        p, q = (each.comparison.predictions["challenger"] for each in (other, one))  # type: ignore[union-attr]
-        found = weigh(p, q, held.outcome, held.weight).log_loss
-        # Where one of the losses is infinite, it is the other's: this one has the smaller.
-        return found is None or found.upper < 0.0
+        p, q = other.comparison.predictions["challenger"], one.comparison.predictions["challenger"]
+        difference = weigh(p, q, held.outcome, held.weight).log_loss
+        # An infinite loss is the other's: this one has the smaller.
+        return difference is None or difference.upper < 0.0
 
 
 def _brier_losses(p: NDArray[np.float64], outcome: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Of each row, (n,), in [0, 1]."""
+    """Brier loss of each row, (n,), in [0, 1]."""
     if p.ndim == 1:
         return np.asarray((outcome - p) ** 2, np.float64)
-    came = np.arange(p.shape[1]) == outcome[:, None]
-    return np.asarray(((came - p) ** 2).sum(axis=1) / 2.0, np.float64)
+    is_outcome = np.arange(p.shape[1]) == outcome[:, None]
+    return np.asarray(((is_outcome - p) ** 2).sum(axis=1) / 2.0, np.float64)
 
 
 def _mean(losses: NDArray[np.float64], weight: NDArray[np.float64]) -> MeanLoss:

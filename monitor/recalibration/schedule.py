@@ -1,73 +1,75 @@
-"""Refits that nobody asks for in person: by the clock, and by a verdict.
+"""Request refits by schedule and by verdict.
 
-By the clock, a slot of a model's schedule is dealt with once, however many replicas run. Slots that passed while no
-replica ran, or while another refit of the model did, are made up for by one refit.
+By schedule, each slot of a model's schedule is handled once, however many replicas run. Slots that passed while no
+replica ran, or while another refit of the model was under way, are made up for by one refit.
 
-By a verdict, a refit is asked for when the model's current version is found to be miscalibrated in its shape, unless
+By verdict, a refit is requested when the shape of the model's current version is miscalibrated, unless
 
 - another refit of the model is under way,
 - a candidate waits for its promotion,
-- less than a quarter of the longest window has passed since the last refit of the version was asked for, or the newest
-  event is less than that newer than the events of the last refit: it would be made of the same events again.
+- less than a quarter of the longest window has passed since the last refit of the version was requested, or the newest
+  event is less than that newer than the events of the last refit, which would be used again.
 
-The verdict is of what is served: of the predictions as the model makes them as long as no map serves, and else of what
-the map makes of live events (monitor/recalibration/live.py). So a promotion that repairs a model ends its refits.
+The verdict is about what is served: the original predictions if no map serves, otherwise the map's predictions of live
+events (monitor/recalibration/live.py). So a promotion that recalibrates a model ends its refits.
 """
 
 import threading
 from collections.abc import Callable, Collection
-from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
-from monitor.recalibration.lifecycle import Lifecycle
+from monitor.recalibration.comparison import held_out_until_ms
 from monitor.recalibration.plan import RefitPlan, last_slot_ms
-from monitor.store.recalibrations import UNDER_WAY, Job, JobState, RecalibrationStore
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import UNDER_WAY, Job, JobState
 
 SCHEDULE: Final = "schedule"
 VERDICT: Final = "verdict"
 
-_LOOK_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 5.0
 _LATEST_JOBS: Final = 20
 
 _log = structlog.get_logger(__name__)
 
 
 class Finding(NamedTuple):
-    """What is found about what a model's current version serves."""
+    """The verdict on what the current version of a model serves."""
 
     version: str
     miscalibrated: bool
-    """Whether its shape is: a shift of the prior alone asks for no refit."""
+    """Whether its shape is miscalibrated: a shift of the prior alone triggers no refit."""
     newest_ms: int
-    """Time of the newest event that a refit could be made of, milliseconds since the epoch."""
+    """Time of the newest event that a refit could use, milliseconds since the epoch."""
 
 
 class Scheduler:
-    """Asks for the refits of all schedules and verdicts. One thread runs it: ``run``, ``stop``.
+    """Requests the refits of all schedules and verdicts. One thread calls ``run``; any thread may ``stop``.
 
     Parameters
     ----------
-    lifecycle, store
-        Where refits are asked for, and what is known of those before.
+    service, store
+        Where refits are requested, and where earlier ones are read.
     models
-        Names of the models that are known now.
+        Returns the names of all models.
     plan
-        Model -> what its settings say of refits.
+        Model -> the plan of its refits.
     finding
-        Model -> what is found about what is served, or None where there is nothing to say.
+        Model -> verdict on what is served, or None.
     cool_down_ms
-        Between two refits by verdict: a quarter of the longest window.
+        Minimum time between two refits by verdict.
     clock
-        The one clock.
+        The clock.
     """
 
     def __init__(
         self,
-        lifecycle: Lifecycle,
+        service: Recalibrations,
         store: RecalibrationStore,
         *,
         models: Callable[[], Collection[str]],
@@ -76,7 +78,7 @@ class Scheduler:
         cool_down_ms: int,
         clock: Clock | None = None,
     ) -> None:
-        self._lifecycle = lifecycle
+        self._service = service
         self._store = store
         self._models = models
         self._plan = plan
@@ -84,66 +86,64 @@ class Scheduler:
         self._cool_down_ms = cool_down_ms
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
-        self._said: dict[tuple[str, str], str] = {}
-        """(model, trigger) -> what was last said to be in the way, so that it is said once."""
+        self._logged: dict[tuple[str, str], str] = {}
+        """(model, trigger) -> last logged problem, so that it is logged once."""
         self._cool_from_ms: dict[tuple[str, str], int] = {}
-        """(model, version) -> before when a verdict asks for nothing, so that the store is not asked in between."""
+        """(model, version) -> time before which a verdict is ignored, without a query of the store."""
         self._handled_ms: dict[str, int] = {}
-        """Model -> until when its slots are known to be dealt with, so that the store is not asked in between."""
+        """Model -> last slot known to be handled, without a query of the store."""
 
     def run(self) -> None:
-        """Look every few seconds until :meth:`stop`."""
+        """Request due refits every few seconds until :meth:`stop`."""
         while not self._stopping.is_set():
-            self.look()
-            self._stopping.wait(_LOOK_SECONDS)
+            self.request_due()
+            self._stopping.wait(_POLL_SECONDS)
 
     def stop(self) -> None:
         """Let :meth:`run` return. Any thread."""
         self._stopping.set()
 
-    def look(self) -> None:
-        """Ask for all refits that are due now."""
+    def request_due(self) -> None:
+        """Request all refits that are due now."""
         for model in sorted(self._models()):
             plan = self._plan(model)
             if plan.schedule is not None:
-                self._guarded(model, SCHEDULE, lambda: self._by_clock(model, plan))  # noqa: B023 - called at once
+                self._guarded(model, SCHEDULE, partial(self._by_schedule, model, plan.schedule))
             if plan.on_verdict:
-                self._guarded(model, VERDICT, lambda: self._by_verdict(model))  # noqa: B023
+                self._guarded(model, VERDICT, partial(self._by_verdict, model))
 
-    def _guarded(self, model: str, trigger: str, ask: Callable[[], None]) -> None:
-        """One model's trouble is not the next one's; what is in the way now is looked at again."""
+    def _guarded(self, model: str, trigger: str, request: Callable[[], None]) -> None:
+        """Log a problem of one model and go on with the next; the next round tries again."""
         try:
-            ask()
+            request()
         except (Conflict, UnknownSeries, StoreUnavailable) as error:
-            self._say(model, trigger, _log.info, "a refit has to wait", str(error))
+            self._log_problem(model, trigger, _log.info, "a refit has to wait", str(error))
         except InputError as error:
-            self._say(model, trigger, _log.error, "a refit cannot be asked for", str(error))
-        except Exception as error:  # noqa: BLE001 - other models' refits go on; the log says what happened
-            self._say(model, trigger, _log.exception, "a refit could not be asked for", repr(error))
+            self._log_problem(model, trigger, _log.error, "a refit cannot be requested", str(error))
+        except Exception as error:  # noqa: BLE001 - other models' refits go on
+            self._log_problem(model, trigger, _log.exception, "a refit could not be requested", repr(error))
         else:
-            self._said.pop((model, trigger), None)
+            self._logged.pop((model, trigger), None)
 
-    def _say(self, model: str, trigger: str, write: Callable[..., Any], event: str, detail: str) -> None:
-        """Once, and not every few seconds."""
-        if self._said.get((model, trigger)) != detail:
-            self._said[model, trigger] = detail
+    def _log_problem(self, model: str, trigger: str, write: Callable[..., Any], event: str, detail: str) -> None:
+        """Log a problem once, not every few seconds."""
+        if self._logged.get((model, trigger)) != detail:
+            self._logged[model, trigger] = detail
             write(event, model=model, trigger=trigger, detail=detail)
 
-    def _by_clock(self, model: str, plan: RefitPlan) -> None:
-        if plan.schedule is None:
-            return
+    def _by_schedule(self, model: str, schedule: str) -> None:
         now_ms = self._clock.now_ms()
-        slot_ms = last_slot_ms(plan.schedule, now_ms)
+        slot_ms = last_slot_ms(schedule, now_ms)
         if self._handled_ms.get(model, -1) >= slot_ms:
             return
-        self._handled_ms[model] = self._store.handled_slot(model, plan.schedule, now_ms=now_ms)
+        self._handled_ms[model] = self._store.handled_slot(model, schedule, now_ms=now_ms)
         if self._handled_ms[model] >= slot_ms:
             return
-        job, made = self._lifecycle.request_once(
-            self._lifecycle.order(model, trigger=SCHEDULE), actor=SCHEDULE, occasion=str(slot_ms)
+        job, is_new = self._service.request_once(
+            self._service.order(model, trigger=SCHEDULE), actor=SCHEDULE, occasion=str(slot_ms)
         )
-        self._store.note_slot(model, plan.schedule, slot_ms)
-        if made:
+        self._store.note_slot(model, schedule, slot_ms)
+        if is_new:
             _log.info("refit by schedule", model=model, refit=job.id)
 
     def _by_verdict(self, model: str) -> None:
@@ -156,33 +156,26 @@ class Scheduler:
         if any(job.state in UNDER_WAY for job in jobs):
             return
         of_version = [job for job in jobs if job.order.version == finding.version]
-        serving = self._lifecycle.champion(model, finding.version).map_id
+        serving = self._service.champion(model, finding.version).map_id
         if any(job.state is JobState.CANDIDATE and job.baseline == serving for job in of_version):
             return
         last = of_version[0] if of_version else None
         if last is not None and not self._is_cool(last, finding):
             return
-        job, made = self._lifecycle.request_once(
-            self._lifecycle.order(model, finding.version, trigger=VERDICT),
+        job, is_new = self._service.request_once(
+            self._service.order(model, finding.version, trigger=VERDICT),
             actor=VERDICT,
-            # One refit can be the next to the last one, whichever replica asks for it.
+            # Only one refit can follow the last one, whichever replica requests it.
             occasion=f"{finding.version} after {'none' if last is None else last.id}",
         )
-        if made:
+        if is_new:
             _log.info("refit by verdict", model=model, version=finding.version, refit=job.id)
 
     def _is_cool(self, last: Job, finding: Finding) -> bool:
-        """Whether there can be news since the last refit."""
+        """Whether enough time has passed, and enough new events arrived, since the last refit."""
         cool_from_ms = last.requested_ms + self._cool_down_ms
         if self._clock.now_ms() < cool_from_ms:
             self._cool_from_ms[last.order.model, finding.version] = cool_from_ms
             return False
-        until_ms = _events_until_ms(self._store.job(last.id).comparison)
-        return until_ms is None or finding.newest_ms - until_ms >= self._cool_down_ms
-
-
-def _events_until_ms(comparison: Any) -> int | None:
-    """Time of the newest event of a comparison; None where there is no comparison."""
-    if comparison is None:
-        return None
-    return round(datetime.fromisoformat(comparison["held_out"]["to"]).timestamp() * 1000)
+        comparison = self._store.job(last.id).comparison
+        return comparison is None or finding.newest_ms - held_out_until_ms(comparison) >= self._cool_down_ms

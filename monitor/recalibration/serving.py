@@ -1,9 +1,10 @@
-"""The maps that serve, kept loaded, and batches recalibrated by them."""
+"""Cache of the maps that serve, which recalibrates batches of predictions."""
 
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import structlog
 from numpy.typing import ArrayLike
@@ -12,36 +13,52 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-from monitor.recalibration.contract import Applied
-from monitor.store.recalibrations import Champion, RecalibrationStore
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import Champion
 
 REFRESH_SECONDS: Final = 2.0
-"""So old may be what is known of who serves: another replica's promotion is seen here that much later."""
+"""Maximum age of the cached champions: another replica's promotion is visible here after this time."""
 
 PATIENCE_SECONDS: Final = 2.0
-"""So long a request waits for the store to tell who serves, where it is known who served last."""
+"""How long a request waits for the store when cached champions exist."""
 
-MOST_MAPS: Final = 64
-"""Maps that are kept loaded; beyond them, those that were not used for longest go."""
+MAX_MAPS: Final = 64
+"""Maximum number of loaded maps; the least recently used is evicted."""
 
 _log = structlog.get_logger(__name__)
 
 
-class Serving:
-    """What serves, as of a few seconds ago at most. Any thread.
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Recalibrated predictions.
 
-    While the store does not answer, what served last goes on serving.
+    Attributes
+    ----------
+    prediction
+        Shape (n,) or (n, K), as a list of numbers or of lists.
+    map_id
+        The map that was applied; None: no map serves, the predictions are unchanged.
+    """
+
+    prediction: list[Any]
+    map_id: str | None
+
+
+class Serving:
+    """Champions and their maps, at most a few seconds old. Any thread.
+
+    While the store does not answer, the last known champions stay in use.
 
     Parameters
     ----------
     store
-        Where maps are, and what tells who serves.
+        Maps and champions.
     refresh_seconds
-        How long the answer of the store is good for.
+        Maximum age of the cached champions.
     patience_seconds
-        How long whoever asks waits for the store, where it is known what served last.
+        How long a caller waits for the store when cached champions exist.
     clock
-        The one clock.
+        The clock.
     """
 
     def __init__(
@@ -57,32 +74,32 @@ class Serving:
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        """Of what follows, and never held while the store is asked."""
+        """Guards the fields below; never held during a query of the store."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
         self._read_at = 0.0
         self._changes = 0
-        """What was changed here."""
-        self._seen = 0
-        """How many of the changes the champions hold."""
-        self._is_away = False
-        """Whether the store did not answer the last time, so that it is said once."""
+        """Number of changes made by this process."""
+        self._read_changes = 0
+        """How many of these changes the cached champions include."""
+        self._is_unavailable = False
+        """Whether the last query failed, so that an outage is logged once."""
         self._maps: dict[str, RecalibrationMap] = {}
-        """By id, those used last at the end."""
-        self._answer: Future[Mapping[tuple[str, str], Champion]] | None = None
-        """Of the store, while it is asked who serves."""
+        """By id, the most recently used last."""
+        self._query: Future[Mapping[tuple[str, str], Champion]] | None = None
+        """The running query of the champions."""
         self._loading = threading.Lock()
         """Held while a map is loaded."""
 
     def champion(self, model: str, version: str) -> Champion:
-        """What serves; ``map_id`` is None, and ``revision`` 0, where nothing ever did."""
+        """Return what serves; ``map_id`` is None and ``revision`` 0 if no map was ever promoted."""
         return self._read().get((model, version), Champion(model, version, None, 0, 0))
 
     def served(self, model: str) -> list[Champion]:
-        """What serves of each version of a model that ever had a map."""
-        return [each for (name, _), each in self._read().items() if name == model]
+        """Return the champion of each version of a model that ever had a map."""
+        return [champion for (name, _), champion in self._read().items() if name == model]
 
     def refresh(self) -> None:
-        """Forget who serves: it was just changed, and the next to ask shall know."""
+        """Let the next read query the store, because a champion was just changed."""
         with self._lock:
             self._changes += 1
 
@@ -95,17 +112,17 @@ class Serving:
         features: ArrayLike | None = None,
         segments: Mapping[str, ArrayLike] | None = None,
     ) -> Applied:
-        """Recalibrate by the map that serves; without one, predictions are checked and left as they are.
+        """Recalibrate with the map that serves; if none serves, check the predictions and return them unchanged.
 
         Raises
         ------
         InputError
-            A value is out of its range, or the map needs features or segments that are missing or do not fit it. Names
-            the map.
+            A value is out of range, or the map needs features or segments that are missing or do not fit. Names the
+            map.
         CorruptMap
-            The map that serves cannot be read.
+            The map cannot be read.
         StoreUnavailable
-            The store does not answer, and what serves was never known.
+            The store does not answer and no champions are cached.
         """
         map_id = self.champion(model, version).map_id
         chosen = None if map_id is None else self._map(map_id)
@@ -116,77 +133,74 @@ class Serving:
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
         with self._lock:
-            known = self._champions
-            if known is not None and not self._is_due():
-                return known
-            # What was changed here has to be seen by who asks next; what others changed, within a few seconds.
-            is_changed = self._seen < self._changes
-            answer, is_first = self._answer, self._answer is None
-            if answer is None:
-                # A thread of its own: a store may hang for ever, and whoever asked it with it.
-                answer = self._answer = Future()
-                threading.Thread(target=self._ask, args=(answer,), name="who serves", daemon=True).start()
-        if known is None:
-            return answer.result()
+            cached = self._champions
+            is_changed = self._read_changes < self._changes
+            is_old = self._clock.monotonic() - self._read_at >= self._refresh_seconds
+            if cached is not None and not is_changed and not is_old:
+                return cached
+            query, is_first = self._query, self._query is None
+            if query is None:
+                # A thread of its own, because a store may hang for ever.
+                query = self._query = Future()
+                threading.Thread(target=self._run_query, args=(query,), name="champions", daemon=True).start()
+        if cached is None:
+            return query.result()
+        # Changes of this process must be visible in its next read; changes of others within a few seconds.
         if not is_first and not is_changed:
-            return known
+            return cached
         try:
-            return answer.result(self._patience_seconds)
+            return query.result(self._patience_seconds)
         except TimeoutError:
-            return known
+            return cached
 
-    def _is_due(self) -> bool:
-        changed = self._champions is None or self._seen < self._changes
-        return changed or self._clock.monotonic() - self._read_at >= self._refresh_seconds
-
-    def _ask(self, answer: Future[Mapping[tuple[str, str], Champion]]) -> None:
-        """Ask the store, until its answer holds all that was changed here."""
+    def _run_query(self, query: Future[Mapping[tuple[str, str], Champion]]) -> None:
+        """Read the champions until they include all changes of this process."""
         try:
             while True:
                 with self._lock:
-                    known, changes = self._champions, self._changes
-                is_away = False
+                    champions, changes = self._champions, self._changes
+                is_unavailable = False
                 try:
-                    known = {(each.model, each.version): each for each in self._store.champions()}
-                    if self._is_away:
-                        _log.info("what serves can be read again")
+                    champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
+                    if self._is_unavailable:
+                        _log.info("champions can be read again")
                 except StoreUnavailable as error:
-                    if known is None:
+                    if champions is None:
                         raise
-                    is_away = True
-                    if not self._is_away:
-                        _log.warning("what serves cannot be read; what served last goes on serving", detail=str(error))
+                    is_unavailable = True
+                    if not self._is_unavailable:
+                        _log.warning("champions cannot be read; the last known ones stay in use", detail=str(error))
                 with self._lock:
-                    # Also after a failure, and as of its end: not every request shall wait for a store that is away.
-                    self._champions, self._seen, self._read_at = known, changes, self._clock.monotonic()
-                    self._is_away = is_away
+                    # After a failure too, and with the time of its end: not every request has to wait for the store.
+                    self._champions, self._read_changes, self._read_at = champions, changes, self._clock.monotonic()
+                    self._is_unavailable = is_unavailable
                     if changes == self._changes:
-                        self._answer = None
+                        self._query = None
                         break
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised to those who wait for the result
             with self._lock:
-                self._answer = None
-            answer.set_exception(error)
+                self._query = None
+            query.set_exception(error)
         else:
-            answer.set_result(known)
+            query.set_result(champions)
 
     def _map(self, map_id: str) -> RecalibrationMap:
-        found = self._loaded(map_id)
-        if found is not None:
-            return found
+        loaded = self._cached_map(map_id)
+        if loaded is not None:
+            return loaded
         with self._loading:
-            found = self._loaded(map_id)
-            if found is None:
-                found = from_bytes(self._store.artifact(map_id).artifact).map
+            loaded = self._cached_map(map_id)
+            if loaded is None:
+                loaded = from_bytes(self._store.artifact(map_id).artifact).map
                 with self._lock:
-                    while len(self._maps) >= MOST_MAPS:
+                    while len(self._maps) >= MAX_MAPS:
                         del self._maps[next(iter(self._maps))]
-                    self._maps[map_id] = found
-        return found
+                    self._maps[map_id] = loaded
+        return loaded
 
-    def _loaded(self, map_id: str) -> RecalibrationMap | None:
+    def _cached_map(self, map_id: str) -> RecalibrationMap | None:
         with self._lock:
-            found = self._maps.pop(map_id, None)
-            if found is not None:
-                self._maps[map_id] = found
-            return found
+            cached = self._maps.pop(map_id, None)
+            if cached is not None:
+                self._maps[map_id] = cached
+            return cached

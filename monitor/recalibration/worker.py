@@ -1,120 +1,128 @@
-"""One worker process: started, listened to, and ended."""
+"""The worker process of one refit: ``python -m monitor.recalibration.worker FOLDER``.
+
+It reads the task of the folder, reports its progress on standard output (one JSON object per line), and writes the
+result: see :mod:`monitor.recalibration.task_folder`. Exit status 0 means that there is a result, which may be an error
+that lies in the task. Anything unexpected goes to standard error and ends the process with status 1. After a signal
+there is no result.
+"""
 
 import json
-import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import structlog
+from monitor.errors import CorruptMap, InputError, NotEnoughData
+from monitor.maps import check_options, choose_method, fit_map
+from monitor.maps.artifact import from_bytes, to_bytes
+from monitor.progress import StageProgress
+from monitor.recalibration.comparison import DRAWS, Contender, compare, ignore_progress, map_details
+from monitor.recalibration.data import refit_data
+from monitor.recalibration.task_folder import RefitResult, RefitTask, read_task, write_result
+from monitor.reports.evaluation.evaluate import evaluate
+from monitor.reports.figures.output import to_svg
+from monitor.reports.figures.recalibration import refit_figures
 
-_LAUNCHER: Final = Path(__file__).with_name("launcher.py")
-_ERRORS: Final = "stderr.log"
-_TAIL_BYTES: Final = 4096
-_TERM_SECONDS: Final = 1.0
-"""How long a worker may take to end by itself before it is killed."""
-
-_log = structlog.get_logger(__name__)
-
-
-class Progress(NamedTuple):
-    """How far a worker says it is."""
-
-    share: float = 0.0
-    """From 0 to 1."""
-    step: str = "starting"
+_FITTED: Final = 0.4
+_COMPARED: Final = 0.8
+"""Shares of a typical refit's work that are done then."""
 
 
-class WorkerProcess:
-    """A running worker, in a process group of its own.
+def main(arguments: Sequence[str]) -> int:
+    """Run the refit of a folder; return the exit status."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m monitor.recalibration.worker FOLDER\n")
+        return 2
+    # Child processes inherit ignored signals.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    folder = Path(arguments[0])
+    _report("reading the sample", 0.0)
+    task = read_task(folder)
+    try:
+        result = refit(task, progress=_report)
+    except NotEnoughData as error:
+        result = RefitResult(error="NotEnoughData", detail=str(error))
+    except InputError as error:
+        result = RefitResult(error="InputError", detail=str(error))
+    except CorruptMap as error:
+        result = RefitResult(error="CorruptMap", detail=f"the map that serves: {error}")
+    write_result(folder, result)
+    return 0
+
+
+def _report(step: str, share: float) -> None:
+    sys.stdout.write(json.dumps({"progress": round(share, 4), "step": step}) + "\n")
+    sys.stdout.flush()
+
+
+def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = ignore_progress) -> RefitResult:
+    """Fit a map and compare it with the map that serves, and with no map, on later events.
+
+    The map is not fitted again on all events afterwards: what was compared is what is stored.
 
     Parameters
     ----------
-    command
-        Absolute path of a program, and its arguments.
-    folder
-        Where what it says on standard error is kept.
+    task
+        The task; the result is the same, byte for byte, for the same task.
+    draws
+        Resamples for the measures' intervals and levels.
+    progress
+        Called with the current step and the share of the work that is done.
+
+    Raises
+    ------
+    NotEnoughData
+        There are too few events, or too few of an outcome.
+    InputError
+        The method or an option is wrong, or the events lack what the method needs.
+    CorruptMap
+        The map that serves cannot be read.
     """
-
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self.progress = Progress()
-        self._errors = folder / _ERRORS
-        self._gone = False
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(  # noqa: S603 - the service's own command, without a shell
-                [sys.executable, "-I", str(_LAUNCHER), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
-        self._listener = threading.Thread(target=self._listen, name="refit progress", daemon=True)
-        self._listener.start()
-
-    @property
-    def pid(self) -> int:
-        """Its process id, which is that of its group too."""
-        return self._process.pid
-
-    def wait(self, seconds: float) -> int | None:
-        """Its exit status if it ends within that time, below 0 for a signal; else None."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def end(self) -> None:
-        """End it and all that it started: asked first, killed a second later. It may have ended already."""
-        if self._gone:
-            return
-        self._gone = True
-        if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
-            self.wait(_TERM_SECONDS)
-        # What it started may be there when it is not.
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        self._listener.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def last_words(self) -> str:
-        """The end of what it said on standard error."""
-        with self._errors.open("rb") as errors:
-            size = errors.seek(0, os.SEEK_END)
-            errors.seek(max(0, size - _TAIL_BYTES))
-            return errors.read().decode(errors="replace").strip()
-
-    def _signal(self, number: signal.Signals) -> None:
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return
-
-    def _listen(self) -> None:
-        if self._process.stdout is None:
-            return
-        for line in self._process.stdout:
-            try:
-                told = json.loads(line)
-                share, step = float(told["progress"]), str(told["step"])
-            except (ValueError, KeyError, TypeError):
-                # Some library's print: of interest to whoever looks for it, and to nobody else.
-                _log.debug("a refit's worker said", line=line.decode(errors="replace").strip())
-                continue
-            self.progress = Progress(min(max(share, 0.0), 1.0), step)
+    method = choose_method(task.method)
+    options = check_options(method, task.options)
+    champion = None
+    if task.champion is not None:
+        stored = from_bytes(task.champion)
+        map_id = stored.about.get("id")
+        champion = Contender(map_id if isinstance(map_id, str) else None, stored.map)
+    progress("choosing the events", 0.0)
+    data = refit_data(task.events, window_ms=task.window_ms, held_out=task.held_out, seed=task.seed)
+    progress(f"fitting {method.title}", 0.1)
+    fitted = fit_map(method, data.fit, options)
+    comparison = compare(
+        data,
+        Contender(task.id, fitted),
+        champion,
+        evaluate=partial(evaluate, tolerance=task.tolerance),
+        left_out=task.left_out,
+        draws=draws,
+        seed=task.seed,
+        progress=lambda step, share: progress(step, _FITTED + (_COMPARED - _FITTED) * share),
+    )
+    progress("drawing", _COMPARED)
+    pictures = refit_figures(
+        data.held_out,
+        comparison.predictions,
+        comparison.phi,
+        segments=comparison.document["segments"],
+        methods={"challenger": fitted.method} | ({} if champion is None else {"champion": champion.map.method}),
+        seed=task.seed,
+    )
+    figures = {name: to_svg(figure).encode() for name, figure in pictures.items()}
+    progress("writing", 0.95)
+    about = {
+        "id": task.id,
+        "model": task.model,
+        "version": task.version,
+        **map_details(task.method, options, comparison, task.created_ms),
+    }
+    result = RefitResult(to_bytes(fitted, about), comparison.document, figures)
+    progress("done", 1.0)
+    return result
 
 
-def how_it_ended(status: int) -> str:
-    """A signal in words, from an exit status below 0."""
-    number = -status
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    hint = ": the machine may have run out of memory" if number == signal.SIGKILL else ""
-    return f"it was killed by {name}{hint}"
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.maps.labelled import NO_SEGMENT, Floats, LabelledEvents
 from monitor.store.bottom_sample_loops import Ints, keep_fewest
+from monitor.store.recalibrations import Sample
 
 KIND: Final = "events"
 
@@ -60,7 +61,7 @@ class ClosedSample:
     labelled
         Stratum of confidence -> number of its labelled events, sampled or not.
     table
-        A pyTable of SCHEMA, in the order of the ids' hashes: the sampled ones.
+        A pyarrow.Table of SCHEMA, in the order of the ids' hashes: the sampled ones.
     """
 
     capacity: int
@@ -117,17 +118,9 @@ class ClosedSample:
             raise DamagedStore(f"the header of a stored sample is damaged: {error!r}; restore a backup") from error
 
 
-class Merged(NamedTuple):
-    """Labelled events, the number of events that they represent, and left out events by reason."""
-
-    events: LabelledEvents
-    population: int
-    left_out: Mapping[str, int]
-
-
 def merge(
     samples: Iterable[ClosedSample], *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
-) -> Merged:
+) -> Sample:
     """Merge disjoint samples; returns their events of [from, to) with weights.
 
     Parameters
@@ -157,7 +150,7 @@ def merge(
     population = round(float(weight.sum()))
     if limit is not None and len(weight) > limit:
         table, weight = _limited(table, weight, limit)
-    return Merged(_events(table, weight, has_features), population, left_out)
+    return Sample(_events(table, weight, has_features), population, left_out)
 
 
 def _find_fitting(table: Any) -> tuple[Ints, bool, dict[str, int]]:

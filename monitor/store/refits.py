@@ -1,108 +1,68 @@
-"""Refits as rows of the database, and back."""
+"""Rows of refits in the database."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import UnknownRecalibration
-from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Job, JobState, Order
+from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Job, JobState, Order, Tally
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
 
-MOST_ATTEMPTS: Final = 3
-"""A refit whose worker was lost so often is given up: most likely it is what kills them."""
+MAX_ATTEMPTS: Final = 3
+"""A refit fails after it lost this many workers: most likely it is what kills them."""
 
 _SUMMARY: Final = [column if column.name != "comparison" else sa.null().label(column.name) for column in REFITS.columns]
-"""Each refit without its comparison, which takes far more room than all the rest."""
+"""All columns but the comparison, which is far larger than all others."""
 
-_object_from_json: Final = msgspec.json.Decoder(dict[str, Any])
-_names_from_json: Final = msgspec.json.Decoder(tuple[str, ...])
+_ORDER_FIELDS: Final = [part.name for part in fields(Order)]
+_JOB_FIELDS: Final = [part.name for part in fields(Job) if part.name != "order"]
+_JSON_COLUMNS: Final = ("options", "comparison", "figures")
 
 
 def to_row(job: Job) -> dict[str, Any]:
-    """The columns of a job, without what only the store knows."""
-    order = job.order
-    return {
-        "id": job.id,
-        "model": order.model,
-        "version": order.version,
-        "method": order.method,
-        "options": to_json(order.options),
-        "window_ms": order.window_ms,
-        "promote": int(order.promote),
-        "triggered_by": order.trigger,
-        "state": job.state.value,
-        "requested_ms": job.requested_ms,
-        "actor": job.actor,
-        "started_ms": job.started_ms,
-        "finished_ms": job.finished_ms,
-        "progress": job.progress,
-        "step": job.step,
-        "attempts": job.attempts,
-        "reason": job.reason,
-        "comparison": None if job.comparison is None else to_json(job.comparison),
-        "figures": to_json(job.figures),
-        "baseline": job.baseline,
-    }
+    """Return the columns of a job, without owner, lease and key."""
+    row = {name: getattr(job.order, name) for name in _ORDER_FIELDS}
+    row |= {name: getattr(job, name) for name in _JOB_FIELDS}
+    row |= {name: None if row[name] is None else to_json(row[name]) for name in _JSON_COLUMNS}
+    row["triggered_by"] = row.pop("trigger")
+    return row | {"promote": int(job.order.promote), "state": job.state.value}
 
 
 def from_row(row: "sa.Row[Any]") -> Job:
-    """The job of a row."""
-    return Job(
-        id=row.id,
-        order=Order(
-            model=row.model,
-            version=row.version,
-            method=row.method,
-            options=_object_from_json.decode(row.options),
-            window_ms=row.window_ms,
-            promote=bool(row.promote),
-            trigger=row.triggered_by,
-        ),
-        state=JobState(row.state),
-        requested_ms=row.requested_ms,
-        actor=row.actor,
-        started_ms=row.started_ms,
-        finished_ms=row.finished_ms,
-        progress=row.progress,
-        step=row.step,
-        attempts=row.attempts,
-        reason=row.reason,
-        comparison=None if row.comparison is None else _object_from_json.decode(row.comparison),
-        figures=_names_from_json.decode(row.figures),
-        baseline=row.baseline,
-    )
+    """Return the job of a row."""
+    values = {name: getattr(row, name) for name in {*_ORDER_FIELDS, *_JOB_FIELDS} - {"trigger"}}
+    values |= {name: None if values[name] is None else msgspec.json.decode(values[name]) for name in _JSON_COLUMNS}
+    values |= {
+        "promote": bool(row.promote),
+        "state": JobState(row.state),
+        "trigger": row.triggered_by,
+        "figures": tuple(values["figures"]),
+    }
+    order = Order(**{name: values[name] for name in _ORDER_FIELDS})
+    return Job(order=order, **{name: values[name] for name in _JOB_FIELDS})
 
 
 def to_json(value: Any) -> str:
-    """JSON text. It holds no U+0000 even where a name does, so that any database can keep it."""
+    """Encode as JSON text, in which U+0000 is escaped, so that any database accepts it."""
     return msgspec.json.encode(value).decode()
 
 
 def find(connection: sa.Connection, job_id: str) -> "sa.Row[Any]":
-    """The row of a job. Raises UnknownRecalibration."""
+    """Return the row of a job. Raises UnknownRecalibration."""
     row = connection.execute(sa.select(REFITS).where(REFITS.c.id == job_id)).one_or_none()
     if row is None:
-        raise _unknown(job_id)
+        raise UnknownRecalibration(f"no refit is called {job_id!r}")
     return row
 
 
-def _number(connection: sa.Connection, job_id: str) -> int:
-    """Its place among all jobs. Raises UnknownRecalibration."""
-    number: int | None = connection.execute(
-        sa.select(REFITS.c.number).where(REFITS.c.id == job_id)
-    ).scalar_one_or_none()
-    if number is None:
-        raise _unknown(job_id)
-    return number
-
-
 def under_way(connection: sa.Connection, model: str) -> str | None:
-    """Id of the model's refit that is queued or running, if there is one."""
+    """Return the id of the model's refit that is queued or running, if there is one."""
     statement = sa.select(REFITS.c.id).where(REFITS.c.model == model, REFITS.c.state.in_(UNDER_WAY))
-    found: str | None = connection.execute(statement).scalar_one_or_none()
-    return found
+    job_id: str | None = connection.execute(statement).scalar_one_or_none()
+    return job_id
 
 
 def page(
@@ -113,13 +73,12 @@ def page(
     *,
     comparisons: bool = True,
 ) -> list[Job]:
-    """Jobs of a model, of several, or of all, the newest first; with their comparisons, or without."""
-    chosen = sa.select(REFITS) if comparisons else sa.select(*_SUMMARY)
-    statement = chosen.order_by(REFITS.c.number.desc()).limit(limit)
+    """Return jobs of a model, of several or of all, newest first; ``before`` is an id. Raises UnknownRecalibration."""
+    statement = sa.select(*(REFITS.columns if comparisons else _SUMMARY)).order_by(REFITS.c.number.desc()).limit(limit)
     if models is not None:
         statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
     if before is not None:
-        statement = statement.where(REFITS.c.number < _number(connection, before))
+        statement = statement.where(REFITS.c.number < find(connection, before).number)
     return [from_row(row) for row in connection.execute(statement)]
 
 
@@ -129,36 +88,61 @@ def update(connection: sa.Connection, job_id: str, **values: Any) -> None:
 
 
 def claimable(connection: sa.Connection, now_ms: int) -> "sa.Row[Any] | None":
-    """The oldest job that is queued, or whose owner has not been heard of since its lease ran out."""
-    lapsed = sa.and_(REFITS.c.state == JobState.RUNNING, REFITS.c.lease_until_ms < now_ms)
+    """Return the oldest job that is queued, or running with an expired lease."""
+    expired = sa.and_(REFITS.c.state == JobState.RUNNING, REFITS.c.lease_until_ms < now_ms)
     return connection.execute(
-        sa.select(REFITS).where(sa.or_(REFITS.c.state == JobState.QUEUED, lapsed)).order_by(REFITS.c.number).limit(1)
+        sa.select(REFITS).where(sa.or_(REFITS.c.state == JobState.QUEUED, expired)).order_by(REFITS.c.number).limit(1)
     ).one_or_none()
 
 
+def with_map(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
+    """Return the refits among these whose map is stored."""
+    statement = sa.select(RECALIBRATION_MAPS.c.id).where(RECALIBRATION_MAPS.c.id.in_(job_ids))
+    return set(connection.execute(statement).scalars())
+
+
+def tallies(connection: sa.Connection) -> list[Tally]:
+    """Count the refits of each model by state, with the times of the last that finished."""
+    refit = REFITS.c
+    tally = (
+        sa.select(
+            refit.model, refit.state, sa.func.count().label("refits"), sa.func.max(refit.finished_ms).label("last_ms")
+        )
+        .group_by(refit.model, refit.state)
+        .subquery()
+    )
+    last = sa.and_(refit.model == tally.c.model, refit.state == tally.c.state, refit.finished_ms == tally.c.last_ms)
+    columns = (tally.c.model, tally.c.state, tally.c.refits, tally.c.last_ms)
+    # Of refits that finished in the same millisecond, the later start.
+    statement = (
+        sa.select(*columns, sa.func.max(refit.started_ms))
+        .select_from(tally.outerjoin(REFITS, last))
+        .group_by(*columns)
+        .order_by(tally.c.model, tally.c.state)
+    )
+    return [Tally(model, JobState(state), *rest) for model, state, *rest in connection.execute(statement)]
+
+
 def prune(connection: sa.Connection, model: str, keep: int, needed: set[str]) -> list[str]:
-    """Remove artifacts and figures of a model beyond the newest so many, but none that is needed; which.
+    """Remove maps and figures of a model beyond the newest ``keep``, but no needed one; return the removed ids.
 
     The refits themselves stay, with their comparisons.
     """
-    with_map = (
+    newest_first = (
         sa.select(RECALIBRATION_MAPS.c.id)
         .join(REFITS, REFITS.c.id == RECALIBRATION_MAPS.c.id)
         .where(REFITS.c.model == model)
         .order_by(REFITS.c.number.desc())
     )
-    going = [each for each in connection.execute(with_map).scalars().all()[keep:] if each not in needed]
-    if going:
-        connection.execute(sa.delete(REFIT_FIGURES).where(REFIT_FIGURES.c.refit.in_(going)))
-        connection.execute(sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id.in_(going)))
-        connection.execute(sa.update(REFITS).where(REFITS.c.id.in_(going)).values(figures="[]"))
-    return going
+    old = connection.execute(newest_first).scalars().all()[keep:]
+    removed = [map_id for map_id in old if map_id not in needed]
+    if removed:
+        connection.execute(sa.delete(REFIT_FIGURES).where(REFIT_FIGURES.c.refit.in_(removed)))
+        connection.execute(sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id.in_(removed)))
+        connection.execute(sa.update(REFITS).where(REFITS.c.id.in_(removed)).values(figures="[]"))
+    return removed
 
 
 def entry(job: Job, at_ms: int, actor: str, action: str, detail: Mapping[str, Any]) -> AuditEntry:
-    """What the audit trail says of a job, with whatever number the trail gives it."""
+    """Return the audit entry of a job; the audit trail assigns its number."""
     return AuditEntry(0, at_ms, actor, action, job.order.model, job.order.version, job.id, detail)
-
-
-def _unknown(job_id: str) -> UnknownRecalibration:
-    return UnknownRecalibration(f"no refit is called {job_id!r}")

@@ -99,8 +99,7 @@ def read_sample(
     if to_ms is not None:
         statement = statement.where(columns.start_ms < to_ms)
     with database.reading() as connection, database.stream(connection, statement, _SAMPLES_A_FETCH) as result:
-        merged = merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
-    return Sample(merged.events, merged.population, merged.left_out)
+        return merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
 
 
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:

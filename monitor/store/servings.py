@@ -1,19 +1,33 @@
-"""What serves and what served, in the database.
+"""Which map serves and which served before, in the database: promotion and rollback.
 
-Each promotion and each rollback is a row with the next revision. A row knows to which revision a rollback goes back,
-so that rollbacks walk back through what served before, and never to what was itself taken back.
+Each promotion and each rollback is a row with the next revision. A row stores the revision that a rollback goes back
+to, so that rollbacks walk back through the maps that served before, and never to a map that was rolled back.
 """
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from monitor.store.recalibrations import Champion
-from monitor.store.schema import RECALIBRATION_MAPS, SERVINGS
+from monitor.errors import Conflict
+from monitor.events.times import format_time
+from monitor.store import audit, refits
+from monitor.store.recalibrations import AuditEntry, Candidate, Champion, Job, JobState
+from monitor.store.schema import RECALIBRATION_MAPS, REFITS, SERVINGS
+
+_WHY_NOT_PROMOTABLE: Final = {
+    JobState.QUEUED: "it is waiting in the queue",
+    JobState.RUNNING: "it is still under way",
+    JobState.FAILED: "it failed and has no map",
+    JobState.REJECTED: "it was rejected",
+    JobState.CHAMPION: "its map serves already",
+    JobState.RETIRED: "its map served before and was replaced: refit, or roll back to it",
+    JobState.ROLLED_BACK: "its map was rolled back: refit",
+}
 
 
-def now(connection: sa.Connection, model: str, version: str) -> "sa.Row[Any] | None":
-    """The row of what serves; None where nothing ever did."""
+def current(connection: sa.Connection, model: str, version: str) -> "sa.Row[Any] | None":
+    """Return the row of the current champion; None if no map was ever promoted."""
     return connection.execute(
         sa.select(SERVINGS).where(
             SERVINGS.c.model == model, SERVINGS.c.version == version, SERVINGS.c.until_ms.is_(None)
@@ -21,41 +35,135 @@ def now(connection: sa.Connection, model: str, version: str) -> "sa.Row[Any] | N
     ).one_or_none()
 
 
-def all_now(connection: sa.Connection) -> list[Champion]:
-    """What serves, of every model and version that ever had a map."""
+def champions(connection: sa.Connection) -> list[Champion]:
+    """Return the champion of every model and version that ever had a map."""
     columns = [SERVINGS.c[name] for name in Champion._fields]
     statement = sa.select(*columns).where(SERVINGS.c.until_ms.is_(None))
     rows = connection.execute(statement.order_by(SERVINGS.c.model, SERVINGS.c.version))
     return [Champion(*row) for row in rows]
 
 
-def serve(
-    connection: sa.Connection,
-    model: str,
-    version: str,
-    map_id: str | None,
-    *,
-    since_ms: int,
-    before: "sa.Row[Any] | None",
-    goes_back_to: int | None,
-) -> Champion:
-    """Let a map serve in place of ``before``, which is what :func:`now` told in this transaction."""
-    revision = 1
-    if before is not None:
-        revision = before.revision + 1
-        connection.execute(
-            sa.update(SERVINGS)
-            .where(SERVINGS.c.model == model, SERVINGS.c.version == version, SERVINGS.c.revision == before.revision)
-            .values(until_ms=since_ms)
+def promotable(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
+    """Return the refits among these that :func:`promote` accepts."""
+    statement = _promotable(REFITS.c.id).where(REFITS.c.id.in_(job_ids))
+    return set(connection.execute(statement).scalars())
+
+
+def newest_promotable(connection: sa.Connection) -> list[Candidate]:
+    """Return the newest promotable refit of each model and version."""
+    refit = REFITS.c
+    newest = _promotable(sa.func.max(refit.number)).group_by(refit.model, refit.version)
+    statement = sa.select(refit.model, refit.version, refit.id).where(refit.number.in_(newest))
+    return [Candidate(*row) for row in connection.execute(statement.order_by(refit.model, refit.version))]
+
+
+def _promotable(column: sa.ColumnElement[Any]) -> "sa.Select[Any]":
+    """Select candidates whose map is stored and whose baseline still serves."""
+    refit, serving = REFITS.c, SERVINGS.c
+    same = sa.and_(serving.model == refit.model, serving.version == refit.version, serving.until_ms.is_(None))
+    return (
+        sa.select(column)
+        .select_from(REFITS.join(RECALIBRATION_MAPS, RECALIBRATION_MAPS.c.id == refit.id).outerjoin(SERVINGS, same))
+        # Without a serving row the outer join gives null, which is also the baseline of such refits.
+        .where(refit.state == JobState.CANDIDATE, refit.baseline.is_not_distinct_from(serving.map_id))
+    )
+
+
+def promote_automatically(connection: sa.Connection, job: Job, *, now_ms: int) -> Champion:
+    """Promote a candidate because its order says so.
+
+    After a rollback, refits by schedule or verdict are not promoted, nor are refits requested before the rollback: a
+    map of the same events would be the one that was rolled back. This ends with the next promotion by a user.
+
+    Raises Conflict in that case, and as :func:`promote`.
+    """
+    model, version = job.order.model, job.order.version
+    serving = current(connection, model, version)
+    if serving is not None and serving.map_id == job.baseline and _is_rollback(serving):
+        is_requested_since = job.order.trigger == "request" and job.requested_ms >= serving.since_ms
+        if not is_requested_since:
+            raise Conflict(
+                f"a map of {model} {version} was rolled back at {format_time(serving.since_ms)}; no map is promoted"
+                " automatically until somebody promotes one"
+            )
+    return promote(connection, job, actor=job.actor, now_ms=now_ms, note="automatic: the guard passed")
+
+
+def promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, note: str) -> Champion:
+    """Let the map of a candidate serve. Raises Conflict, with the reason, if it is not promotable."""
+    model, version = job.order.model, job.order.version
+    if job.state is not JobState.CANDIDATE:
+        raise Conflict(f"the refit {job.id} is no candidate: {_WHY_NOT_PROMOTABLE[job.state]}")
+    before = current(connection, model, version)
+    serving: str | None = None if before is None else before.map_id
+    if serving != job.baseline:
+        raise Conflict(
+            f"the refit {job.id} was compared with {_name(job.baseline)}, and {_name(serving)} serves now: refit"
         )
-    champion = Champion(model, version, map_id, since_ms, revision)
+    if not refits.with_map(connection, [job.id]):
+        raise Conflict(f"the map of the refit {job.id} is not kept any more: refit")
+    champion = _serve(
+        connection,
+        Champion(model, version, job.id, now_ms, 1 if before is None else before.revision + 1),
+        goes_back_to=None if before is None else before.revision,
+    )
+    if serving is not None:
+        refits.update(connection, serving, state=JobState.RETIRED)
+    refits.update(connection, job.id, state=JobState.CHAMPION, reason=None)
+    detail = {"note": note, "replaced": serving, "revision": champion.revision}
+    audit.append(connection, [refits.entry(job, now_ms, actor, "promoted", detail)])
+    return champion
+
+
+def roll_back(connection: sa.Connection, model: str, version: str, *, actor: str, now_ms: int, note: str) -> Champion:
+    """Let the map serve that served before, or none. Maps that are not stored any more are skipped.
+
+    Raises Conflict if no map serves.
+    """
+    serving = current(connection, model, version)
+    if serving is None or serving.map_id is None:
+        others = ", ".join(
+            repr(champion.version) for champion in champions(connection) if champion.model == model and champion.map_id
+        )
+        hint = f"; maps serve the versions {others}" if others else ""
+        raise Conflict(f"no map serves model {model!r} version {version!r}: there is nothing to roll back{hint}")
+    restored, goes_back_to, skipped = _rollback_target(connection, serving)
+    champion = _serve(
+        connection, Champion(model, version, restored, now_ms, serving.revision + 1), goes_back_to=goes_back_to
+    )
+    refits.update(connection, serving.map_id, state=JobState.ROLLED_BACK)
+    if restored is not None:
+        refits.update(connection, restored, state=JobState.CHAMPION)
+    detail = {"note": note, "restored": restored, "passed_over": skipped, "revision": champion.revision}
+    audit.append(connection, [AuditEntry(0, now_ms, actor, "rolled_back", model, version, serving.map_id, detail)])
+    return champion
+
+
+def needed_maps(connection: sa.Connection, model: str) -> set[str]:
+    """Return the maps of a model, of all versions, that serve or that a rollback would restore."""
+    needed: set[str | None] = set()
+    rows = connection.execute(sa.select(SERVINGS).where(SERVINGS.c.model == model, SERVINGS.c.until_ms.is_(None))).all()
+    for serving in rows:
+        needed |= {serving.map_id, _rollback_target(connection, serving)[0]}
+    return {map_id for map_id in needed if map_id is not None}
+
+
+def _serve(connection: sa.Connection, champion: Champion, *, goes_back_to: int | None) -> Champion:
+    """Write the next revision in place of the current one."""
+    connection.execute(
+        sa.update(SERVINGS)
+        .where(
+            SERVINGS.c.model == champion.model, SERVINGS.c.version == champion.version, SERVINGS.c.until_ms.is_(None)
+        )
+        .values(until_ms=champion.since_ms)
+    )
     connection.execute(sa.insert(SERVINGS).values(**champion._asdict(), goes_back_to=goes_back_to))
     return champion
 
 
-def target_of_rollback(connection: sa.Connection, serving: "sa.Row[Any]") -> tuple[str | None, int | None, list[str]]:
-    """What a rollback restores: the map, where a further rollback goes, and maps passed over that are not kept."""
-    passed: list[str] = []
+def _rollback_target(connection: sa.Connection, serving: "sa.Row[Any]") -> tuple[str | None, int | None, list[str]]:
+    """Return the map to restore, the revision that a further rollback goes to, and skipped maps (not stored)."""
+    skipped: list[str] = []
     revision = serving.goes_back_to
     while revision is not None:
         earlier = connection.execute(
@@ -65,24 +173,17 @@ def target_of_rollback(connection: sa.Connection, serving: "sa.Row[Any]") -> tup
                 SERVINGS.c.revision == revision,
             )
         ).one()
-        if earlier.map_id is None or is_kept(connection, earlier.map_id):
-            return earlier.map_id, earlier.goes_back_to, passed
-        passed.append(earlier.map_id)
+        if earlier.map_id is None or refits.with_map(connection, [earlier.map_id]):
+            return earlier.map_id, earlier.goes_back_to, skipped
+        skipped.append(earlier.map_id)
         revision = earlier.goes_back_to
-    return None, None, passed
+    return None, None, skipped
 
 
-def is_kept(connection: sa.Connection, map_id: str) -> bool:
-    """Whether a map's artifact is in the store."""
-    found = sa.select(RECALIBRATION_MAPS.c.id).where(RECALIBRATION_MAPS.c.id == map_id)
-    return connection.execute(found).first() is not None
+def _is_rollback(serving: "sa.Row[Any]") -> bool:
+    """Whether this row was written by a rollback: a promotion goes back to the revision before it."""
+    return bool(serving.revision > 1 and serving.goes_back_to != serving.revision - 1)
 
 
-def needed(connection: sa.Connection, model: str) -> set[str]:
-    """Maps of a model, whatever the version, that serve or that a rollback would restore."""
-    found: set[str] = set()
-    rows = connection.execute(sa.select(SERVINGS).where(SERVINGS.c.model == model, SERVINGS.c.until_ms.is_(None))).all()
-    for serving in rows:
-        restored, _, _ = target_of_rollback(connection, serving)
-        found |= {each for each in (serving.map_id, restored) if each is not None}
-    return found
+def _name(map_id: str | None) -> str:
+    return "no map" if map_id is None else f"the map {map_id}"

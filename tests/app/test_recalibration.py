@@ -33,8 +33,8 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.schedule import Finding
 from monitor.recalibration.serving import Serving
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import PaneReader, Window
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -119,7 +119,7 @@ def wait_until_sampled(service: Service) -> None:
 
 def ended(service: Service, job: Job) -> Job:
     """A refit once it has ended."""
-    lifecycle = service.recalibration.lifecycle
+    lifecycle = service.recalibration.recalibrations
     eventually(lambda: lifecycle.job(job.id).finished_ms is not None, shown=lambda: lifecycle.job(job.id))
     return lifecycle.job(job.id)
 
@@ -132,7 +132,7 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert sample.events.features is not None
     assert sample.events.features.shape == (len(sample.events), 3)
 
-    lifecycle = service.recalibration.lifecycle
+    lifecycle = service.recalibration.recalibrations
     order = lifecycle.order("churn", method="temperature")
     assert order.version == "7"
     job, _ = lifecycle.request(order, actor="ada")
@@ -155,10 +155,10 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
 
     again = run(chosen)
     # Before any event was restored, too.
-    assert again.recalibration.lifecycle.version_of("churn", None) == "7"
-    assert again.recalibration.lifecycle.apply("churn", "7", [0.9]) == applied
-    assert again.recalibration.lifecycle.roll_back("churn", "7", actor="ada", note="").map_id is None
-    assert again.recalibration.lifecycle.apply("churn", "7", [0.9]).prediction == [0.9]
+    assert again.recalibration.recalibrations.version_of("churn", None) == "7"
+    assert again.recalibration.recalibrations.apply("churn", "7", [0.9]) == applied
+    assert again.recalibration.recalibrations.roll_back("churn", "7", actor="ada", note="").map_id is None
+    assert again.recalibration.recalibrations.apply("churn", "7", [0.9]).prediction == [0.9]
 
 
 def asked(service: Service, path: str) -> str:
@@ -179,7 +179,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
     writer.close()
     service = run(chosen)
     wait_until_sampled(service)
-    lifecycle = service.recalibration.lifecycle
+    lifecycle = service.recalibration.recalibrations
 
     def live() -> dict[str, Any]:
         found = json.loads(asked(service, "/v1/models/churn/recalibration"))["live"]
@@ -229,7 +229,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
 def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[[Settings], Service]) -> None:
     service = run(settings(written))
     wait_until_sampled(service)
-    lifecycle = service.recalibration.lifecycle
+    lifecycle = service.recalibration.recalibrations
     job, _ = lifecycle.request(lifecycle.order("churn", method="lore"), actor="ada")
     (worker,) = eventually(workers, shown=lambda: lifecycle.job(job.id))
     # However slow the machine is, it is not done before its service ends.
@@ -238,7 +238,7 @@ def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[
     assert service.stop()
     assert not worker.is_running()
     with open_store(settings(written), SystemClock()) as store:
-        given_back = SqlRecalibrations(store.database).job(job.id)
+        given_back = RecalibrationStore(store.database).job(job.id)
     assert (given_back.state, given_back.attempts, given_back.started_ms) == (JobState.QUEUED, 0, None)
     job = ended(run(settings(written)), job)
     assert job.attempts == 1
@@ -251,7 +251,7 @@ def workers() -> list[psutil.Process]:
     for each in psutil.Process().children():
         # Others may end meanwhile.
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "monitor.app.refit_worker" in each.cmdline():
+            if "monitor.recalibration.worker" in each.cmdline():
                 found.append(each)
     return found
 
@@ -262,7 +262,7 @@ def test_a_verdict_leads_to_a_map_that_serves_by_itself(tmp_path: Path, run: Cal
     writer.write([route(value, make_topics(chosen)).message for value in events()])
     writer.close()
     service = run(chosen)
-    lifecycle = service.recalibration.lifecycle
+    lifecycle = service.recalibration.recalibrations
     eventually(lambda: service.recalibration.serving.champion("churn", "7").map_id is not None)
     (job,) = lifecycle.jobs("churn", before=None, limit=10)
     assert (job.state, job.actor, job.order.trigger, job.order.method) == (

@@ -254,7 +254,7 @@ class Stuck:
     ("stuck", "said"),
     [
         ("pipeline", ["the pipeline did not end in time; what it has not saved is read again at the next start"]),
-        ("refit", ["a refit could not be released in time; it is begun again when its lease has run out"]),
+        ("refit", ["a refit could not be released in time; it starts again when its lease has expired"]),
         ("evaluation", []),
     ],
 )

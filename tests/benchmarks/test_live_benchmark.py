@@ -26,8 +26,8 @@ from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Sample
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.test_evaluation_benchmark import FOUR, STREAMS, WINDOWS, Stream, StreamPanes
@@ -92,12 +92,12 @@ class Changing:
 
 
 @contextmanager
-def prepared(folder: Path) -> Iterator[tuple[SqlRecalibrations, SqlStore]]:
+def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
     """A store with samples, and of each model a champion and a candidate."""
     fit = events(0, 5000)
     artifacts = [to_bytes(fit_map(METHODS[method], fit), {}) for method in ("lore", "beta")]
     with SqlStore.open(f"sqlite:///{folder}/monitor.db") as store:
-        refits = SqlRecalibrations(store.database)
+        refits = RecalibrationStore(store.database)
         epoch = store.claim(0)
         for model in range(MODELS):
             name = f"model {model}"
@@ -120,7 +120,7 @@ def prepared(folder: Path) -> Iterator[tuple[SqlRecalibrations, SqlStore]]:
 
 def looked(monitor: LiveMonitor) -> float:
     """Milliseconds a version, without rests."""
-    monitor.look()
+    monitor.update()
     return 1000 * monitor.latest.duration_seconds / MODELS
 
 
@@ -145,14 +145,14 @@ def test_the_shadow_beside_an_evaluation(
         measured = partial(evaluate, measures=measures)
         monitor = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
         with monkeypatch.context() as patch:
-            patch.setattr(live, "_REST", 0.0)
+            patch.setattr(live, "_REST_FACTOR", 0.0)
             looked(monitor)
             changed = looked(monitor)
             samples.changing = False
             looked(monitor)
             unchanged = looked(monitor)
         began = time.perf_counter()
-        store.read_sample("model 0", "7", limit=live.LIMIT)
+        store.read_sample("model 0", "7", limit=live.MAX_EVENTS)
         read = 1000 * (time.perf_counter() - began)
         samples.changing = True
 
@@ -162,9 +162,9 @@ def test_the_shadow_beside_an_evaluation(
         alone = tick(evaluator, panes)
         reports = evaluator.latest.reports
         beside = {}
-        for rest in (live._REST, 0.0):
+        for rest in (live._REST_FACTOR, 0.0):
             with monkeypatch.context() as patch:
-                patch.setattr(live, "_REST", rest)
+                patch.setattr(live, "_REST_FACTOR", rest)
                 again = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
                 thread = threading.Thread(target=again.run)
                 thread.start()
@@ -175,15 +175,15 @@ def test_the_shadow_beside_an_evaluation(
         sys.setswitchinterval(usual)
         assert len(monitor.latest.documents) == MODELS
     work = MODELS * changed / 1000
-    share = work / (work * (1.0 + live._REST) + live.INTERVAL_SECONDS)
+    share = work / (work * (1.0 + live._REST_FACTOR) + live.INTERVAL_SECONDS)
     with capsys.disabled():
         print(
             f"\nlive maps: {MODELS} versions, {EVENTS:,} events with {FEATURES} features each; none, lore and beta"
             f"\n  a version whose sample changed {changed:8.0f} ms"
             f"\n  one whose sample did not       {unchanged:8.0f} ms, of which reading {read:.0f} ms"
             f"\n  an evaluation alone            {alone:8.0f} ms"
-            f"\n  beside live maps without pause {beside[live._REST]:8.0f} ms:"
-            f" {beside[live._REST] / alone:.2f} times as long"
+            f"\n  beside live maps without pause {beside[live._REST_FACTOR]:8.0f} ms:"
+            f" {beside[live._REST_FACTOR] / alone:.2f} times as long"
             f"\n  the same without rests         {beside[0.0]:8.0f} ms:"
             f" {beside[0.0] / alone:.2f} times as long"
             f"\n  by default, with looks {live.INTERVAL_SECONDS:g} s apart, {share:.0%} of the time is spent so"

@@ -8,8 +8,8 @@ import pytest
 
 from monitor.events.model import DeadLetter, Reason
 from monitor.store.base import Checkpoint
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line, written
 
@@ -43,7 +43,7 @@ def count(folder: Path) -> int:
 
 def audit(folder: Path) -> list[AuditEntry]:
     with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
-        return list(SqlRecalibrations(store.database).audit())
+        return list(RecalibrationStore(store.database).audit())
 
 
 def test_the_list_says_why_and_where(folder: Path) -> None:

@@ -13,8 +13,8 @@ from monitor.access.keys_file import KeysFile
 from monitor.clock import SystemClock
 from monitor.errors import Unauthenticated
 from monitor.store.api_keys import ApiKeys
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line
 
@@ -44,7 +44,7 @@ def who(folder: Path, text: str) -> str:
 
 def audit(folder: Path) -> list[AuditEntry]:
     with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
-        return list(SqlRecalibrations(store.database).audit())
+        return list(RecalibrationStore(store.database).audit())
 
 
 def create(folder: Path, *arguments: str) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from monitor.client import RecalibrationClient
 from monitor.errors import ServiceUnavailable
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.cli.refit_service import (
     Refitting,
@@ -137,7 +137,7 @@ def test_a_refit_outlives_what_kills_its_worker_and_its_service(folder: Path, se
     second.stop()
     wait_until_gone(worker)
     with SqlStore.open(f"sqlite:///{folder}/state.db") as store:
-        waiting = SqlRecalibrations(store.database).job(interrupted["id"])
+        waiting = RecalibrationStore(store.database).job(interrupted["id"])
         assert (waiting.state, waiting.attempts, waiting.started_ms) == (JobState.QUEUED, 0, None)
 
     # Meanwhile, a disk spoils the map that serves: that is said, and predictions are not left as they are in silence.

@@ -101,4 +101,4 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
 def knows_that_it_is_away(served: Refitting) -> bool:
     """Whether a replica has asked in vain who serves."""
     served.recalibrate("churn", P)
-    return any(line["event"].startswith("what serves cannot be read") for line in served.log())
+    return any(line["event"].startswith("champions cannot be read") for line in served.log())

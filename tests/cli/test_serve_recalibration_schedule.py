@@ -9,16 +9,15 @@ from typing import Final
 
 import pytest
 
-from monitor.app.recalibration import make_handover
 from monitor.clock import ManualClock
-from monitor.recalibration.folders import Workplace
-from monitor.recalibration.lifecycle import Lifecycle
+from monitor.recalibration.folders import RefitFolders
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.service import Recalibrations
 from monitor.recalibration.serving import Serving
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.recalibration.samples import START_MS, sample
@@ -46,18 +45,17 @@ class Night:
     def __init__(self, folder: Path, plan: RefitPlan) -> None:
         self.clock = ManualClock(START_MS // DAY_MS * DAY_MS)
         self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
-        self.refits = SqlRecalibrations(self.store.database)
+        self.refits = RecalibrationStore(self.store.database)
         self.events = Events()
         serving = Serving(self.refits, clock=self.clock)
         self.runner = Runner(
             self.refits,
             self.events,
-            make_handover(),
-            Workplace(self.store.database.place, folder),
+            RefitFolders(self.store.database.place, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )
-        self.lifecycle = Lifecycle(
+        self.lifecycle = Recalibrations(
             self.refits,
             versions=lambda _, version: version or "7",
             models=lambda: ["churn"],
@@ -81,7 +79,7 @@ class Night:
     def passes(self, hours: float) -> list[Job]:
         """Let hours pass, look, and wait for what was asked for; all refits so far, the oldest first."""
         self.clock.advance(hours * HOUR)
-        self.scheduler.look()
+        self.scheduler.request_due()
         eventually(
             lambda: all(job.finished_ms is not None for job in self.refits.jobs("churn")),
             shown=lambda: self.refits.jobs("churn"),

@@ -16,11 +16,11 @@ from monitor.errors import UnknownSeries
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
-from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.service import Recalibrations
 from monitor.recalibration.serving import Serving
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
@@ -35,14 +35,14 @@ VERSIONS: Final = {"churn": ["7", "8"], "org/model": ["1"]}
 _LEASE_MS: Final = 60_000
 
 
-class Refits(Lifecycle):
+class Refits(Recalibrations):
     """The lifecycle on a SQLite file of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock(NOW_MS)
         shutil.copy(_new_store(), folder / "state.db")
         self.database = SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=self.clock)
-        self.kept = SqlRecalibrations(self.database.database)
+        self.kept = RecalibrationStore(self.database.database)
         self.measured: Mapping[str, Any] | None = None
         super().__init__(
             self.kept,

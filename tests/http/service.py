@@ -22,7 +22,7 @@ from monitor.metrics.exposition import Exposition
 from monitor.metrics.http import HttpFamilies
 from monitor.metrics.pipeline import PipelineFamilies
 from monitor.metrics.windows import WindowFamilies
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics

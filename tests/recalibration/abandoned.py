@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from monitor.recalibration.folders import Claim, Workplace
+from monitor.recalibration.folders import Claim, RefitFolders
 
 
 def abandon(store: str, parent: Path, claim: Claim) -> None:
@@ -18,7 +18,7 @@ def abandon(store: str, parent: Path, claim: Claim) -> None:
 
 
 if __name__ == "__main__":
-    with Workplace(sys.argv[1], Path(sys.argv[2])).own_folder(Claim(*sys.argv[3:])) as folder:
+    with RefitFolders(sys.argv[1], Path(sys.argv[2])).new_folder(Claim(*sys.argv[3:])) as folder:
         (folder / "figures").mkdir()
         (folder / "events.arrow").write_bytes(b"x")
         os.kill(os.getpid(), signal.SIGKILL)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore
 
 
@@ -16,5 +16,5 @@ def sql_store(tmp_path: Path) -> Iterator[SqlStore]:
 
 
 @pytest.fixture
-def refits(sql_store: SqlStore) -> SqlRecalibrations:
-    return SqlRecalibrations(sql_store.database)
+def refits(sql_store: SqlStore) -> RecalibrationStore:
+    return RecalibrationStore(sql_store.database)

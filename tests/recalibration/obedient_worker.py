@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-from monitor.app.refit_task import read_task, write_result
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
-from monitor.recalibration.fitting_task import RefitOutcome
+from monitor.recalibration.task_folder import RefitResult, read_task, write_result
 
 
 def main() -> int:
@@ -21,9 +20,9 @@ def main() -> int:
     artifact = to_bytes(Identity(), {"id": task.id, "model": task.model, "version": task.version})
     if how == "unreadable":
         artifact = artifact[:-100]
-    write_result(folder, RefitOutcome(artifact, comparison, {"reliability": b"<svg/>"}))
+    write_result(folder, RefitResult(artifact, comparison, {"reliability": b"<svg/>"}))
     if how == "spoils":
-        (folder / "artifact.arrow").write_bytes(b"something else")
+        (folder / "result.json").write_bytes(b"something else")
     return 0
 
 

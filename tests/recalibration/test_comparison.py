@@ -10,8 +10,7 @@ from monitor.local import PrincipalComponents, Standardised, local_calibration_e
 from monitor.maps import METHODS, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece, mce, smce
-from monitor.recalibration.comparison import Comparison, Contender, compare
-from monitor.recalibration.comparison_segments import MOST_SEGMENTS, compare_segments
+from monitor.recalibration.comparison import MAX_SEGMENTS, Comparison, Contender, compare, compare_segments
 from monitor.recalibration.data import RefitData, refit_data
 from monitor.recalibration.decision import prediction_rejection_ratio, reward
 from monitor.recalibration.guard import weigh
@@ -34,7 +33,9 @@ def window(events: LabelledEvents) -> RefitData:
 def test_a_comparison_holds_all_that_its_document_promises() -> None:
     data = window(sample(4000, local=0.5))
     shares: list[float] = []
-    found = compared(data, champion="temperature", left_out={"without features": 3}, progress=shares.append)
+    found = compared(
+        data, champion="temperature", left_out={"without features": 3}, progress=lambda _, share: shares.append(share)
+    )
     document = found.document
     json.dumps(document, allow_nan=False)
     assert list(document) == [
@@ -219,13 +220,13 @@ def test_segments_are_measured_each_by_itself_the_worst_first() -> None:
 
 
 def test_small_segments_and_those_beyond_the_cap_are_counted() -> None:
-    n = 70 * (MOST_SEGMENTS + 5)
+    n = 70 * (MAX_SEGMENTS + 5)
     plain = sample(n)
-    values = np.array([f"s{number % (MOST_SEGMENTS + 5):03}" for number in range(n)])
+    values = np.array([f"s{number % (MAX_SEGMENTS + 5):03}" for number in range(n)])
     values[:3] = "tiny"
     held = LabelledEvents.of(plain.prediction, plain.outcome, segments={"shop": values})
     segments, left_out = compare_segments(held, {"none": plain.prediction, "challenger": plain.prediction})
-    assert len(segments) == MOST_SEGMENTS
+    assert len(segments) == MAX_SEGMENTS
     assert left_out == {"fewer than 50 events": 1, "beyond the 100 largest": 5}
 
 

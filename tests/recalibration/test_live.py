@@ -18,8 +18,8 @@ from monitor.maps.artifact import to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.comparison import Evaluated, rfc3339
 from monitor.recalibration.live import LiveMonitor
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
 from tests.patience import eventually, joined
 from tests.recalibration.samples import START_MS, sample
@@ -47,10 +47,10 @@ class Samples:
         return Sample(chosen, len(chosen), {})
 
 
-class Away(SqlRecalibrations):
+class Away(RecalibrationStore):
     """A store that may be away."""
 
-    def __init__(self, refits: SqlRecalibrations) -> None:
+    def __init__(self, refits: RecalibrationStore) -> None:
         super().__init__(refits._database)
         self.away: Exception | None = None
         self.comparisons_read = 0
@@ -68,7 +68,7 @@ class Away(SqlRecalibrations):
 class Watched:
     """A live monitor, and how often it measured."""
 
-    def __init__(self, refits: SqlRecalibrations, events: LabelledEvents = EVENTS) -> None:
+    def __init__(self, refits: RecalibrationStore, events: LabelledEvents = EVENTS) -> None:
         self.store = Away(refits)
         self.samples = Samples(events)
         self.clock = ManualClock(START_MS + HOUR_MS)
@@ -90,7 +90,7 @@ class Watched:
 
     def look(self) -> dict[str, Any]:
         """Look, and what of churn 7 is shown then: its maps' ids."""
-        self.monitor.look()
+        self.monitor.update()
         return self.shown()
 
     def shown(self, model: str = "churn") -> dict[str, Any]:
@@ -105,12 +105,12 @@ class Watched:
 
 
 @pytest.fixture
-def watched(refits: SqlRecalibrations) -> Watched:
+def watched(refits: RecalibrationStore) -> Watched:
     return Watched(refits)
 
 
 def refitted(
-    refits: SqlRecalibrations,
+    refits: RecalibrationStore,
     number: int,
     *,
     method: str = "beta",
@@ -139,11 +139,11 @@ def refitted(
 
 
 def test_before_any_refit_there_is_nothing_to_show(watched: Watched) -> None:
-    assert watched.monitor.latest.looked_ms == 0
+    assert watched.monitor.latest.updated_ms == 0
     assert watched.look() == {}
     assert watched.monitor.document("churn", "7") is None
     assert watched.samples.asked == []
-    assert watched.monitor.latest.looked_ms == watched.clock.now_ms()
+    assert watched.monitor.latest.updated_ms == watched.clock.now_ms()
 
 
 def test_a_candidate_is_shown_before_its_promotion_and_a_champion_after_it(watched: Watched) -> None:
@@ -272,7 +272,7 @@ def test_bytes_that_are_no_map_say_so(watched: Watched) -> None:
     assert watched.document()["maps"]["candidate"]["missing"].startswith("the map cannot be read: ")
 
 
-def test_features_of_another_length_say_so(refits: SqlRecalibrations) -> None:
+def test_features_of_another_length_say_so(refits: RecalibrationStore) -> None:
     watched = Watched(refits, sample(3000, dimensions=2))
     refitted(watched.store, 1, method="lore")
     with capture_logs() as logs:
@@ -287,7 +287,7 @@ def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watche
     thread = threading.Thread(target=watched.monitor.run)
     thread.start()
     try:
-        eventually(lambda: watched.monitor.latest.looked_ms > 0)
+        eventually(lambda: watched.monitor.latest.updated_ms > 0)
     finally:
         watched.monitor.stop()
         joined(thread)
@@ -297,7 +297,7 @@ def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watche
     late.monitor.run()
     assert late.shown("a") == {"none": None, "candidate": "rc_1"}
     assert late.shown("b") == {}
-    assert late.monitor.latest.looked_ms == 0
+    assert late.monitor.latest.updated_ms == 0
 
 
 def test_what_is_not_shown_any_more_is_forgotten(watched: Watched) -> None:
@@ -306,4 +306,4 @@ def test_what_is_not_shown_any_more_is_forgotten(watched: Watched) -> None:
     watched.store.roll_back("churn", "7", actor="ada", now_ms=6, note="")
     watched.look()
     monitor = watched.monitor
-    assert (monitor._bases, monitor._until_ms, monitor._said) == ({}, {}, {})
+    assert (monitor._bases, monitor._used_until_ms, monitor._logged) == ({}, {}, {})

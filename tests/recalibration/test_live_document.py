@@ -17,7 +17,7 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.guard import weigh
-from monitor.recalibration.live_document import MAPS, Shown, live_document
+from monitor.recalibration.live import MAPS, Shown, live_document
 from monitor.reports.evaluation.evaluate import evaluate as report_of
 from monitor.store.recalibrations import Sample
 from tests.recalibration.samples import START_MS, sample

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,14 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.app.refit_task import read_result, write_task
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.folders import Claim, Workplace
-from monitor.recalibration.runner import Handover, Runner
+from monitor.recalibration.folders import Claim, RefitFolders
+from monitor.recalibration.runner import Runner
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.recalibration.abandoned import abandon
@@ -43,15 +42,15 @@ class Samples:
         return Sample(LabelledEvents.of(p, (p > 0.5).astype(int), time_ms=np.arange(n)), n, {})
 
 
-def handover(how: str) -> Handover:
+def command(how: str) -> Callable[[Path], Sequence[str]]:
     worker = [str(HERE / "unruly_worker.py")]
     if how in {"passes", "rejected", "spoils", "unreadable"}:
         worker = ["-m", "tests.recalibration.obedient_worker"]
-    return Handover(write_task, lambda folder: [sys.executable, *worker, how, str(folder)], read_result)
+    return lambda folder: [sys.executable, *worker, how, str(folder)]
 
 
 class Running:
-    def __init__(self, refits: SqlRecalibrations, folder: Path) -> None:
+    def __init__(self, refits: RecalibrationStore, folder: Path) -> None:
         self.refits = refits
         self.folder = folder / "work"
         self.folder.mkdir()
@@ -64,8 +63,8 @@ class Running:
         runner = Runner(
             self.refits,
             Samples(),
-            handover(how),
-            Workplace(STORE, self.folder),
+            RefitFolders(STORE, self.folder),
+            command=command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
             promoted=self._promoted,
@@ -80,7 +79,7 @@ class Running:
 
 
 @pytest.fixture
-def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
+def run(refits: RecalibrationStore, tmp_path: Path) -> Iterator[Running]:
     running = Running(refits, tmp_path)
     yield running
     for runner in running.runners:
@@ -89,12 +88,12 @@ def run(refits: SqlRecalibrations, tmp_path: Path) -> Iterator[Running]:
     assert list(running.folder.iterdir()) == []
 
 
-def ended(refits: SqlRecalibrations, job_id: str = "rc_1") -> Job:
+def ended(refits: RecalibrationStore, job_id: str = "rc_1") -> Job:
     eventually(lambda: refits.job(job_id).finished_ms is not None, shown=lambda: refits.job(job_id))
     return refits.job(job_id)
 
 
-def pids(refits: SqlRecalibrations, meanwhile: Callable[[], object] = int) -> tuple[int, int, int]:
+def pids(refits: RecalibrationStore, meanwhile: Callable[[], object] = int) -> tuple[int, int, int]:
     """Of a sleeping worker: its own, its child's, and how nice it is. Between two looks, something is done."""
 
     def look() -> list[str]:
@@ -114,7 +113,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: RecalibrationStore, run: Running) -> None:
     runner = run("passes")
     refits.add_job(queued(1))
     runner.wake()
@@ -125,7 +124,7 @@ def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: SqlRecalibratio
     assert run.promotions == 0
 
 
-def test_the_map_that_serves_is_handed_over_and_remembered(refits: SqlRecalibrations, run: Running) -> None:
+def test_the_map_that_serves_is_handed_over_and_remembered(refits: RecalibrationStore, run: Running) -> None:
     run("passes")
     refits.add_job(queued(1, promote=True))
     assert ended(refits).state is JobState.CHAMPION
@@ -151,10 +150,10 @@ def test_the_map_that_serves_is_handed_over_and_remembered(refits: SqlRecalibrat
         ("dies", JobState.FAILED, "the worker was lost three times; the last time, it was killed by SIGKILL: the mach"),
         ("leaves nothing", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be re"),
         ("unreadable", JobState.FAILED, "the map that was fitted cannot be read: this is no map"),
-        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, artifact.arrow is not what was w"),
+        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be read"),
     ],
 )
-def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, state: JobState, reason: str) -> None:
+def test_other_ends_say_why(refits: RecalibrationStore, run: Running, how: str, state: JobState, reason: str) -> None:
     refits.add_job(queued(1, promote=True))
     with capture_logs() as logs:
         run(how)
@@ -172,7 +171,7 @@ def test_other_ends_say_why(refits: SqlRecalibrations, run: Running, how: str, s
     assert (nothing.reason or "").startswith("no labelled events of model 'none' version '7' are kept for refits yet")
 
 
-def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlRecalibrations, run: Running) -> None:
+def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: RecalibrationStore, run: Running) -> None:
     # However long it takes to start: its time passes when the clock is turned.
     clock = ManualClock(1_700_000_000_000)
     run("sleeps", timeout_seconds=86_400.0, clock=clock)
@@ -189,7 +188,7 @@ def test_one_that_takes_too_long_is_killed_with_all_that_it_started(refits: SqlR
 
 
 def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
-    refits: SqlRecalibrations, run: Running
+    refits: RecalibrationStore, run: Running
 ) -> None:
     runner = run("sleeps")
     refits.add_job(queued(1))
@@ -203,18 +202,18 @@ def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 1)
 
 
-def test_a_worker_that_somebody_kills_is_begun_again(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_worker_that_somebody_kills_is_begun_again(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps")
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
-    run.runners[0]._handover = handover("passes")
+    run.runners[0]._command = command("passes")
     os.kill(own, signal.SIGKILL)
     job = ended(refits)
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 2)
     eventually(lambda: gone(child))
 
 
-def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalibrations, run: Running) -> None:
+def test_refits_of_several_models_run_at_one_time_if_they_may(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps", jobs=2)
     refits.add_job(queued(1))
     refits.add_job(queued(2, model="fraud"))
@@ -226,7 +225,7 @@ def test_refits_of_several_models_run_at_one_time_if_they_may(refits: SqlRecalib
     assert refits.job("rc_3").state is JobState.QUEUED
 
 
-def test_one_that_became_another_workers_is_left(refits: SqlRecalibrations, run: Running) -> None:
+def test_one_that_became_another_workers_is_left(refits: RecalibrationStore, run: Running) -> None:
     run("sleeps")
     refits.add_job(queued(1))
     own, _, _ = pids(refits)
@@ -238,7 +237,7 @@ def test_one_that_became_another_workers_is_left(refits: SqlRecalibrations, run:
 
 
 def test_an_end_waits_for_a_store_that_does_not_answer(
-    refits: SqlRecalibrations, run: Running, monkeypatch: pytest.MonkeyPatch
+    refits: RecalibrationStore, run: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([StoreUnavailable("away"), StoreUnavailable("away")])
     finish = refits.finish_job
@@ -256,7 +255,7 @@ def test_an_end_waits_for_a_store_that_does_not_answer(
 
 
 def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
-    sql_store: SqlStore, refits: SqlRecalibrations, run: Running
+    sql_store: SqlStore, refits: RecalibrationStore, run: Running
 ) -> None:
     run("passes")
     refits.add_job(queued(1, promote=True))
@@ -276,13 +275,13 @@ def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
-            SqlRecalibrations(store.database), Samples(), handover("sleeps"), Workplace(STORE, Path(folder))
+            RecalibrationStore(store.database), Samples(), RefitFolders(STORE, Path(folder)), command=command("sleeps")
         )
         runner.start()
         runner.join(3600.0)
 
 
-def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Path) -> int:
+def killed_while_sleeping(refits: RecalibrationStore, run: Running, tmp_path: Path) -> int:
     """A service that is killed while it runs rc_1; the process id that its worker had."""
     url = f"sqlite:///{tmp_path}/monitor.db"
     service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
@@ -302,7 +301,7 @@ def killed_while_sleeping(refits: SqlRecalibrations, run: Running, tmp_path: Pat
 
 
 def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again(
-    refits: SqlRecalibrations, run: Running, tmp_path: Path
+    refits: RecalibrationStore, run: Running, tmp_path: Path
 ) -> None:
     refits.add_job(queued(1))
     own = killed_while_sleeping(refits, run, tmp_path)
@@ -321,7 +320,7 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     ]
 
 
-def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: SqlRecalibrations, run: Running) -> None:
+def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: RecalibrationStore, run: Running) -> None:
     refits.add_job(queued(1))
     assert refits.claim_job("alive", now_ms=2**50, lease_ms=60_000) is not None
     # Of a refit from before the store was restored; and of one that has another owner now.

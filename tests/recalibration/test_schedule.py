@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
 from monitor.errors import SettingsError, StoreUnavailable, UnknownSeries
-from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan, check_schedule, last_slot_ms, next_slot_ms
 from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from tests.patience import eventually, joined
 from tests.store.refits import LEASE_MS, stored_map
 
@@ -28,14 +28,14 @@ COOL_DOWN_MS = 6 * HOUR_MS
 class Replica:
     """A scheduler on a store that other replicas use too."""
 
-    def __init__(self, refits: SqlRecalibrations, **plan: Any) -> None:
+    def __init__(self, refits: RecalibrationStore, **plan: Any) -> None:
         self.refits = refits
         self.clock = ManualClock(NOON_MS)
         self.models = ["churn"]
         self.finding: Finding | None = None
         self.versions = {"churn": "7", "fraud": "7"}
         self.plan = RefitPlan(**plan)
-        self.lifecycle = Lifecycle(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
+        self.lifecycle = Recalibrations(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
         self.scheduler = Scheduler(
             self.lifecycle,
             refits,
@@ -54,12 +54,12 @@ class Replica:
     def look(self, hours: float = 0.0) -> list[str]:
         """Let time pass and look; which refits by what there are now, the oldest first."""
         self.clock.advance(hours * 3600)
-        self.scheduler.look()
+        self.scheduler.request_due()
         return [f"{job.order.trigger} {job.state}" for job in reversed(self.refits.jobs())]
 
 
 def end(
-    refits: SqlRecalibrations, state: JobState = JobState.REJECTED, *, until_ms: int | None = None, **told: Any
+    refits: RecalibrationStore, state: JobState = JobState.REJECTED, *, until_ms: int | None = None, **told: Any
 ) -> Job:
     job = refits.claim_job("w", now_ms=0, lease_ms=LEASE_MS)
     assert job is not None
@@ -70,7 +70,7 @@ def end(
     return refits.finish_job(ended, "w", artifact, {}, promote=job.order.promote)
 
 
-def test_a_slot_is_dealt_with_once_when_its_time_comes(refits: SqlRecalibrations) -> None:
+def test_a_slot_is_dealt_with_once_when_its_time_comes(refits: RecalibrationStore) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     assert replica.look() == []  # Slots before the first start are nobody's.
     assert replica.look(2.99) == []
@@ -82,7 +82,7 @@ def test_a_slot_is_dealt_with_once_when_its_time_comes(refits: SqlRecalibrations
     assert refits.jobs()[0].actor == "schedule"
 
 
-def test_however_many_replicas_there_are_a_slot_makes_one_refit(refits: SqlRecalibrations) -> None:
+def test_however_many_replicas_there_are_a_slot_makes_one_refit(refits: RecalibrationStore) -> None:
     replicas = [Replica(refits, schedule="0 15 * * *") for _ in range(4)]
     for number, replica in enumerate(replicas):
         # In a roll-out, not all of them agree on the current version.
@@ -105,7 +105,7 @@ def test_however_many_replicas_there_are_a_slot_makes_one_refit(refits: SqlRecal
     assert len(refits.jobs()) == 1
 
 
-def test_slots_that_passed_while_nothing_ran_are_made_up_for_by_one(refits: SqlRecalibrations) -> None:
+def test_slots_that_passed_while_nothing_ran_are_made_up_for_by_one(refits: RecalibrationStore) -> None:
     Replica(refits, schedule="0 * * * *").look()
     later = Replica(refits, schedule="0 * * * *")
     later.clock.advance(100 * 3600)
@@ -115,10 +115,10 @@ def test_slots_that_passed_while_nothing_ran_are_made_up_for_by_one(refits: SqlR
     assert later.look(1) == ["schedule rejected", "schedule queued"]
 
 
-def test_a_slot_waits_for_the_refit_that_is_under_way(refits: SqlRecalibrations) -> None:
+def test_a_slot_waits_for_the_refit_that_is_under_way(refits: RecalibrationStore) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     replica.look()
-    lifecycle = replica.scheduler._lifecycle
+    lifecycle = replica.scheduler._service
     lifecycle.request(lifecycle.order("churn"), actor="ada")
     assert replica.look(4) == ["request queued"]
     end(refits)
@@ -126,7 +126,7 @@ def test_a_slot_waits_for_the_refit_that_is_under_way(refits: SqlRecalibrations)
 
 
 def test_a_slot_waits_for_the_first_event_of_its_model_and_for_the_store(
-    refits: SqlRecalibrations, monkeypatch: pytest.MonkeyPatch
+    refits: RecalibrationStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     replica.look()
@@ -143,18 +143,18 @@ def test_a_slot_waits_for_the_first_event_of_its_model_and_for_the_store(
     assert replica.look() == ["schedule queued"]
 
 
-def test_one_models_trouble_is_not_the_next_ones(refits: SqlRecalibrations) -> None:
+def test_one_models_trouble_is_not_the_next_ones(refits: RecalibrationStore) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     replica.models = ["broken", "churn"]
     plans = {"broken": RefitPlan(method="none such", schedule="0 15 * * *"), "churn": replica.plan}
     replica.versions["broken"] = "1"
     replica.scheduler._plan = plans.__getitem__
-    replica.scheduler._lifecycle._plan = plans.__getitem__
+    replica.scheduler._service._plan = plans.__getitem__
     replica.look()
     assert replica.look(4) == ["schedule queued"]
 
 
-def test_another_schedule_begins_anew(refits: SqlRecalibrations) -> None:
+def test_another_schedule_begins_anew(refits: RecalibrationStore) -> None:
     Replica(refits, schedule="0 15 * * *").look()
     other = Replica(refits, schedule="0 11 * * *")
     assert other.look(12) == []
@@ -165,7 +165,7 @@ def verdict(newest_ms: int = NOON_MS, *, version: str = "7", miscalibrated: bool
     return Finding(version, miscalibrated, newest_ms)
 
 
-def test_a_verdict_asks_for_one_refit(refits: SqlRecalibrations) -> None:
+def test_a_verdict_asks_for_one_refit(refits: RecalibrationStore) -> None:
     replica = Replica(refits, on_verdict=True)
     assert replica.look() == []
     replica.finding = verdict(miscalibrated=False)
@@ -176,13 +176,13 @@ def test_a_verdict_asks_for_one_refit(refits: SqlRecalibrations) -> None:
     assert (refits.jobs()[0].actor, refits.jobs()[0].order.version) == ("verdict", "7")
 
 
-def test_without_the_setting_a_verdict_asks_for_nothing(refits: SqlRecalibrations) -> None:
+def test_without_the_setting_a_verdict_asks_for_nothing(refits: RecalibrationStore) -> None:
     replica = Replica(refits)
     replica.finding = verdict()
     assert replica.look() == []
 
 
-def test_after_a_refit_a_verdict_waits_for_time_and_for_new_events(refits: SqlRecalibrations) -> None:
+def test_after_a_refit_a_verdict_waits_for_time_and_for_new_events(refits: RecalibrationStore) -> None:
     replica = Replica(refits, on_verdict=True)
     replica.finding = verdict()
     replica.look()
@@ -196,7 +196,7 @@ def test_after_a_refit_a_verdict_waits_for_time_and_for_new_events(refits: SqlRe
     assert replica.look() == ["verdict rejected", "verdict queued"]
 
 
-def test_after_a_failure_a_verdict_waits_for_time_alone(refits: SqlRecalibrations) -> None:
+def test_after_a_failure_a_verdict_waits_for_time_alone(refits: RecalibrationStore) -> None:
     replica = Replica(refits, on_verdict=True)
     replica.finding = verdict()
     replica.look()
@@ -205,7 +205,7 @@ def test_after_a_failure_a_verdict_waits_for_time_alone(refits: SqlRecalibration
     assert replica.look(0.2) == ["verdict failed", "verdict queued"]
 
 
-def test_a_verdict_waits_for_the_word_on_a_candidate(refits: SqlRecalibrations) -> None:
+def test_a_verdict_waits_for_the_word_on_a_candidate(refits: RecalibrationStore) -> None:
     replica = Replica(refits, on_verdict=True)
     replica.finding = verdict()
     replica.look()
@@ -220,7 +220,7 @@ def test_a_verdict_waits_for_the_word_on_a_candidate(refits: SqlRecalibrations) 
     assert replica.look(3) == ["verdict champion", "verdict rejected", "verdict queued"]
 
 
-def test_replicas_that_see_one_verdict_ask_once(refits: SqlRecalibrations) -> None:
+def test_replicas_that_see_one_verdict_ask_once(refits: RecalibrationStore) -> None:
     replicas = [Replica(refits, on_verdict=True) for _ in range(4)]
     gate = threading.Barrier(4)
 
@@ -236,7 +236,7 @@ def test_replicas_that_see_one_verdict_ask_once(refits: SqlRecalibrations) -> No
     assert len(refits.jobs()) == 1
 
 
-def test_it_looks_until_it_is_stopped(refits: SqlRecalibrations) -> None:
+def test_it_looks_until_it_is_stopped(refits: RecalibrationStore) -> None:
     replica = Replica(refits, on_verdict=True)
     replica.finding = verdict()
     thread = threading.Thread(target=replica.scheduler.run)
@@ -266,7 +266,7 @@ def test_what_is_no_schedule_is_refused(expression: str) -> None:
 
 @pytest.mark.parametrize("how", ["schedule", "verdict"])
 def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
-    refits: SqlRecalibrations, how: str
+    refits: RecalibrationStore, how: str
 ) -> None:
     by_clock = {"schedule": "0 * * * *"} if how == "schedule" else {"on_verdict": True}
     replica = Replica(refits, automatic=True, **by_clock)
@@ -274,7 +274,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
-        replica.scheduler.look()
+        replica.scheduler.request_due()
         serves = replica.lifecycle.champion("churn", "7").map_id
         return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
 
@@ -285,7 +285,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     waits = refit()
     assert (waits.state, waits.order.promote, waits.order.trigger) == (JobState.CANDIDATE, True, how)
     assert waits.reason is not None
-    assert waits.reason.startswith("not promoted: a map of churn 7 was taken back at 2024-")
+    assert waits.reason.startswith("not promoted: a map of churn 7 was rolled back at 2024-")
     refused = refits.audit(limit=100)[-1]
     assert (refused.action, refused.subject) == ("refused", waits.id)
     assert replica.lifecycle.champion("churn", "7").map_id == first.id
@@ -298,7 +298,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     assert refit().state is JobState.CHAMPION
 
 
-def end_of_request(refits: SqlRecalibrations, replica: Replica, *, promote: bool) -> Job:
+def end_of_request(refits: RecalibrationStore, replica: Replica, *, promote: bool) -> Job:
     order = replica.lifecycle.order("churn", "7", promote=promote)
     replica.lifecycle.request(order, actor="ada")
     serves = replica.lifecycle.champion("churn", "7").map_id
@@ -306,7 +306,7 @@ def end_of_request(refits: SqlRecalibrations, replica: Replica, *, promote: bool
 
 
 def test_what_somebody_asks_for_after_a_rollback_is_promoted_and_what_was_asked_for_before_waits(
-    refits: SqlRecalibrations,
+    refits: RecalibrationStore,
 ) -> None:
     replica = Replica(refits)
     assert end_of_request(refits, replica, promote=True).state is JobState.CHAMPION

@@ -15,19 +15,18 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
 from monitor.recalibration import serving as module
-from monitor.recalibration.contract import Applied
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import Applied, Serving
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, JobState, StoredMap
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from tests.maps_of_refits import fitted, overconfident
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.refits import LEASE_MS, queued, stored_map
 
 
-class Counting(SqlRecalibrations):
+class Counting(RecalibrationStore):
     """A store that counts what it is asked, and may be away."""
 
-    def __init__(self, refits: SqlRecalibrations) -> None:
+    def __init__(self, refits: RecalibrationStore) -> None:
         super().__init__(refits._database)
         self.asked = 0
         self.loaded: list[str] = []
@@ -51,7 +50,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(refits: SqlRecalibrations) -> Counting:
+def store(refits: RecalibrationStore) -> Counting:
     return Counting(refits)
 
 
@@ -72,7 +71,7 @@ def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **to
     assert claimed is not None
     artifact = chosen if isinstance(chosen, bytes) else to_bytes(chosen, {"id": claimed.id})
     order = claimed.order
-    serving = {(each.model, each.version): each.map_id for each in SqlRecalibrations.champions(store)}
+    serving = {(each.model, each.version): each.map_id for each in RecalibrationStore.champions(store)}
     ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((order.model, order.version)))
     store.finish_job(ended, "w", stored_map(claimed.id, artifact), {}, promote=True)
 
@@ -144,7 +143,7 @@ def test_what_served_goes_on_serving_while_the_store_is_away(
 class Hanging(Counting):
     """A store that answers only once it is let."""
 
-    def __init__(self, refits: SqlRecalibrations) -> None:
+    def __init__(self, refits: RecalibrationStore) -> None:
         super().__init__(refits)
         self.entered = threading.Event()
         self.let = threading.Event()
@@ -156,7 +155,7 @@ class Hanging(Counting):
 
 
 def test_a_store_that_hangs_keeps_nobody_waiting_for_long(
-    refits: SqlRecalibrations, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    refits: RecalibrationStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Hanging(refits)
     serving = Serving(store, clock=clock)
@@ -182,7 +181,7 @@ def test_a_store_that_hangs_keeps_nobody_waiting_for_long(
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_3"
 
 
-def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: SqlRecalibrations, clock: ManualClock) -> None:
+def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: RecalibrationStore, clock: ManualClock) -> None:
     store = Hanging(refits)
     serving = Serving(store, clock=clock)
     promote(store, 1, Identity())
@@ -233,7 +232,7 @@ def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Coun
 
 
 def test_only_so_many_maps_are_kept_loaded(serving: Serving, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_MAPS", 2)
+    monkeypatch.setattr(module, "MAX_MAPS", 2)
     for number, model in enumerate("abc", 1):
         promote(store, number, Identity(), model=model)
     for model in "abacab":

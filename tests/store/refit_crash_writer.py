@@ -8,15 +8,15 @@ import sys
 import time
 from dataclasses import replace
 
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.store.refits import queued, stored_map
 
 
 def main() -> None:
     with SqlStore.open(sys.argv[1]) as store:
-        refits = SqlRecalibrations(store.database, keep=3)
+        refits = RecalibrationStore(store.database, keep=3)
         number = len(refits.jobs(limit=1_000_000))
         while True:
             # A refit that the one before was killed over is taken up first.

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from monitor.store.recalibrations import Job, JobState, Order, RecalibrationStore, StoredMap
-from monitor.store.recalibrations_sql import SqlRecalibrations
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import Job, JobState, Order, StoredMap
 from monitor.store.sql import SqlStore
 
 LEASE_MS = 30_000
@@ -23,8 +23,8 @@ def stored_map(job_id: str, artifact: bytes = b"ARROW1\x00map") -> StoredMap:
     return StoredMap(job_id, artifact, hashlib.sha256(artifact).hexdigest())
 
 
-def recalibrations(store: SqlStore, keep: int = 20) -> SqlRecalibrations:
-    return SqlRecalibrations(store.database, keep)
+def recalibrations(store: SqlStore, keep: int = 20) -> RecalibrationStore:
+    return RecalibrationStore(store.database, keep)
 
 
 def run(

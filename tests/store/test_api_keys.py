@@ -14,8 +14,8 @@ from monitor.access.model import Grant, Role, StoredKey, parse_grants
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, InputError, StoreError, StoreUnavailable, Unauthenticated
 from monitor.store.api_keys import ApiKeys
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import API_KEYS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
@@ -33,7 +33,7 @@ def a_key(number: int, name: str = "prometheus") -> StoredKey:
 
 
 def audit(store: SqlStore) -> Sequence[AuditEntry]:
-    return SqlRecalibrations(store.database).audit()
+    return RecalibrationStore(store.database).audit()
 
 
 def test_keys_come_back_as_they_were_added_the_oldest_first(keys: ApiKeys) -> None:
@@ -191,14 +191,14 @@ def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresS
 
 def test_a_store_of_the_revision_before_is_brought_forward_with_its_refits_and_its_audit_trail(store_url: str) -> None:
     with SqlStore.open(store_url) as store:
-        refits = SqlRecalibrations(store.database)
+        refits = RecalibrationStore(store.database)
         refits.add_job(queued(1))
         jobs, entries = refits.jobs(), refits.audit()
         with store.database.writing() as connection:
             connection.execute(sa.text("DROP TABLE api_keys"))
             connection.execute(sa.text("UPDATE alembic_version SET version_num = '0004'"))
     with SqlStore.open(store_url) as store:
-        refits = SqlRecalibrations(store.database)
+        refits = RecalibrationStore(store.database)
         assert (refits.jobs(), refits.audit()) == (jobs, entries)
         keys = ApiKeys(store.database)
         assert list(keys.keys()) == []

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Candidate, Champion, JobState, Overview, Tally
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.store.refits import LEASE_MS, queued, recalibrations, run
 
 
 @pytest.fixture
-def refits(store: SqlStore) -> SqlRecalibrations:
+def refits(store: SqlStore) -> RecalibrationStore:
     return recalibrations(store)
 
 
-def test_of_nothing_there_is_nothing(refits: SqlRecalibrations) -> None:
+def test_of_nothing_there_is_nothing(refits: RecalibrationStore) -> None:
     assert refits.overview() == Overview([], [], [])
 
 
-def test_a_candidate_is_one_whose_baseline_serves_and_the_newest_of_them(refits: SqlRecalibrations) -> None:
+def test_a_candidate_is_one_whose_baseline_serves_and_the_newest_of_them(refits: RecalibrationStore) -> None:
     run(refits, 1)
     run(refits, 2)
     run(refits, 3, state=JobState.REJECTED)
@@ -46,7 +46,7 @@ def test_a_candidate_has_a_map_that_is_kept(store: SqlStore) -> None:
     assert refits.overview().candidates == [Candidate("churn", "8", "rc_2")]
 
 
-def test_tallies_count_each_state_and_know_the_last(refits: SqlRecalibrations) -> None:
+def test_tallies_count_each_state_and_know_the_last(refits: RecalibrationStore) -> None:
     for number in (1, 2, 3):
         run(refits, number, state=JobState.REJECTED)
     run(refits, 4)
@@ -64,7 +64,7 @@ def test_tallies_count_each_state_and_know_the_last(refits: SqlRecalibrations) -
     assert Tally("churn", JobState.FAILED, 1, 90, 50) in refits.overview().tallies
 
 
-def test_refits_that_finished_at_once_are_one_row(refits: SqlRecalibrations, store: SqlStore) -> None:
+def test_refits_that_finished_at_once_are_one_row(refits: RecalibrationStore, store: SqlStore) -> None:
     for number in (1, 2):
         run(refits, number, state=JobState.REJECTED)
     with store.database.writing() as connection:

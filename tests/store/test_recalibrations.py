@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, CorruptMap, StoreError, StoreUnavailable, UnknownRecalibration
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.real.postgres import PostgresServer
 from tests.store.refits import LEASE_MS, queued, recalibrations, run, stored_map, told
@@ -18,17 +18,17 @@ from tests.store.test_postgres import Line
 
 
 @pytest.fixture
-def refits(store: SqlStore) -> SqlRecalibrations:
+def refits(store: SqlStore) -> RecalibrationStore:
     return recalibrations(store)
 
 
-def claim(refits: SqlRecalibrations, owner: str = "w", now_ms: int = 0) -> Job:
+def claim(refits: RecalibrationStore, owner: str = "w", now_ms: int = 0) -> Job:
     job = refits.claim_job(owner, now_ms=now_ms, lease_ms=LEASE_MS)
     assert job is not None
     return job
 
 
-def test_a_job_comes_back_as_it_was_added(refits: SqlRecalibrations) -> None:
+def test_a_job_comes_back_as_it_was_added(refits: RecalibrationStore) -> None:
     options = {"gamma": 0.2, "segment": 'r\0"\\', "flag": True, "none": None}
     order = Order("churn \0", "\\7", "lore", options, window_ms=5, promote=True, trigger="schedule")
     job = Job("rc_1", order, JobState.QUEUED, 17, "ada \0")
@@ -40,7 +40,7 @@ def test_a_job_comes_back_as_it_was_added(refits: SqlRecalibrations) -> None:
         refits.job("rc_2")
 
 
-def test_one_refit_of_a_model_is_under_way_at_a_time(refits: SqlRecalibrations) -> None:
+def test_one_refit_of_a_model_is_under_way_at_a_time(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     refits.add_job(queued(2, model="fraud"))
     with pytest.raises(Conflict, match="the refit rc_1 of model 'churn' is under way"):
@@ -53,7 +53,7 @@ def test_one_refit_of_a_model_is_under_way_at_a_time(refits: SqlRecalibrations) 
     assert [job.id for job in refits.jobs()] == ["rc_3", "rc_2", "rc_1"]
 
 
-def test_the_database_itself_refuses_a_second_refit_under_way(store: SqlStore, refits: SqlRecalibrations) -> None:
+def test_the_database_itself_refuses_a_second_refit_under_way(store: SqlStore, refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     with pytest.raises(StoreError, match=r"refits_under_way|refits\.model"), store.database.writing() as connection:
         connection.exec_driver_sql(
@@ -64,7 +64,7 @@ def test_the_database_itself_refuses_a_second_refit_under_way(store: SqlStore, r
         )
 
 
-def test_a_key_makes_one_job_however_often_it_is_sent(refits: SqlRecalibrations) -> None:
+def test_a_key_makes_one_job_however_often_it_is_sent(refits: RecalibrationStore) -> None:
     first, made = refits.add_job(queued(1), idempotency_key="k", fingerprint="a")
     assert made
     assert refits.add_job(queued(2), idempotency_key="k", fingerprint="a") == (first, False)
@@ -74,7 +74,7 @@ def test_a_key_makes_one_job_however_often_it_is_sent(refits: SqlRecalibrations)
     assert told(refits) == [("requested", "rc_1")]
 
 
-def test_of_many_that_ask_at_once_one_gets_it(refits: SqlRecalibrations) -> None:
+def test_of_many_that_ask_at_once_one_gets_it(refits: RecalibrationStore) -> None:
     answers: list[Any] = []
     gate = threading.Barrier(8)
 
@@ -98,7 +98,7 @@ def test_of_many_that_ask_at_once_one_gets_it(refits: SqlRecalibrations) -> None
     assert sorted(new for _, new in made) == [False, False, False, True]
 
 
-def test_of_many_workers_one_claims(refits: SqlRecalibrations) -> None:
+def test_of_many_workers_one_claims(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     refits.add_job(queued(2, model="fraud"))
     claimed: list[Job | None] = []
@@ -117,7 +117,7 @@ def test_of_many_workers_one_claims(refits: SqlRecalibrations) -> None:
     assert sum(job is None for job in claimed) == 4
 
 
-def test_the_oldest_goes_first_and_a_lease_is_kept(refits: SqlRecalibrations) -> None:
+def test_the_oldest_goes_first_and_a_lease_is_kept(refits: RecalibrationStore) -> None:
     for number, model in enumerate(("a", "b"), 1):
         refits.add_job(queued(number, model=model))
     job = claim(refits, "w1", now_ms=100)
@@ -132,11 +132,11 @@ def test_the_oldest_goes_first_and_a_lease_is_kept(refits: SqlRecalibrations) ->
     lapsed = claim(refits, "w3", now_ms=101 + LEASE_MS)
     assert (lapsed.id, lapsed.attempts, lapsed.progress) == ("rc_2", 2, 0.0)
     assert not refits.keep_job("rc_2", "w2", now_ms=200, lease_ms=LEASE_MS, progress=0.9, step="")
-    with pytest.raises(Conflict, match="rc_2 is another worker's now"):
+    with pytest.raises(Conflict, match="rc_2 belongs to another worker now"):
         refits.finish_job(replace(lapsed, state=JobState.FAILED), "w2", None, {}, promote=False)
 
 
-def test_a_worker_that_is_lost_three_times_ends_the_job(refits: SqlRecalibrations) -> None:
+def test_a_worker_that_is_lost_three_times_ends_the_job(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     now_ms = 0
     for attempt in (1, 2, 3):
@@ -145,11 +145,11 @@ def test_a_worker_that_is_lost_three_times_ends_the_job(refits: SqlRecalibration
     assert refits.claim_job("w4", now_ms=now_ms, lease_ms=LEASE_MS) is None
     job = refits.job("rc_1")
     assert (job.state, job.finished_ms) == (JobState.FAILED, now_ms)
-    assert job.reason == "the worker was lost three times; the last time, nothing was heard of it any more"
+    assert job.reason == "the worker was lost three times; the last time, it did not report any more"
     refits.add_job(queued(2))
 
 
-def test_a_release_counts_only_where_the_worker_was_lost(refits: SqlRecalibrations) -> None:
+def test_a_release_counts_only_where_the_worker_was_lost(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     for _ in range(5):
         assert claim(refits).attempts == 1
@@ -168,7 +168,7 @@ def test_a_release_counts_only_where_the_worker_was_lost(refits: SqlRecalibratio
 
 
 @pytest.mark.parametrize("state", [JobState.REJECTED, JobState.CANDIDATE])
-def test_an_end_holds_map_figures_and_comparison(refits: SqlRecalibrations, state: JobState) -> None:
+def test_an_end_holds_map_figures_and_comparison(refits: RecalibrationStore, state: JobState) -> None:
     job = run(refits, 1, state=state)
     assert job == refits.job("rc_1")
     assert (job.state, job.progress, job.figures) == (state, 1.0, ("reliability", "segments"))
@@ -181,7 +181,7 @@ def test_an_end_holds_map_figures_and_comparison(refits: SqlRecalibrations, stat
     assert told(refits) == [("requested", "rc_1"), ("started", "rc_1"), ("finished", "rc_1")]
 
 
-def test_a_failed_refit_has_a_reason_and_no_map(refits: SqlRecalibrations) -> None:
+def test_a_failed_refit_has_a_reason_and_no_map(refits: RecalibrationStore) -> None:
     assert run(refits, 1, state=JobState.FAILED).reason == "because"
     with pytest.raises(UnknownRecalibration, match=r"the refit rc_1 has no map$"):
         refits.artifact("rc_1")
@@ -191,17 +191,17 @@ def test_a_failed_refit_has_a_reason_and_no_map(refits: SqlRecalibrations) -> No
         refits.figure("rc_1", "reliability")
 
 
-def test_an_end_that_is_told_twice_is_one(refits: SqlRecalibrations) -> None:
+def test_an_end_that_is_told_twice_is_one(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     ended = replace(claim(refits), state=JobState.CANDIDATE, finished_ms=5)
     first = refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)
     assert refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True) == first
     assert [champion.revision for champion in refits.champions()] == [1]
-    with pytest.raises(Conflict, match="another worker's"):
+    with pytest.raises(Conflict, match="another worker now"):
         refits.finish_job(ended, "v", stored_map("rc_1"), {"a": b"x"}, promote=True)
 
 
-def test_ends_that_make_no_sense_are_refused(refits: SqlRecalibrations) -> None:
+def test_ends_that_make_no_sense_are_refused(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
     job = claim(refits)
     wrong = [(JobState.CANDIDATE, None), (JobState.FAILED, stored_map("rc_1")), (JobState.CHAMPION, stored_map("rc_1"))]
@@ -211,7 +211,7 @@ def test_ends_that_make_no_sense_are_refused(refits: SqlRecalibrations) -> None:
     assert refits.job("rc_1") == job
 
 
-def test_promotion_and_rollback_walk_there_and_back(refits: SqlRecalibrations) -> None:
+def test_promotion_and_rollback_walk_there_and_back(refits: RecalibrationStore) -> None:
     run(refits, 1)
     assert refits.promote("rc_1", actor="ada", now_ms=10, note="looks good") == Champion("churn", "7", "rc_1", 10, 1)
     run(refits, 2, baseline="rc_1")
@@ -243,7 +243,7 @@ def test_promotion_and_rollback_walk_there_and_back(refits: SqlRecalibrations) -
     assert promoted[0].detail == {"note": "looks good", "replaced": None, "revision": 1}
 
 
-def test_only_candidates_are_promoted_and_only_while_their_baseline_serves(refits: SqlRecalibrations) -> None:
+def test_only_candidates_are_promoted_and_only_while_their_baseline_serves(refits: RecalibrationStore) -> None:
     run(refits, 1)
     run(refits, 2)
     run(refits, 3, state=JobState.REJECTED)
@@ -266,7 +266,7 @@ def test_only_candidates_are_promoted_and_only_while_their_baseline_serves(refit
     assert refits.promote("rc_2", actor="a", now_ms=4, note="").map_id == "rc_2"
 
 
-def test_versions_have_champions_of_their_own(refits: SqlRecalibrations) -> None:
+def test_versions_have_champions_of_their_own(refits: RecalibrationStore) -> None:
     run(refits, 1, promote=True)
     run(refits, 2, version="8", promote=True)
     run(refits, 3, model="a", promote=True)
@@ -278,7 +278,7 @@ def test_versions_have_champions_of_their_own(refits: SqlRecalibrations) -> None
 
 
 def test_an_automatic_promotion_whose_baseline_went_leaves_a_candidate_that_says_so(
-    refits: SqlRecalibrations,
+    refits: RecalibrationStore,
 ) -> None:
     run(refits, 1, promote=True)
     job = run(refits, 2, promote=True)  # compared with no map, while rc_1 was promoted
@@ -288,7 +288,7 @@ def test_an_automatic_promotion_whose_baseline_went_leaves_a_candidate_that_says
     assert told(refits)[-1] == ("refused", "rc_2")
 
 
-def test_of_candidates_that_are_promoted_at_once_one_serves(refits: SqlRecalibrations) -> None:
+def test_of_candidates_that_are_promoted_at_once_one_serves(refits: RecalibrationStore) -> None:
     for number in range(1, 7):
         run(refits, number)
     gate = threading.Barrier(6)
@@ -312,7 +312,7 @@ def test_of_candidates_that_are_promoted_at_once_one_serves(refits: SqlRecalibra
     assert [job.id for job in refits.jobs() if job.state is JobState.CHAMPION] == [champion.map_id]
 
 
-def test_a_damaged_artifact_is_refused(store: SqlStore, refits: SqlRecalibrations) -> None:
+def test_a_damaged_artifact_is_refused(store: SqlStore, refits: RecalibrationStore) -> None:
     run(refits, 1)
     with store.database.writing() as connection:
         # The trigger keeps out what goes through the service; a disk knows no triggers.
@@ -334,7 +334,7 @@ def test_a_damaged_artifact_is_refused(store: SqlStore, refits: SqlRecalibration
     ],
 )
 def test_the_database_refuses_to_change_maps_and_audit(
-    store: SqlStore, refits: SqlRecalibrations, statement: str
+    store: SqlStore, refits: RecalibrationStore, statement: str
 ) -> None:
     run(refits, 1)
     before = refits.audit()
@@ -385,7 +385,7 @@ def test_a_candidate_whose_map_is_not_kept_is_not_promoted(store: SqlStore) -> N
         recalibrations(store, keep=0)
 
 
-def test_jobs_and_audit_come_in_pages(refits: SqlRecalibrations) -> None:
+def test_jobs_and_audit_come_in_pages(refits: RecalibrationStore) -> None:
     for number in range(1, 6):
         run(refits, number, model="ab"[number % 2])
     assert [job.id for job in refits.jobs(limit=2)] == ["rc_5", "rc_4"]
@@ -399,13 +399,13 @@ def test_jobs_and_audit_come_in_pages(refits: SqlRecalibrations) -> None:
     assert [entry.subject for entry in refits.audit(model="a", limit=1)] == ["rc_2"]
 
 
-def test_what_changed_nothing_else_is_audited_too(refits: SqlRecalibrations) -> None:
+def test_what_changed_nothing_else_is_audited_too(refits: RecalibrationStore) -> None:
     entry = AuditEntry(77, 5, "ada\0", "refused", "churn", "7", "rc_1", {"why": "\0"})
     refits.add_audit(entry)
     assert refits.audit() == [entry._replace(number=1)]
 
 
-def test_slots_are_dealt_with_once_and_never_go_back(refits: SqlRecalibrations) -> None:
+def test_slots_are_dealt_with_once_and_never_go_back(refits: RecalibrationStore) -> None:
     assert refits.handled_slot("churn", "0 3 * * *", now_ms=100) == 100
     assert refits.handled_slot("churn", "0 3 * * *", now_ms=200) == 100
     refits.note_slot("churn", "0 3 * * *", 150)
@@ -417,7 +417,7 @@ def test_slots_are_dealt_with_once_and_never_go_back(refits: SqlRecalibrations) 
     assert refits.handled_slot("churn", "0 4 * * *", now_ms=300) == 200
 
 
-def test_the_store_tells_when_a_job_was_released(refits: SqlRecalibrations, clock: ManualClock) -> None:
+def test_the_store_tells_when_a_job_was_released(refits: RecalibrationStore, clock: ManualClock) -> None:
     refits.add_job(queued(1))
     claim(refits)
     clock.advance(3)

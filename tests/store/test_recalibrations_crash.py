@@ -8,15 +8,15 @@ from collections import Counter
 from pathlib import Path
 
 from monitor.errors import UnknownRecalibration
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import UNDER_WAY, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.sql import SqlStore
 from tests.store.refits import stored_map
 
 ROOT = Path(__file__).parents[2]
 
 
-def assert_whole(refits: SqlRecalibrations) -> int:
+def assert_whole(refits: RecalibrationStore) -> int:
     """What is stored fits together; how many refits there are."""
     jobs = list(refits.jobs(limit=1_000_000))
     done = Counter((entry.action, entry.subject) for entry in refits.audit(limit=1_000_000))
@@ -71,7 +71,7 @@ def test_a_killed_writer_leaves_nothing_half_promoted(tmp_path: Path) -> None:
         process.stdout.close()
         process.wait()
         with SqlStore.open(url) as store:
-            now = assert_whole(SqlRecalibrations(store.database))
+            now = assert_whole(RecalibrationStore(store.database))
             assert now >= refits
             refits = now
     assert refits > 10

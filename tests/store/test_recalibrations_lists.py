@@ -7,23 +7,23 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownRecalibration
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from monitor.store.schema import RECALIBRATION_MAPS
 from monitor.store.sql import SqlStore
 from tests.store.refits import queued, recalibrations, run
 
 
 @pytest.fixture
-def refits(store: SqlStore) -> SqlRecalibrations:
+def refits(store: SqlStore) -> RecalibrationStore:
     return recalibrations(store)
 
 
-def serving(refits: SqlRecalibrations, model: str = "churn") -> str | None:
+def serving(refits: RecalibrationStore, model: str = "churn") -> str | None:
     return next((each.map_id for each in refits.champions() if each.model == model), None)
 
 
-def has_map(refits: SqlRecalibrations, job_id: str) -> bool:
+def has_map(refits: RecalibrationStore, job_id: str) -> bool:
     try:
         refits.artifact(job_id)
     except UnknownRecalibration:
@@ -31,7 +31,7 @@ def has_map(refits: SqlRecalibrations, job_id: str) -> bool:
     return True
 
 
-def test_a_list_without_comparisons_says_all_the_rest(refits: SqlRecalibrations) -> None:
+def test_a_list_without_comparisons_says_all_the_rest(refits: RecalibrationStore) -> None:
     for number in range(1, 5):
         run(refits, number, model="ab"[number % 2])
     refits.add_job(queued(5))
@@ -44,7 +44,7 @@ def test_a_list_without_comparisons_says_all_the_rest(refits: SqlRecalibrations)
     ]
 
 
-def test_a_list_without_comparisons_comes_in_the_same_pages(refits: SqlRecalibrations) -> None:
+def test_a_list_without_comparisons_comes_in_the_same_pages(refits: RecalibrationStore) -> None:
     for number in range(1, 6):
         run(refits, number, model="ab"[number % 2])
     for models, before, limit in itertools.product((None, "a", ("a", "b")), (None, "rc_4"), (2, 9)):
@@ -55,7 +55,7 @@ def test_a_list_without_comparisons_comes_in_the_same_pages(refits: SqlRecalibra
         refits.jobs(before="rc_9", comparisons=False)
 
 
-def test_a_list_without_comparisons_does_not_read_them(store: SqlStore, refits: SqlRecalibrations) -> None:
+def test_a_list_without_comparisons_does_not_read_them(store: SqlStore, refits: RecalibrationStore) -> None:
     run(refits, 1)
     asked: list[str] = []
 
@@ -69,7 +69,7 @@ def test_a_list_without_comparisons_does_not_read_them(store: SqlStore, refits: 
     assert not any("refits.comparison" in each for each in selects)
 
 
-def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, refits: SqlRecalibrations) -> None:
+def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, refits: RecalibrationStore) -> None:
     """Whatever was done before: of each refit, one tells beforehand what the other then does."""
     chance = random.Random(7)
     numbers = itertools.count(1)
@@ -91,7 +91,7 @@ def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, re
                     connection.execute(lost)
         ids = [job.id for job in refits.jobs()]
         told = refits.promotable(ids)
-        assert refits.kept(ids) == {each for each in ids if has_map(refits, each)}
+        assert refits.with_map(ids) == {each for each in ids if has_map(refits, each)}
         assert told <= set(ids)
         if not ids:
             continue
@@ -106,5 +106,5 @@ def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, re
             assert one not in refits.promotable(ids)
         done[one in told] += 1
     assert min(done.values()) > 5
-    assert refits.promotable([]) == refits.kept([]) == set()
+    assert refits.promotable([]) == refits.with_map([]) == set()
     assert refits.promotable(["rc_none"]) == set()

@@ -10,7 +10,7 @@ from monitor.app.settings.values import Classes, Duration, Names, Section, Text
 from monitor.errors import InputError
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE
-from monitor.recalibration.suitable import check_suits
+from monitor.recalibration.plan import check_suits
 
 _SECOND = timedelta(seconds=1)
 

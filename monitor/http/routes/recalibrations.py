@@ -39,8 +39,8 @@ from monitor.http.request_parsing import (
 from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, problems, tagged, tagged_response, text_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
-from monitor.recalibration.contract import Recalibrations
-from monitor.recalibration.suitable import check_suits
+from monitor.recalibration.plan import check_suits
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import Order
 
 router: Final = APIRouter(tags=["recalibration"])
@@ -131,7 +131,7 @@ async def request_refit(request: Request, response: Response, services: Services
             require(request, Role.PROMOTE, model)
         # The request as it was sent: the version and method that it stands for may have changed when it is sent again.
         sent = {**wanted.model_dump(), "version": version, "window": window_ms}
-        job, is_new = recalibrations.request(order, actor=actor, idempotency_key=key, asked=sent)
+        job, is_new = recalibrations.request(order, actor=actor, idempotency_key=key, body=sent)
         return RefitBody.with_comparison(recalibrations, job), is_new
 
     refit, is_new = await services.lookups.run(queue)

@@ -30,7 +30,7 @@ from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, parse_
 from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, encode_json, has_tag, problems, tagged_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import ServicesOf
-from monitor.recalibration.contract import Recalibrations
+from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import UNDER_WAY, Job
 
 router: Final = APIRouter(tags=["recalibration"])

@@ -14,7 +14,7 @@ from monitor.local import local_calibration_error
 from monitor.maps import METHODS
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import smce
-from monitor.recalibration.comparison_local import local_finding
+from monitor.recalibration.comparison import local_finding
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration import (

@@ -1,4 +1,4 @@
-"""Refits, maps, what serves and the audit trail, in SQLite or PostgreSQL."""
+"""Refits, maps, champions and the audit trail of recalibration, in SQLite or PostgreSQL."""
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -9,29 +9,30 @@ from typing import Final
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, CorruptMap, UnknownRecalibration
-from monitor.store import audit, overview, refits, servings, slots
-from monitor.store import recalibrations_promotion as promotion
+from monitor.store import audit, refits, servings
 from monitor.store.database import Database
 from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
-from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
+from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDULES, REFITS
 
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
 
 
-class SqlRecalibrations:
-    """Refits in an SQL database: a RecalibrationStore. Any number of processes may use one database.
+_ORDER_DETAIL: Final = ("method", "options", "window_ms", "promote", "trigger")
 
-    What is durable changes in few and short transactions, one at a time, so that each sees what those before it left
-    and audit entries are numbered in the order in which they became visible.
+
+class RecalibrationStore:
+    """Store refits, maps, champions and audit entries. Any number of threads and processes may use one database.
+
+    Each method is one transaction, with its audit entry. Changes run one after the other, so that audit entries are
+    numbered in the order in which they become visible.
 
     Parameters
     ----------
     database
-        With the tables of the newest revision, such as ``SqlStore.open(url).database``. Its clock tells when what
-        nobody gives a time for took place.
+        With the tables of the newest revision, such as ``SqlStore.open(url).database``.
     keep
-        Newest maps of each model, of all its versions together, whose artifacts and figures are kept; at least 1.
-        Those that serve, and those that a rollback would restore, are kept beyond them.
+        How many of the newest maps of a model (all versions together) are kept with their figures; at least 1. Maps
+        that serve, and maps that a rollback would restore, are kept beyond them.
     """
 
     def __init__(self, database: Database, keep: int = 20) -> None:
@@ -41,13 +42,12 @@ class SqlRecalibrations:
         self._keep = keep
 
     def add_job(self, job: Job, *, idempotency_key: str | None = None, fingerprint: str = "") -> tuple[Job, bool]:
-        """Add a queued job; returns it and True, or the one that was made under this key before, and False.
+        """Add a queued job; return it and True, or the job that was added under this key before and False.
 
         Raises
         ------
         Conflict
-            Another refit of the model is under way (names it), or the key was used for another order (``fingerprint``
-            differs).
+            Another refit of the model is under way, or the key was used with another ``fingerprint``.
         """
         model = job.order.model
         with self._changing() as connection:
@@ -65,31 +65,25 @@ class SqlRecalibrations:
             other = refits.under_way(connection, model)
             if other is not None:
                 raise Conflict(f"the refit {other} of model {model!r} is under way: wait until it has ended")
-            # The index over refits under way refuses a second one too, whoever writes it.
+            # A unique index over refits under way refuses a second one too.
             connection.execute(
                 sa.insert(REFITS).values(**refits.to_row(job), idempotency_key=idempotency_key, fingerprint=fingerprint)
             )
-            detail = {
-                "method": job.order.method,
-                "options": job.order.options,
-                "window_ms": job.order.window_ms,
-                "promote": job.order.promote,
-                "trigger": job.order.trigger,
-            }
+            detail = {name: getattr(job.order, name) for name in _ORDER_DETAIL}
             audit.append(connection, [refits.entry(job, job.requested_ms, job.actor, "requested", detail)])
         return job, True
 
     def claim_job(self, owner: str, *, now_ms: int, lease_ms: int) -> Job | None:
-        """Take the oldest queued job, or one whose owner's lease ran out; it is ``running`` and owned from now on."""
+        """Claim the oldest job that is queued or whose lease expired: it is running and belongs to the owner."""
         with self._database.reading() as connection:
             if refits.claimable(connection, now_ms) is None:
-                # Nearly always: workers ask every few seconds, and who writes nothing keeps nobody waiting.
+                # The usual case: without a write transaction, nobody else has to wait.
                 return None
         with self._changing() as connection:
             while (row := refits.claimable(connection, now_ms)) is not None:
                 job = refits.from_row(row)
-                if job.attempts >= refits.MOST_ATTEMPTS:
-                    _give_up(connection, job, now_ms, "nothing was heard of it any more")
+                if job.attempts >= refits.MAX_ATTEMPTS:
+                    _give_up(connection, job, now_ms, "it did not report any more")
                     continue
                 claimed = replace(
                     job,
@@ -99,9 +93,9 @@ class SqlRecalibrations:
                     step="starting",
                     attempts=job.attempts + 1,
                 )
-                taken = connection.execute(
+                update = connection.execute(
                     sa.update(REFITS)
-                    # Unless its owner, who needs no lock for that, has just lengthened the lease.
+                    # Unless its owner has just extended the lease, which takes no lock.
                     .where(
                         REFITS.c.id == job.id,
                         REFITS.c.state == row.state,
@@ -109,7 +103,7 @@ class SqlRecalibrations:
                     )
                     .values(**refits.to_row(claimed), owner=owner, lease_until_ms=now_ms + lease_ms)
                 )
-                if taken.rowcount:
+                if update.rowcount:
                     audit.append(
                         connection, [refits.entry(job, now_ms, owner, "started", {"attempt": claimed.attempts})]
                     )
@@ -117,29 +111,28 @@ class SqlRecalibrations:
         return None
 
     def keep_job(self, job_id: str, owner: str, *, now_ms: int, lease_ms: int, progress: float, step: str) -> bool:
-        """Lengthen the lease and note progress; False if the job is not the owner's any more."""
+        """Extend the lease and store the progress; False if the job does not belong to the owner any more."""
         with self._database.writing() as connection:
-            kept = connection.execute(
+            update = connection.execute(
                 sa.update(REFITS)
                 .where(REFITS.c.id == job_id, REFITS.c.owner == owner, REFITS.c.state == JobState.RUNNING)
                 .values(lease_until_ms=now_ms + lease_ms, progress=progress, step=step)
             )
-        return kept.rowcount == 1
+        return update.rowcount == 1
 
     def finish_job(
         self, job: Job, owner: str, artifact: StoredMap | None, figures: Mapping[str, bytes], *, promote: bool
     ) -> Job:
-        """Write a job's end, its map and its figures, and promote it if asked: all, or nothing.
+        """Store the end of a job with its map and figures, and promote it if requested, in one transaction.
 
         Of ``job``, ``state`` (failed, rejected or candidate), ``reason``, ``comparison``, ``baseline`` and
-        ``finished_ms`` are taken. A candidate whose baseline serves no more, or that nobody asked for since the last
-        change was a rollback, is not promoted; its ``reason`` says so.
-        May be repeated after StoreUnavailable: what took place is not done twice.
+        ``finished_ms`` are used. If the automatic promotion is refused, ``reason`` says why. May be repeated after
+        StoreUnavailable.
 
         Raises
         ------
         Conflict
-            The job is not the owner's any more.
+            The job does not belong to the owner any more.
         """
         if job.state not in _ENDS or (artifact is None) != (job.state is JobState.FAILED):
             raise ValueError(f"a refit ends failed without a map, or rejected or candidate with one, got {job.state}")
@@ -148,7 +141,7 @@ class SqlRecalibrations:
             if row.owner == owner and row.state not in UNDER_WAY:
                 return refits.from_row(row)
             if row.owner != owner or row.state != JobState.RUNNING:
-                raise Conflict(f"the refit {job.id} is another worker's now")
+                raise Conflict(f"the refit {job.id} belongs to another worker now")
             if artifact is not None:
                 connection.execute(sa.insert(RECALIBRATION_MAPS).values(**artifact._asdict()))
             if figures:
@@ -156,7 +149,7 @@ class SqlRecalibrations:
                     sa.insert(REFIT_FIGURES),
                     [{"refit": job.id, "name": name, "svg": svg} for name, svg in figures.items()],
                 )
-            now_ms = self._now_ms() if job.finished_ms is None else job.finished_ms
+            now_ms = self._database.clock.now_ms() if job.finished_ms is None else job.finished_ms
             ended = replace(
                 refits.from_row(row),
                 state=job.state,
@@ -174,28 +167,28 @@ class SqlRecalibrations:
             )
             if promote and job.state is JobState.CANDIDATE:
                 try:
-                    promotion.promote_by_itself(connection, ended, now_ms=now_ms)
-                except Conflict as refused:
-                    refits.update(connection, job.id, reason=f"not promoted: {refused}")
-                    detail = {"reason": str(refused)}
+                    servings.promote_automatically(connection, ended, now_ms=now_ms)
+                except Conflict as error:
+                    refits.update(connection, job.id, reason=f"not promoted: {error}")
+                    detail = {"reason": str(error)}
                     audit.append(connection, [refits.entry(ended, now_ms, ended.actor, "refused", detail)])
-            going = refits.prune(connection, row.model, self._keep, servings.needed(connection, row.model))
-            if going:
-                audit.append(connection, [refits.entry(ended, now_ms, owner, "pruned", {"maps": going})])
+            removed = refits.prune(connection, row.model, self._keep, servings.needed_maps(connection, row.model))
+            if removed:
+                audit.append(connection, [refits.entry(ended, now_ms, owner, "pruned", {"maps": removed})])
             return refits.from_row(refits.find(connection, job.id))
 
     def release_job(self, job_id: str, owner: str, *, lost: str | None = None) -> None:
-        """Put a running job back into the queue: its worker was lost, or the service ends.
+        """Put a running job back into the queue, if it still belongs to the owner.
 
-        Without ``lost`` the attempt does not count. With it, in words how the worker was lost, it does, and the last
-        of three ends the job as failed. Nothing happens where the job is not the owner's any more.
+        With ``lost``, which says how the worker was lost, the attempt counts, and the last of three ends the job as
+        failed. Without it, because the service stops, the attempt does not count.
         """
         with self._changing() as connection:
             row = refits.find(connection, job_id)
             if row.owner != owner or row.state != JobState.RUNNING:
                 return
-            job, now_ms = refits.from_row(row), self._now_ms()
-            if lost is not None and job.attempts >= refits.MOST_ATTEMPTS:
+            job, now_ms = refits.from_row(row), self._database.clock.now_ms()
+            if lost is not None and job.attempts >= refits.MAX_ATTEMPTS:
                 _give_up(connection, job, now_ms, lost)
                 return
             refits.update(
@@ -214,7 +207,7 @@ class SqlRecalibrations:
             )
 
     def job(self, job_id: str) -> Job:
-        """One job. Raises UnknownRecalibration."""
+        """Return one job. Raises UnknownRecalibration."""
         with self._database.reading() as connection:
             return refits.from_row(refits.find(connection, job_id))
 
@@ -226,33 +219,32 @@ class SqlRecalibrations:
         limit: int = 100,
         comparisons: bool = True,
     ) -> Sequence[Job]:
-        """Jobs of a model, of several, or of all, the newest first; those older than ``before``.
+        """Return jobs of a model, of several or of all, newest first; only those older than the job ``before``.
 
-        Without ``comparisons``, ``comparison`` is None of all. Raises UnknownRecalibration if ``before`` is none.
+        Without ``comparisons``, which are large, ``comparison`` of every job is None.
         """
         with self._database.reading() as connection:
             return refits.page(connection, models, before, limit, comparisons=comparisons)
 
     def promotable(self, job_ids: Collection[str]) -> set[str]:
-        """Those of some jobs that :meth:`promote` would let serve as things stand."""
+        """Return the refits among these that :meth:`promote` accepts now."""
         with self._database.reading() as connection:
-            return promotion.promotable(connection, job_ids)
+            return servings.promotable(connection, job_ids)
 
-    def kept(self, job_ids: Collection[str]) -> set[str]:
-        """Those of some jobs whose map :meth:`artifact` has. Reads no map."""
+    def with_map(self, job_ids: Collection[str]) -> set[str]:
+        """Return the refits among these whose map is stored."""
         with self._database.reading() as connection:
-            found = sa.select(RECALIBRATION_MAPS.c.id).where(RECALIBRATION_MAPS.c.id.in_(job_ids))
-            return set(connection.execute(found).scalars())
+            return refits.with_map(connection, job_ids)
 
     def artifact(self, map_id: str) -> StoredMap:
-        """One map.
+        """Return one map.
 
         Raises
         ------
         UnknownRecalibration
-            No refit is called that, or it has no map, or it is not kept any more.
+            There is no such refit, it has no map, or the map is not kept any more.
         CorruptMap
-            Its bytes are not those that were stored.
+            The stored bytes do not have their SHA-256.
         """
         with self._database.reading() as connection:
             columns = [RECALIBRATION_MAPS.c[name] for name in StoredMap._fields]
@@ -268,103 +260,95 @@ class SqlRecalibrations:
         return stored
 
     def figure(self, job_id: str, name: str) -> bytes:
-        """One picture, SVG. Raises UnknownRecalibration, naming those that there are."""
+        """Return one figure (SVG). Raises UnknownRecalibration, which names the figures of the refit."""
         with self._database.reading() as connection:
             svg: bytes | None = connection.execute(
                 sa.select(REFIT_FIGURES.c.svg).where(REFIT_FIGURES.c.refit == job_id, REFIT_FIGURES.c.name == name)
             ).scalar_one_or_none()
             if svg is None:
-                known = ", ".join(refits.from_row(refits.find(connection, job_id)).figures) or "none"
-                raise UnknownRecalibration(f"the refit {job_id} has no figure {name!r}; it has {known}")
+                names = ", ".join(refits.from_row(refits.find(connection, job_id)).figures) or "none"
+                raise UnknownRecalibration(f"the refit {job_id} has no figure {name!r}; it has {names}")
         return svg
 
     def champions(self) -> Sequence[Champion]:
-        """What serves, of every model and version that ever had a map."""
+        """Return the champion of every model and version that ever had a map."""
         with self._database.reading() as connection:
-            return servings.all_now(connection)
+            return servings.champions(connection)
 
     def overview(self) -> Overview:
-        """What serves, what could, and how many refits there were. Reads no comparison, and no map."""
+        """Return champions, candidates and counts of refits. Reads no comparison and no map."""
         with self._database.reading() as connection:
-            return overview.read(connection)
+            return Overview(
+                servings.champions(connection), servings.newest_promotable(connection), refits.tallies(connection)
+            )
 
     def promote(self, job_id: str, *, actor: str, now_ms: int, note: str) -> Champion:
-        """Let a candidate's map serve.
+        """Let the map of a candidate serve.
 
         Raises
         ------
         UnknownRecalibration
-            There is none of that id.
+            There is no such refit.
         Conflict
-            It is no candidate (says what it is), what it was compared with serves no more, or its map is not kept.
+            It is no candidate, its baseline does not serve any more, or its map is not kept.
         """
         with self._changing() as connection:
             job = refits.from_row(refits.find(connection, job_id))
-            return promotion.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
+            return servings.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
 
     def roll_back(self, model: str, version: str, *, actor: str, now_ms: int, note: str) -> Champion:
-        """Let serve what served before, back to none. What is not kept any more is passed over.
-
-        Raises
-        ------
-        Conflict
-            Nothing serves that could be taken back.
-        """
+        """Let the map serve that served before, or none. Raises Conflict if no map serves."""
         with self._changing() as connection:
-            serving = servings.now(connection, model, version)
-            if serving is None or serving.map_id is None:
-                others = ", ".join(
-                    repr(each.version) for each in servings.all_now(connection) if each.model == model and each.map_id
-                )
-                hint = f"; maps serve the versions {others}" if others else ""
-                raise Conflict(
-                    f"no map serves model {model!r} version {version!r}: there is nothing to roll back{hint}"
-                )
-            restored, goes_back_to, passed = servings.target_of_rollback(connection, serving)
-            champion = servings.serve(
-                connection, model, version, restored, since_ms=now_ms, before=serving, goes_back_to=goes_back_to
-            )
-            refits.update(connection, serving.map_id, state=JobState.ROLLED_BACK)
-            if restored is not None:
-                refits.update(connection, restored, state=JobState.CHAMPION)
-            detail = {"note": note, "restored": restored, "passed_over": passed, "revision": champion.revision}
-            entry = AuditEntry(0, now_ms, actor, "rolled_back", model, version, serving.map_id, detail)
-            audit.append(connection, [entry])
-            return champion
+            return servings.roll_back(connection, model, version, actor=actor, now_ms=now_ms, note=note)
 
     def audit(self, *, after: int = 0, limit: int = 100, model: str | None = None) -> Sequence[AuditEntry]:
-        """Entries with a number greater than ``after``, ascending."""
+        """Return entries with a number greater than ``after``, ascending."""
         with self._database.reading() as connection:
             return audit.page(connection, after, limit, model)
 
     def add_audit(self, entry: AuditEntry) -> None:
-        """Note what needed no other change, such as a refusal. Its ``number`` is given by the store."""
+        """Append an entry for something that changed nothing else, such as a refusal; the store numbers it."""
         with self._changing() as connection:
             audit.append(connection, [entry])
 
     def handled_slot(self, model: str, expression: str, *, now_ms: int) -> int:
-        """Time of the last slot of a schedule that was dealt with; ``now_ms`` where the schedule is new or another."""
+        """Return the last handled slot of a schedule; a schedule that is new or has changed starts at ``now_ms``."""
+        schedule = REFIT_SCHEDULES.c
+        handled = sa.select(schedule.handled_ms).where(schedule.model == model)
         with self._database.reading() as connection:
-            found_ms = slots.handled_ms(connection, model, expression)
-        if found_ms is not None:
-            return found_ms
-        with self._database.writing() as connection:
-            return slots.begin(self._database, connection, model, expression, now_ms)
+            handled_ms: int | None = connection.execute(
+                handled.where(schedule.expression == expression)
+            ).scalar_one_or_none()
+        if handled_ms is None:
+            values = {"expression": expression, "handled_ms": now_ms}
+            with self._database.writing() as connection:
+                # Another replica may have started it in between.
+                connection.execute(
+                    self._database.insert(REFIT_SCHEDULES)
+                    .values(model=model, **values)
+                    .on_conflict_do_update(
+                        index_elements=["model"], set_=values, where=schedule.expression != expression
+                    )
+                )
+                handled_ms = connection.execute(handled).scalar_one()
+        return handled_ms
 
     def note_slot(self, model: str, expression: str, slot_ms: int) -> None:
-        """Note that the slots of a schedule up to this one are dealt with. A later one that is noted stays."""
+        """Mark the slots of a schedule up to this one as handled, unless a later one already is."""
+        schedule = REFIT_SCHEDULES.c
         with self._database.writing() as connection:
-            slots.note(connection, model, expression, slot_ms)
+            connection.execute(
+                sa.update(REFIT_SCHEDULES)
+                .where(schedule.model == model, schedule.expression == expression, schedule.handled_ms < slot_ms)
+                .values(handled_ms=slot_ms)
+            )
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
-        """A transaction that sees all that those before it did."""
+        """Open a write transaction that sees all changes of those before it."""
         with self._database.writing() as connection:
             audit.take_turn(self._database, connection)
             yield connection
-
-    def _now_ms(self) -> int:
-        return self._database.clock.now_ms()
 
 
 def _give_up(connection: sa.Connection, job: Job, now_ms: int, how: str) -> None:

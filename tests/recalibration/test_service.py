@@ -6,11 +6,10 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, InputError, UnknownRecalibration, UnknownSeries
-from monitor.recalibration.contract import Recalibrations
-from monitor.recalibration.lifecycle import Lifecycle
 from monitor.recalibration.plan import RefitPlan
+from monitor.recalibration.service import Recalibrations
+from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, JobState
-from monitor.store.recalibrations_sql import SqlRecalibrations
 from tests.store.refits import run
 
 NOW_MS = 1_790_000_000_000
@@ -24,10 +23,10 @@ def version_of(model: str, version: str | None) -> str:
 
 
 class Asked:
-    def __init__(self, refits: SqlRecalibrations, **told: Any) -> None:
+    def __init__(self, refits: RecalibrationStore, **told: Any) -> None:
         self.woken = 0
         self.clock = ManualClock(NOW_MS)
-        self.lifecycle = Lifecycle(
+        self.lifecycle = Recalibrations(
             refits,
             versions=version_of,
             models=lambda: ["churn"],
@@ -41,7 +40,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked(refits: SqlRecalibrations) -> Asked:
+def asked(refits: RecalibrationStore) -> Asked:
     return Asked(refits)
 
 
@@ -50,7 +49,7 @@ def test_it_is_what_the_api_asks_for(asked: Asked) -> None:
     assert known.jobs(None, before=None, limit=10) == []
 
 
-def test_an_order_is_completed_by_the_settings(refits: SqlRecalibrations) -> None:
+def test_an_order_is_completed_by_the_settings(refits: RecalibrationStore) -> None:
     plan = {"method": "lore", "options": {"gamma": 0.3, "shrinkage": 7.0}, "window_ms": 5, "automatic": True}
     lifecycle = Asked(refits, **plan).lifecycle
     order = lifecycle.order("churn")
@@ -94,15 +93,15 @@ def test_a_request_that_is_repeated_is_one_and_another_under_its_key_is_refused(
 
 
 def test_a_request_is_known_by_what_was_asked_and_not_by_what_the_settings_made_of_it(asked: Asked) -> None:
-    job, _ = asked.lifecycle.request(asked.lifecycle.order("churn", "7"), actor="ada", idempotency_key="k", asked={})
+    job, _ = asked.lifecycle.request(asked.lifecycle.order("churn", "7"), actor="ada", idempotency_key="k", body={})
     # A newer version has come meanwhile, and the settings have changed.
     later = asked.lifecycle.order("churn", "8", promote=True)
-    assert asked.lifecycle.request(later, actor="ada", idempotency_key="k", asked={}) == (job, False)
+    assert asked.lifecycle.request(later, actor="ada", idempotency_key="k", body={}) == (job, False)
     with pytest.raises(Conflict, match="used for another order"):
-        asked.lifecycle.request(later, actor="ada", idempotency_key="k", asked={"promote": True})
+        asked.lifecycle.request(later, actor="ada", idempotency_key="k", body={"promote": True})
 
 
-def test_an_occasion_makes_one_refit_whatever_is_ordered(asked: Asked, refits: SqlRecalibrations) -> None:
+def test_an_occasion_makes_one_refit_whatever_is_ordered(asked: Asked, refits: RecalibrationStore) -> None:
     first = asked.lifecycle.order("churn", "7", trigger="schedule")
     job, made = asked.lifecycle.request_once(first, actor="schedule", occasion="1")
     assert made
@@ -112,7 +111,7 @@ def test_an_occasion_makes_one_refit_whatever_is_ordered(asked: Asked, refits: S
 
 
 def test_promotion_and_rollback_are_seen_at_once_and_refusals_are_audited(
-    asked: Asked, refits: SqlRecalibrations
+    asked: Asked, refits: RecalibrationStore
 ) -> None:
     run(refits, 1)
     run(refits, 2)
@@ -138,7 +137,7 @@ def test_promotion_and_rollback_are_seen_at_once_and_refusals_are_audited(
     assert "rc_2 was compared with no map" in last[1].detail["reason"]
 
 
-def test_schedules_tell_when_the_next_refit_is_due(refits: SqlRecalibrations) -> None:
+def test_schedules_tell_when_the_next_refit_is_due(refits: RecalibrationStore) -> None:
     asked = Asked(refits, schedule="0 3 * * *", automatic=True)
     told = asked.lifecycle.schedules()["churn"]
     assert told["next"] % DAY_MS == 3 * 3_600_000

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.errors import InputError
 from monitor.maps import METHODS, fit_map
-from monitor.recalibration.suitable import check_suits
+from monitor.recalibration.plan import check_suits
 from tests.recalibration.samples import sample
 
 BINARY, MANY = sample(600), sample(600, classes=3)
