@@ -211,4 +211,4 @@ def test_a_backup_is_verified_and_its_manifest_printed(tmp_path: Path) -> None:
     assert "backup.zip is sound: the store as of" in inside("restore", "backup.zip", "--verify", cwd=folder.path).stdout
     done = inside("restore", "monitor.yaml", "--verify", cwd=folder.path)
     assert done.returncode == 2
-    assert "no backup of this service" in one_error_line(done)
+    assert "not a backup of this service" in one_error_line(done)

@@ -45,5 +45,5 @@ def test_where_there_is_no_store_the_whole_path_is_named(tmp_path: Path) -> None
     said = one_error_line(inside("backup", "backup.zip", cwd=tmp_path))
     assert said.startswith(f"there is no store at {whole}: ")
     told = inside("check", cwd=tmp_path).stdout
-    assert f"there is no store at {whole}: `monitor serve` makes it" in told
+    assert f"there is no store at {whole}: `monitor serve` creates it" in told
     assert f"{tmp_path / 'monitor-data' / 'log'} is not there yet" in told

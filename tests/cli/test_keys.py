@@ -266,9 +266,7 @@ def test_a_name_in_the_file_of_keys_is_taken_and_its_key_is_revoked_there(folder
         f"a key of access.keys_file ({folder}/keys.yaml) is called 'prometheus' already"
     )
     done = inside("keys", "revoke", "prometheus", cwd=folder)
-    assert (
-        one_error_line(done) == f"'prometheus' stands in access.keys_file ({folder}/keys.yaml): remove its entry there"
-    )
+    assert one_error_line(done) == f"'prometheus' is in access.keys_file ({folder}/keys.yaml): remove its entry there"
 
 
 def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Path) -> None:
@@ -277,7 +275,7 @@ def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Pa
     assert inside("keys", "revoke", "prometheus", cwd=folder).returncode == 0
     unknown = inside("keys", "revoke", "x", cwd=folder)
     assert one_error_line(unknown) == (
-        "no API key in the store has the name or the id 'x'; those of the file are not known: access.keys_file:"
+        "no API key in the store has the name or the id 'x'; those of the file are unknown: access.keys_file:"
         f" {folder}/keys.yaml:1: keys[0].name must be given"
     )
 
@@ -285,4 +283,4 @@ def test_a_broken_file_of_keys_does_not_keep_a_key_from_being_revoked(folder: Pa
 def test_where_no_key_is_asked_for_that_is_said(folder: Path) -> None:
     (folder / "monitor.yaml").write_text(SETTINGS + "access: {mode: off}\napi: {host: 127.0.0.1}\n", encoding="utf-8")
     done = inside("keys", "create", "prometheus", "--role", "read", cwd=folder)
-    assert done.stderr.splitlines()[-1] == "mind: access.mode is off in these settings, so that no key is asked for"
+    assert done.stderr.splitlines()[-1] == "note: access.mode is off in these settings: no key is needed"
