@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
-from monitor.http_client import ApiKey, ask, connect, key_of_environment
+from monitor.http_client import ApiKey, connect, key_of_environment
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
 
@@ -264,7 +264,9 @@ class RecalibrationClient:
         before = self._served
         headers = {"accept": _ARROW} | ({} if before is None else {"if-none-match": before.etag})
         params = {} if self._version is None else {"version": self._version}
-        response = ask(self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers)
+        response = send_request(
+            self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers
+        )
         if response.status_code == 200:
             artifact = from_bytes(response.content)
             map_id = str(artifact.about.get("id", ""))

@@ -96,7 +96,7 @@ def _check_key(key: str) -> str:
     return key
 
 
-def ask(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
+def send_request(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:
     """Send a request; convert error responses to exceptions of this package.
 
     Raises

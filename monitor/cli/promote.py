@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
-from monitor.http_client import ask
+from monitor.http_client import send_request
 from monitor.reports.formatting import plain
 
 app = typer.Typer(add_completion=False)
@@ -27,7 +27,9 @@ def promote(
     It must be a candidate, and what it was compared with must still serve: else it is refused, with exit status 2.
     """
     with service_at(url, key_file) as http:
-        champion = ask(http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}).json()
+        champion = send_request(
+            http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}
+        ).json()
     if as_json:
         typer.echo(json.dumps(champion))
         return

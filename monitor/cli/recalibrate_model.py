@@ -16,7 +16,7 @@ from rich.console import Console
 from monitor.cli.service import USUAL_URL, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
-from monitor.http_client import ask
+from monitor.http_client import send_request
 from monitor.recalibration.refit_text import print_refit
 from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
@@ -58,7 +58,7 @@ def recalibrate_model(
     with service_at(url, key_file) as http:
         body = {key: value for key, value in request.items() if value is not None}
         try:
-            job = ask(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
+            job = send_request(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
         except (ServiceUnavailable, UnknownSeries) as error:
             raise type(error)(f"{error}; {model} is taken for a model, as there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
@@ -101,7 +101,7 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page
                 )
             time.sleep(_POLL_SECONDS)
             try:
-                job = ask(http, "GET", job["links"]["self"].lstrip("/")).json()
+                job = send_request(http, "GET", job["links"]["self"].lstrip("/")).json()
                 answered = time.monotonic()
             except ServiceUnavailable:
                 # The service may be restarting, and the refit goes on after that.

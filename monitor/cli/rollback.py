@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
-from monitor.http_client import ask
+from monitor.http_client import send_request
 from monitor.reports.formatting import plain
 
 app = typer.Typer(add_completion=False)
@@ -32,7 +32,7 @@ def rollback(
     """
     body = {"note": note} | ({} if model_version is None else {"version": model_version})
     with service_at(url, key_file) as http:
-        champion = ask(http, "POST", f"v1/models/{quote(model)}/rollback", json=body).json()
+        champion = send_request(http, "POST", f"v1/models/{quote(model)}/rollback", json=body).json()
     if as_json:
         typer.echo(json.dumps(champion))
         return

@@ -26,7 +26,7 @@ FEW_EVENTS: Final = 1000
 BINS_OF_FEW: Final = 5
 """Bins of confidence for fewer events (paper, appendix A: five for a test set of 500)."""
 
-LEAST_NEIGHBOURS: Final = 50.0
+MIN_NEIGHBOURS: Final = 50.0
 """The least n_eff of a point that counts. A point with fewer neighbours has a local error of about 1 / sqrt(n_eff) by
 chance alone, so without a limit the maximum would be the error of the most isolated point."""
 
@@ -158,7 +158,7 @@ def local_calibration_error(
     gamma: float = DEFAULT_GAMMA,
     weight: ArrayLike | None = None,
     bins: int | None = None,
-    least_neighbours: float = LEAST_NEIGHBOURS,
+    least_neighbours: float = MIN_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
     draws: int = 0,
     seed: int | None = None,
@@ -227,7 +227,7 @@ def group_calibration_error(
     *,
     weight: ArrayLike | None = None,
     bins: int | None = None,
-    least_neighbours: float = LEAST_NEIGHBOURS,
+    least_neighbours: float = MIN_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
     draws: int = 0,
     seed: int | None = None,
@@ -272,7 +272,7 @@ def mlce_curve(
     *,
     weight: ArrayLike | None = None,
     bins: int | None = None,
-    least_neighbours: float = LEAST_NEIGHBOURS,
+    least_neighbours: float = MIN_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
     draws: int = 0,
     seed: int | None = None,

@@ -18,7 +18,7 @@ DEFAULT_DIMENSIONS: Final = 20
 """Of the principal components of a table's features (paper, section 3.2; 50 for images)."""
 
 
-LARGEST_FEATURE: Final = 1e150
+MAX_FEATURE: Final = 1e150
 """Sums of squares of larger numbers overflow float64. Such values usually encode missing ones."""
 
 
@@ -213,11 +213,11 @@ def feature_table(features: ArrayLike) -> Floats:
     x = np.ascontiguousarray(numbers("features", features))
     if x.ndim != 2 or x.shape[1] == 0:
         raise InputError(f"features must have the shape (events, features), got {x.shape}")
-    usable = np.abs(x) <= LARGEST_FEATURE
+    usable = np.abs(x) <= MAX_FEATURE
     if not usable.all():
         row, column = np.argwhere(~usable)[0]
         got = number_text(x[row, column])
         raise InputError(
-            f"features must be finite and up to {LARGEST_FEATURE:g} in size, got {got} in row {row}, column {column}"
+            f"features must be finite and up to {MAX_FEATURE:g} in size, got {got} in row {row}, column {column}"
         )
     return x

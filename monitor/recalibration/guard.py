@@ -16,7 +16,7 @@ from monitor.errors import NotEnoughData
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LEAST_E: Final = 20.0
+MIN_E_VALUE: Final = 20.0
 """Required e-value: a challenger that is no better reaches it with a probability of at most 1 / 20."""
 
 BETS: Final = (0.05, 0.2, 0.5, 0.9)
@@ -82,7 +82,7 @@ class Evidence:
     @property
     def sufficient(self) -> bool:
         """Whether the e-value reaches the required one."""
-        return self.log10_e >= math.log10(LEAST_E)
+        return self.log10_e >= math.log10(MIN_E_VALUE)
 
     def events_until(self, e_value: float) -> int | None:
         """Estimate the number of such events at which the e-value is reached; None if never.
@@ -259,9 +259,9 @@ def judge(
         f"(95% interval of the difference {brier.lower:+.2g} to {brier.upper:+.2g}), evidence {_e(against_serving)}"
     )
     if against_serving.sufficient:
-        passed.append(f"Better than {serving}: {result}, where at least {LEAST_E:g} is needed.")
+        passed.append(f"Better than {serving}: {result}, where at least {MIN_E_VALUE:g} is needed.")
     else:
-        faults.append(f"Not evidently better than {serving}: {result}, and at least {LEAST_E:g} is needed.")
+        faults.append(f"Not evidently better than {serving}: {result}, and at least {MIN_E_VALUE:g} is needed.")
     if against_none.brier.lower > 0.0:
         worse = against_none.brier
         faults.append(

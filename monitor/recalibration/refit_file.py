@@ -25,7 +25,7 @@ from monitor.recalibration.comparison import (
     rfc3339,
 )
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
-from monitor.recalibration.guard import LEAST_E
+from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_trial import Candidate, Trial
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.sources.tables import EventTable
@@ -203,7 +203,7 @@ def refit_rows(
     evaluated = _evaluate_once(data.held_out)
     candidates: list[Candidate] = []
     for number, (method, options) in enumerate(methods):
-        candidate = Candidate(method, options, least_e=LEAST_E * len(methods))
+        candidate = Candidate(method, options, min_e_value=MIN_E_VALUE * len(methods))
 
         def report(step: str, share: float, number: int = number) -> None:
             progress(step, (number + share) / len(methods))

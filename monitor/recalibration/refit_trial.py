@@ -44,7 +44,7 @@ class Candidate:
     ----------
     method, options
         What to fit.
-    least_e
+    min_e_value
         Required e-value.
     map
         None if it could not be fitted.
@@ -56,7 +56,7 @@ class Candidate:
 
     method: Method
     options: Mapping[str, OptionValue]
-    least_e: float
+    min_e_value: float
     map: RecalibrationMap | None = None
     comparison: Comparison | None = None
     failure: str | None = None
@@ -71,7 +71,7 @@ class Candidate:
     @property
     def sure(self) -> bool:
         """Whether the evidence is sufficient, given the number of methods."""
-        return bool(self.evidence) and float(self.evidence["log10_e"]) >= math.log10(self.least_e)
+        return bool(self.evidence) and float(self.evidence["log10_e"]) >= math.log10(self.min_e_value)
 
     @property
     def better(self) -> bool:
@@ -149,14 +149,14 @@ class Trial:
             return None
         held = self.data.held_out
         evidence = weigh(held.prediction, candidate.comparison.predictions["challenger"], held.outcome, held.weight)
-        return evidence.events_until(candidate.least_e)
+        return evidence.events_until(candidate.min_e_value)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
         best = self.best
         return {
             "best": None if best is None else best.method.name,
-            "e_value_needed": self.candidates[0].least_e,
+            "e_value_needed": self.candidates[0].min_e_value,
             "methods": [candidate.to_dict() for candidate in self.candidates],
             "notes": [*self.notes, *self.cautions],
         }

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from monitor.recalibration.guard import LEAST_E
+from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_trial import Candidate, MeanLoss, Trial
 from monitor.reports.evaluation.report import Verdict
 from monitor.reports.formatting import interval_text, p_text, plain, time_text, value_text
@@ -130,9 +130,9 @@ def reasons_of(trial: Trial) -> list[str]:
         elif not candidate.better:
             faults = () if candidate.comparison.guard.passed else candidate.comparison.guard.reasons
             # The guard knows of one method only.
-            one, several = (f"at least {least:,.0f} is needed" for least in (LEAST_E, candidate.least_e))
+            one, several = (f"at least {least:,.0f} is needed" for least in (MIN_E_VALUE, candidate.min_e_value))
             reason = " ".join(faults).replace(one, several) or (
-                f"Not evidently better than no map: evidence {_e_text(candidate)}, and {candidate.least_e:,.0f} is "
+                f"Not evidently better than no map: evidence {_e_text(candidate)}, and {candidate.min_e_value:,.0f} is "
                 f"needed of each of {len(trial.candidates)} methods, so that chance makes none of them better."
             )
             reasons.append(f"{name}: {reason}")
@@ -155,7 +155,7 @@ def _head_lines(trial: Trial, name: str) -> list[str]:
 
 def _legend(trial: Trial) -> list[str]:
     """What the columns are."""
-    least, local = trial.candidates[0].least_e, _is_local(trial)
+    least, local = trial.candidates[0].min_e_value, _is_local(trial)
     lines = ["Below the values: 95% intervals" + (", and p of the excess." if local else ".")]
     if not trial.data.held_out.is_binary:
         lines.append("smCE is that of the most probable class.")
@@ -267,7 +267,7 @@ def _power(trial: Trial) -> str:
             f"On these later rows {shown.method.name} predicts no better than no map: more rows like them would not "
             "change that."
         )
-    least = f"E = {shown.least_e:,.0f}"
+    least = f"E = {shown.min_e_value:,.0f}"
     if needed > _MAX_FACTOR * held:
         return f"At the rate of these rows {shown.method.name} needs more than {_MAX_FACTOR} times as many for {least}."
     total = _two_digits(needed * (held + len(trial.data.fit)) / held)

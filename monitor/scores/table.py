@@ -11,7 +11,7 @@ from monitor.errors import InputError
 from monitor.scores.arguments import number_text, require_same_index
 from monitor.scores.packing_loops import count_packed, pack_events
 
-LARGEST_WEIGHT: Final = 1e100
+MAX_WEIGHT: Final = 1e100
 """Sums of squares of larger weights overflow."""
 
 
@@ -84,7 +84,7 @@ class ScoreTable:
             if w.shape != p.shape:
                 raise InputError(f"weight must be as long as prediction, got {w.size} and {p.size}")
             check(w, np.isfinite(w) & (w >= 0.0), "weight must be finite and at least 0")
-            check(w, w <= LARGEST_WEIGHT, f"weight must be at most {LARGEST_WEIGHT:g}: divide all by their mean")
+            check(w, w <= MAX_WEIGHT, f"weight must be at most {MAX_WEIGHT:g}: divide all by their mean")
             score, positives, negatives, squares = _weigh(p + 0.0, y, w)  # -0.0 becomes 0.0
         return cls(
             score=score,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from monitor.errors import NotEnoughData
-from monitor.recalibration.guard import BETS, LEAST_E, Evidence, Guard, LocalError, LossDifference, judge, weigh
+from monitor.recalibration.guard import BETS, MIN_E_VALUE, Evidence, Guard, LocalError, LossDifference, judge, weigh
 from tests.reference.naive_guard import naive_e_value
 
 Floats = NDArray[np.float64]
@@ -218,10 +218,10 @@ def test_the_events_that_evidence_needs_are_foretold_about_right(slope: float, e
         outcome = (rng.random(z.size) < true).astype(np.int64)
         weight = np.ones(z.size)
         first = weigh(said[:events], true[:events], outcome[:events], weight[:events])
-        foretold.append(first.events_until(LEAST_E) or 10**9)
+        foretold.append(first.events_until(MIN_E_VALUE) or 10**9)
         ends = np.unique(np.geomspace(20, z.size, 30).astype(int))
         logs = [weigh(said[:end], true[:end], outcome[:end], weight[:end]).log10_e for end in ends]
-        reached.append(next((end for end, log in zip(ends, logs, strict=True) if log >= np.log10(LEAST_E)), 10**9))
+        reached.append(next((end for end, log in zip(ends, logs, strict=True) if log >= np.log10(MIN_E_VALUE)), 10**9))
     ratio = np.median(foretold) / np.median(reached)
     assert 0.6 <= ratio <= 1.7, (np.median(foretold), np.median(reached))
 
@@ -229,10 +229,10 @@ def test_the_events_that_evidence_needs_are_foretold_about_right(slope: float, e
 def test_no_number_of_events_proves_what_is_worse() -> None:
     p, outcome = np.full(200, 0.3), np.r_[np.ones(60), np.zeros(140)].astype(np.int64)
     worse = weigh(p, np.full(200, 0.5), outcome, np.ones(200))
-    assert worse.events_until(LEAST_E) is None
+    assert worse.events_until(MIN_E_VALUE) is None
     better = weigh(np.full(200, 0.5), p, outcome, np.ones(200))
-    needed = better.events_until(LEAST_E)
+    needed = better.events_until(MIN_E_VALUE)
     assert needed is not None
     # So many of the same events bring just so much evidence.
     logs = needed * np.asarray(better.growth)
-    assert logsumexp(logs) - np.log(len(logs)) == pytest.approx(np.log(LEAST_E), rel=0.05)
+    assert logsumexp(logs) - np.log(len(logs)) == pytest.approx(np.log(MIN_E_VALUE), rel=0.05)

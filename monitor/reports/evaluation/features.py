@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError
-from monitor.local.features import LARGEST_FEATURE, PrincipalComponents, Standardised
+from monitor.local.features import MAX_FEATURE, PrincipalComponents, Standardised
 from monitor.reports.evaluation.segments import Range, are_whole, quantile_ranges
 from monitor.scores.table import check
 from monitor.sources.columns import EMPTY, is_missing, text_of
@@ -259,8 +259,8 @@ def _column(name: str, values: ArrayLike | SegmentColumn) -> Floats | SegmentCol
         numbers = array.astype(np.float64)
         check(
             numbers,
-            np.isnan(numbers) | (np.abs(numbers) <= LARGEST_FEATURE),
-            f"feature {name} must be finite and up to {LARGEST_FEATURE:g} in size",
+            np.isnan(numbers) | (np.abs(numbers) <= MAX_FEATURE),
+            f"feature {name} must be finite and up to {MAX_FEATURE:g} in size",
         )
         return numbers
     items: list[object] = array.tolist()

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.local import LocalMap, Standardised, local_calibration_error, local_error_map
-from monitor.local.calibration import DEFAULT_GAMMA, LEAST_NEIGHBOURS, MAX_POINTS, confidence_and_hit
+from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.measures.checks import require_whole
@@ -188,7 +188,7 @@ def evaluate_local(
     dimensions: int = DEFAULT_DIMENSIONS,
     gamma: float = DEFAULT_GAMMA,
     bins: int | None = None,
-    least_neighbours: float = LEAST_NEIGHBOURS,
+    least_neighbours: float = MIN_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
     draws: int = DRAWS,
     seed: int | None = None,
@@ -284,7 +284,7 @@ def evaluate_local(
 
 
 def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
-    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=LEAST_NEIGHBOURS)
+    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=MIN_NEIGHBOURS)
     if not conditions:
         return None
     inside = np.logical_and.reduce([condition.inside for condition in conditions])

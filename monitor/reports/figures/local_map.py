@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap
-from monitor.local.calibration import LEAST_NEIGHBOURS, default_bins
+from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
 from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.reports.figures.style import (
@@ -99,10 +99,10 @@ def local_map_figure(
     NotEnoughData
         Nowhere are there enough events to say anything.
     """
-    enough = (local.n_eff >= LEAST_NEIGHBOURS) & np.isfinite(local.error)
+    enough = (local.n_eff >= MIN_NEIGHBOURS) & np.isfinite(local.error)
     if not enough.any():
         raise NotEnoughData(
-            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
+            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
             "use a larger gamma"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -146,7 +146,7 @@ def _draw_map(
     """Draw errors as colours, the paler the fewer events are near."""
     dress(axes, grid="")
     picture = np.asarray(shades.to_rgba(np.nan_to_num(error)), np.float64)
-    picture[..., 3] = np.clip(np.nan_to_num(n_eff) / LEAST_NEIGHBOURS, 0.0, 1.0) ** 2
+    picture[..., 3] = np.clip(np.nan_to_num(n_eff) / MIN_NEIGHBOURS, 0.0, 1.0) ** 2
     axes.imshow(picture, origin="lower", aspect="auto", interpolation="nearest", extent=extent)
 
 
@@ -175,7 +175,7 @@ class _Errors:
 
     @property
     def enough(self) -> NDArray[np.bool_]:
-        return np.asarray(self.n_eff >= LEAST_NEIGHBOURS)
+        return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
 
 
 def plane_figure(
@@ -231,7 +231,7 @@ def plane_figure(
     errors = _errors(corners, where, residual, w, gamma)
     if not errors.enough.any():
         raise NotEnoughData(
-            f"a map needs places with {LEAST_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
+            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
         )
     worst = np.abs(errors.error[errors.enough]).max(axis=0)
     height = _PLANE_HEIGHTS.get(len(labels), 7.6)

@@ -42,7 +42,7 @@ CHANCE: Final = PALE
 TITLE_SIZE: Final = 14.0
 TEXT_SIZE: Final = 10.5
 SMALL_SIZE: Final = 9.5
-LEAST_SIZE: Final = 7.0
+MIN_SIZE: Final = 7.0
 """Below it nothing can be read."""
 
 MARGIN: Final = 0.22
@@ -206,11 +206,11 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float 
 def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
     """The text, cut if it must be, and the points, ``size`` or less, at which it fits into ``width`` inches."""
     inches = _ruler(size, bold=bold)
-    most = width * size / LEAST_SIZE
+    most = width * size / MIN_SIZE
     if inches(text) > most:
         kept = next((n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= most), 0)
         text = f"{text[:kept]}\N{HORIZONTAL ELLIPSIS}"
-    return text, max(min(size, size * width / max(inches(text), 1e-9)), LEAST_SIZE)
+    return text, max(min(size, size * width / max(inches(text), 1e-9)), MIN_SIZE)
 
 
 def name_panel(axes: Axes, name: str, remark: str) -> None:
