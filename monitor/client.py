@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
-from monitor.http_client import ApiKey, connect, key_of_environment
+from monitor.http_client import ApiKey, connect, key_of_environment, send_request
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
 

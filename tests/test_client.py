@@ -25,7 +25,7 @@ from monitor.errors import (
     UnknownSeries,
 )
 from monitor.http.server import ApiServer
-from monitor.http_client import API_KEY, ask, connect
+from monitor.http_client import API_KEY, connect, send_request
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import to_bytes
 from monitor.store.recalibrations import Champion
@@ -478,7 +478,7 @@ def answering(status: int, body: object) -> httpx.Client:
 def test_problems_are_errors_in_the_services_own_words(status: int, kind: str, error: type[Exception]) -> None:
     body = {"type": f"urn:calibration-monitor:problem:{kind}", "detail": "the words"}
     with answering(status, body) as http, pytest.raises(error, match="the words") as raised:
-        ask(http, "GET", "v1/x")
+        send_request(http, "GET", "v1/x")
     assert type(raised.value) is error
 
 
@@ -488,7 +488,7 @@ def test_what_something_in_between_says_is_named_by_its_status(body: object) -> 
         answering(403, body) as http,
         pytest.raises(InputError, match="GET http://monitor/prefix/v1/x is answered 403"),
     ):
-        ask(http, "GET", "v1/x")
+        send_request(http, "GET", "v1/x")
 
 
 def test_the_example_of_the_documentation_runs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -552,7 +552,7 @@ def test_what_a_key_does_not_allow_is_said(locked: tuple[World, Keys]) -> None:
         connect(world.server.url, timeout_seconds=PATIENCE_SECONDS, api_key=keys("read")) as http,
         pytest.raises(Forbidden, match=r"needs the role promote for model 'churn', and .* holds read"),
     ):
-        ask(http, "POST", "v1/models/churn/rollback", json={})
+        send_request(http, "POST", "v1/models/churn/rollback", json={})
 
 
 def test_a_key_is_not_shown_to_another_host() -> None:
@@ -566,14 +566,14 @@ def test_a_key_is_not_shown_to_another_host() -> None:
 
     transport = httpx.MockTransport(answer)
     with connect("https://monitor.example.org", timeout_seconds=1.0, api_key="secret", transport=transport) as http:
-        ask(http, "GET", "v1/models")
+        send_request(http, "GET", "v1/models")
     assert seen == [("monitor.example.org", "Bearer secret"), ("elsewhere.example.org", None)]
 
 
 def test_a_service_that_is_asked_too_often_is_asked_again_later() -> None:
     body = {"type": "urn:calibration-monitor:problem:too-many-requests", "detail": "500 a second"}
     with answering(429, body) as http, pytest.raises(ServiceUnavailable, match="500 a second"):
-        ask(http, "GET", "v1/models")
+        send_request(http, "GET", "v1/models")
 
 
 def test_an_address_may_lack_its_scheme(world: World) -> None:

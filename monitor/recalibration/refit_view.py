@@ -146,7 +146,7 @@ def _head_lines(trial: Trial, name: str) -> list[str]:
     if trial.timed:
         first, cut, last = (time_text(int(ms))[:16] for ms in (fit.time_ms[0], held.time_ms[0], held.time_ms[-1]))
         lines.append(f"from {first}, later ones from {cut} to {last} UTC")
-    compared = next((each.comparison for each in trial.candidates if each.comparison is not None), None)
+    compared = next((candidate.comparison for candidate in trial.candidates if candidate.comparison is not None), None)
     verdict = None if compared is None else compared.document["maps"]["none"]["verdict"]
     if verdict is not None:
         lines.append(f"with no map, later rows show: {verdict['sentence']}")

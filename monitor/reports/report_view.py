@@ -297,13 +297,13 @@ def segment_text(segment: SegmentReport) -> str:
 
 def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
     name = _leading_measure(reports)
-    others = [each for each in _SHOWN if each != name and any(each in report.measures for report in reports)]
+    others = [other for other in _SHOWN if other != name and any(other in report.measures for report in reports)]
     columns = (
         Column("class", words=True, folds=True),
         Column("events"),
         Column("prevalence", min_width=WIDE),
         Column("mean p", min_width=WIDE),
-        *(Column(MEASURES[each].title, min_width=_FULL_WIDTH) for each in others),
+        *(Column(MEASURES[other].title, min_width=_FULL_WIDTH) for other in others),
         Column(MEASURES[name].title),
         Column("95% interval"),
         Column("chance"),
@@ -315,7 +315,7 @@ def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
             f"{report.positives:,}",
             share_text(report.prevalence),
             share_text(report.mean_prediction),
-            *(_short(report.measures.get(each))[0] for each in others),
+            *(_short(report.measures.get(other))[0] for other in others),
             *_short(report.measures.get(name)),
             judge_report(report),
         )

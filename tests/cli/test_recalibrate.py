@@ -18,7 +18,7 @@ from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
-from monitor.http_client import ask
+from monitor.http_client import send_request
 from monitor.recalibration.refit_text import decision
 from monitor.reports.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
@@ -179,11 +179,11 @@ class Asking:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answered, self.missed = threading.Event(), threading.Event()
-        monkeypatch.setattr(command, "ask", self)
+        monkeypatch.setattr(command, "send_request", self)
 
     def __call__(self, *arguments: Any, **named: Any) -> httpx.Response:
         try:
-            answer = ask(*arguments, **named)
+            answer = send_request(*arguments, **named)
         except ServiceUnavailable:
             self.missed.set()
             raise

@@ -40,7 +40,7 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 def is_keyed(annotation: Any) -> bool:
     """Whether the type is a mapping with keys of the user's own, or may be one."""
-    return get_origin(annotation) is dict or any(get_origin(each) is dict for each in get_args(annotation))
+    return get_origin(annotation) is dict or any(get_origin(part) is dict for part in get_args(annotation))
 
 
 def is_listed(annotation: Any) -> bool:
