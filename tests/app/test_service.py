@@ -190,7 +190,7 @@ def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Runn
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IncompatibleStore, match="no SQLite file"):
+    with pytest.raises(IncompatibleStore, match="not a SQLite file"):
         Service(settings(tmp_path))
 
 
