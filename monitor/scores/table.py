@@ -181,7 +181,11 @@ class ScoreTable:
 
     def drawn_residual(self, positives: Floats) -> Floats:
         """:attr:`residual` of each :meth:`with_outcomes`, to the bit: positives (draws, m) -> (draws, m)."""
-        return positives - (positives * self.score + (self.counts - positives) * self.score)
+        # positives - (positives * score + (counts - positives) * score), in two arrays: there are many draws.
+        residual = self.counts - positives
+        residual *= self.score
+        residual += positives * self.score
+        return np.subtract(positives, residual, out=residual)
 
 
 def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Floats]:
