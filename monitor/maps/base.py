@@ -1,5 +1,6 @@
 """The contract of recalibration maps: how a map is fitted, applied, stored and described."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_origin, get_type_hints, runtime_checkable
@@ -107,15 +108,15 @@ class FieldMap:
         """Raise CorruptMap if fields do not fit together."""
 
 
-class PredictionMap(FieldMap):
+class PredictionMap(FieldMap, ABC):
     """Base of maps that use neither features nor groups."""
 
     feature_count: ClassVar[int | None] = None
     segment_key: ClassVar[str | None] = None
 
+    @abstractmethod
     def recalibrate(self, prediction: Floats) -> Floats:
         """Recalibrate predictions of the shape (n,) or (n, K)."""
-        raise NotImplementedError
 
     def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
         """Recalibrate predictions: see :meth:`RecalibrationMap.apply`."""

@@ -27,7 +27,7 @@ _LEVEL: Final = 1
 _PIECE_BYTES: Final = 1 << 20
 _MAX_MANIFEST_BYTES: Final = 16 << 20
 _DAMAGED: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
-"""Errors from reading a damaged archive."""
+"""Errors from reading a damaged archive; zipfile raises the last for a compression that it does not know."""
 
 
 class Offset(msgspec.Struct, frozen=True):

@@ -14,16 +14,16 @@ from monitor.durations import format_duration
 
 
 class ExpositionSettings(Section):
-    """What GET /metrics tells of windows."""
+    """What GET /metrics exports of windows."""
 
     level: Literal["auto", "values", "intervals", "all"] = "auto"
-    """How much is told of each window. `values`: counts, the values of the measures, the verdict and the diagnosis, and
-    whatever alerts read; `intervals`: also the intervals, levels under calibration, p-values and error bounds of all
-    measures; `all`: also reliability diagrams. docs/series.md says of each series from which level on it is there.
-    `auto` is `all` for up to 50 models and `values` for more, and `all` again once they are 40 or fewer."""
+    """How much is exported of each window. `values`: counts, the values of the measures, the verdict and the diagnosis,
+    and everything that alerts read; `intervals`: also the intervals, levels under calibration, p-values and error
+    bounds of all measures; `all`: also reliability diagrams. docs/series.md says from which level on a series is
+    exported. `auto` is `all` for up to 50 models and `values` for more, and `all` again once they are 40 or fewer."""
     bins: bool = True
-    """Whether each window's reliability diagram is told at the level `all`, as counts of ten bins: up to 30 time series
-    a window, half as much again as its measures take. Without them dashboards have no reliability diagrams."""
+    """Whether each window's reliability diagram is exported at the level `all`, as counts of ten bins: up to 30 time
+    series a window, half as much again as its measures take. Without them dashboards have no reliability diagrams."""
     max_series: Positive = 150_000
     """Time series about windows in one answer. Beyond them windows are left out whole and counted, those of segments
     first."""
