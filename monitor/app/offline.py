@@ -5,7 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from monitor.app.parts import make_decoder, make_measures, make_minimum, make_partition_settings, make_windows
+from monitor.app.parts import (
+    make_decoder,
+    make_measures,
+    make_minimum,
+    make_panes,
+    make_partition_settings,
+    make_windows,
+)
 from monitor.app.settings import Settings
 from monitor.clock import Clock, ManualClock
 from monitor.sources.files import EventFile
@@ -54,7 +61,8 @@ def report_log(
     file = EventFile(path)
     # The events may come from topics of one type each, where an event need not name its type.
     decoder = make_decoder(settings, clock, kind_by_keys=True)
-    stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False))
+    panes = make_panes(settings)
+    stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False), panes.add_checkpoint)
     for batch in file.batches():
         stream.read(batch)
         if progress is not None:
@@ -62,7 +70,7 @@ def report_log(
     # Dead letters are published with what is settled.
     stream.settle()
     evaluator = Evaluator(
-        stream.panes,
+        panes,
         make_windows(settings),
         minimum=make_minimum(settings),
         draws=settings.evaluation.draws,

@@ -28,7 +28,8 @@ from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
 _SPANS: Final = 16
@@ -78,10 +79,12 @@ def make_windows(settings: Settings) -> list[Window]:
 
 def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
     """What all partitions have in common; without ``sampling``, nothing is kept for refits."""
-    caps = settings.caps
+    caps, kept_ms = settings.caps, make_kept_ms(settings)
     return PartitionSettings(
         policy=make_policy(settings.models),
-        pane_retention_ms=pane_retention_ms(make_windows(settings), to_ms(settings.evaluation.look_back)),
+        pane_ms=min(kept_ms),
+        kept_ms=max(kept_ms.values()),
+        unsettled_cells=not all(window.mature for window in make_windows(settings)),
         caps=Caps(models=caps.models, versions=caps.versions, segment_values=caps.segment_values, strata=caps.strata),
         max_predictions=settings.pipeline.max_pending,
         samples=make_sample_settings(settings) if sampling else SampleSettings(),
@@ -101,13 +104,19 @@ def make_sample_settings(settings: Settings) -> SampleSettings:
     )
 
 
-def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[int, int]:
-    """Width of panes -> how long they are kept beyond horizon and lateness: as long as a window may ask for them."""
+def make_kept_ms(settings: Settings) -> Mapping[int, int]:
+    """Width of panes -> how long they are kept behind the settled edge: as long as a window may ask for them."""
     kept: dict[int, int] = {}
-    for window in windows:
+    for window in make_windows(settings):
         # A window ends at the start of a pane, so it may reach back one pane further than it is long.
-        kept[window.slide_ms] = max(kept.get(window.slide_ms, 0), window.length_ms + 2 * window.slide_ms + look_back_ms)
+        reach_ms = window.length_ms + 2 * window.slide_ms + to_ms(settings.evaluation.look_back)
+        kept[window.slide_ms] = max(kept.get(window.slide_ms, 0), reach_ms)
     return kept
+
+
+def make_panes(settings: Settings) -> ClosedPanes:
+    """The panes of all partitions, empty."""
+    return ClosedPanes(make_kept_ms(settings), make_policy(settings.models))
 
 
 def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Decoder:
@@ -122,7 +131,9 @@ def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False
     )
 
 
-def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evaluator:
+def make_evaluator(
+    settings: Settings, panes: ClosedPanes, clock: Clock, refresh: Callable[[], None] = lambda: None
+) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
     return Evaluator(
@@ -134,6 +145,7 @@ def make_evaluator(settings: Settings, panes: PaneReader, clock: Clock) -> Evalu
         measures=make_measures(settings),
         tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
+        refresh=refresh,
         clock=clock,
     )
 

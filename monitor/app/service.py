@@ -28,6 +28,7 @@ from monitor.app.parts import (
     make_decoder,
     make_evaluator,
     make_log,
+    make_panes,
     make_pipeline,
     make_policy,
     make_topics,
@@ -59,6 +60,7 @@ from monitor.outage_log import Outage
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.panes import read_closings
 
 _STORE_PATIENCE_SECONDS: Final = 30.0
 _STORE_RETRY_SECONDS: Final = 1.0
@@ -107,11 +109,13 @@ class Service:
         try:
             self.log: Log = make_log(settings, self._clock)
             self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
-            self.evaluator = make_evaluator(settings, self.pipeline.panes, self._clock)
+            panes = make_panes(settings)
+            refresh = partial(read_closings, self.store, panes)
+            self.evaluator = make_evaluator(settings, panes, self._clock, refresh)
             self.recalibration = Recalibration(
                 settings,
                 self.store,
-                panes=self.pipeline.panes,
+                panes=panes,
                 windows=make_windows(settings),
                 latest=lambda: self.evaluator.latest,
                 ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
@@ -134,7 +138,7 @@ class Service:
                     RefitFamilies(
                         self.recalibration.live,
                         self.recalibration.measures.values(),
-                        make_known(self.pipeline.panes),
+                        make_known(panes),
                         levels=levels,
                     ),
                     HttpFamilies(traffic, refused),

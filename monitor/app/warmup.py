@@ -21,10 +21,10 @@ from monitor.sources.kafka_batch_loops import SPANS, locate_records
 from monitor.sources.log_format import LogRecord
 from monitor.sources.partitioner_loops import partitions_of
 from monitor.store.base import Checkpoint, PartitionState
-from monitor.stream.pane_view import PaneView
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
 
 _EVENTS: Final = 1500
@@ -54,7 +54,8 @@ def warm_up(seed: int = 0) -> None:
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
         policy=_POLICIES.get,
-        pane_retention_ms={window.slide_ms: 2 * _LENGTH_MS},
+        pane_ms=window.slide_ms,
+        kept_ms=2 * _LENGTH_MS,
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
@@ -69,9 +70,10 @@ def warm_up(seed: int = 0) -> None:
         records = [LogRecord(at + place, _START_MS, None, value, ()) for place, value in enumerate(values)]
         partition.apply(RecordBatch("warm-up", 0, records, at + len(records)), decoder, None)
         saved.append(partition.checkpoint())
-    restored = Partition(0, 0, settings, _state(saved))
-    panes = PaneView()
-    panes.show({0: restored})
+    Partition(0, 0, settings, _state(saved))
+    panes = ClosedPanes({window.slide_ms: 2 * _LENGTH_MS}, _POLICIES.get)
+    for checkpoint in saved:
+        panes.add_checkpoint(checkpoint)
     minimum = Minimum(events=2, positives=0, negatives=0)
     Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
     _report_data(np.random.default_rng(seed))
@@ -103,7 +105,6 @@ def _state(saved: Sequence[Checkpoint]) -> PartitionState:
         strata=[stratum for checkpoint in saved for stratum in checkpoint.new_strata],
         counters=last.counters,
         journal=iter([batch for checkpoint in saved for batch in checkpoint.journal]),
-        panes=iter([pane for checkpoint in saved for pane in checkpoint.closed]),
     )
 
 

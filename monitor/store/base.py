@@ -1,12 +1,12 @@
 """The durable state of a partition.
 
 It consists of two parts. The *journal* is what the join accepted, append-only, in batches by model and time bucket; the
-join's table and the open panes are rebuilt from it. When the rows of a bucket can no longer change, they are added to
-the *closed panes* and the bucket's journal is dropped, in one transaction with the offsets. So each event is written
-once, and restoring is one pass.
+join's table is rebuilt from it. What is settled leaves the join for a *closing*, saved in one transaction with the
+offsets; a bucket's journal is dropped once all of it is closed. So each event is written once, and restoring is one
+pass.
 
-The *candidates* for the samples of refits are saved and dropped with the journal, the *closed samples* with the closed
-panes.
+The *candidates* for the samples of refits are saved and dropped with the journal, the *closed samples* with the
+closings.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,10 +15,9 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from monitor.classes.sketch import SkceSketch
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
-from monitor.scores import GridTable
 from monitor.store.closed_samples import ClosedSample
+from monitor.store.closings import Closing, Panes
 
 # Values of ``entry`` in a row of the journal.
 PREDICTED: Final = 0
@@ -96,20 +95,6 @@ class PaneKey(NamedTuple):
     series: SeriesKey
 
 
-class ClosedPane(NamedTuple):
-    """What a dropped bucket adds to one closed pane."""
-
-    key: PaneKey
-    table: GridTable
-
-
-class ClosedSketch(NamedTuple):
-    """What a dropped bucket adds to the sketch of one closed pane."""
-
-    key: PaneKey
-    sketch: SkceSketch
-
-
 class CandidateBatch(NamedTuple):
     """Candidates for the sample of a bucket's predictions, dropped with its journal."""
 
@@ -121,7 +106,7 @@ class CandidateBatch(NamedTuple):
 
 
 class SampledSpan(NamedTuple):
-    """What dropped buckets add to the closed sample of one version and span of time.
+    """What settled predictions add to the closed sample of one version and span of time.
 
     The key is that of a pane as wide as the span, of the version's series ``all``.
     """
@@ -138,8 +123,18 @@ class ModelState(NamedTuple):
     """Newest event time of its predictions, or -1."""
     outcome_watermark_ms: int
     """Newest event time of its outcomes, or -1."""
-    evicted_before_ms: int = -1
-    """Predictions older than this were evicted early, because the join was full; -1 if none were."""
+    closed_to_ms: int = -1
+    """Predictions before this time are closed; -1 if none are."""
+    awaits_outcomes: int = 1
+    """0 if all its events so far were labelled, so that only the lateness has to pass."""
+
+
+class ModelClock(NamedTuple):
+    """How far one partition is with one model: as in :class:`ModelState`."""
+
+    prediction_watermark_ms: int
+    outcome_watermark_ms: int
+    closed_to_ms: int
 
 
 Counters = Mapping[tuple[str, str], int]
@@ -158,8 +153,6 @@ class PartitionState:
         By id.
     journal
         Batches in the order in which they were saved.
-    panes, sketches
-        The closed panes, and the sketches of those that have one.
     candidates
         Batches in the order in which they were saved. Closed samples are not loaded.
     """
@@ -169,8 +162,6 @@ class PartitionState:
     strata: Sequence[Stratum]
     counters: Counters
     journal: Iterator[JournalBatch]
-    panes: Iterator[ClosedPane]
-    sketches: Iterator[ClosedSketch] = field(default_factory=lambda: iter(()))
     candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
 
 
@@ -192,14 +183,16 @@ class Checkpoint:
         Batches to append.
     dropped
         Buckets whose journal is removed.
-    closed, closed_sketches
-        What the dropped buckets add to the closed panes, and to their sketches.
+    closings
+        What was settled.
     expired_before_ms
-        (model, slide) -> start of the oldest closed panes that are kept.
+        Model -> closings that end by then are no longer needed.
+    unsettled
+        Summary of the predictions that are not settled, which replaces the earlier one; None keeps it.
     candidates
         Batches to append, or to replace earlier ones.
     closed_samples
-        What the dropped buckets add to the closed samples.
+        What was settled of the candidates.
     expired_samples_before_ms
         (model, width of its spans) -> start of the oldest closed samples that are kept.
     counters
@@ -216,9 +209,9 @@ class Checkpoint:
     new_strata: Sequence[Stratum] = ()
     journal: Sequence[JournalBatch] = ()
     dropped: Sequence[Bucket] = ()
-    closed: Sequence[ClosedPane] = ()
-    closed_sketches: Sequence[ClosedSketch] = ()
-    expired_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    closings: Sequence[Closing] = ()
+    expired_before_ms: Mapping[str, int] = field(default_factory=dict)
+    unsettled: Panes | None = None
     candidates: Sequence[CandidateBatch] = ()
     closed_samples: Sequence[SampledSpan] = ()
     expired_samples_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -235,6 +228,10 @@ class StateStore(Protocol):
 
     def load(self, partition: int) -> PartitionState:
         """The state as of the last checkpoint; empty if there was none."""
+        ...
+
+    def newest(self) -> Mapping[str, tuple[int, int]]:
+        """Model -> newest prediction and outcome that any partition has read, -1 for none."""
         ...
 
     def save(self, checkpoints: Sequence[Checkpoint]) -> None:

@@ -1,7 +1,7 @@
 """Closed samples in the database."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -81,6 +81,23 @@ def append_closed(connection: sa.Connection, partition: int, sequence: int, part
                     "sample": part.data,
                 }
                 for part in parts
+            ],
+        )
+
+
+def expire(connection: sa.Connection, partition: int, before_ms: Mapping[tuple[str, int], int]) -> None:
+    """Remove the spans of (model, width) that start earlier."""
+    if before_ms:
+        connection.execute(
+            sa.delete(CLOSED_SAMPLES).where(
+                CLOSED_SAMPLES.c.partition == partition,
+                CLOSED_SAMPLES.c.model == sa.bindparam("expired_model"),
+                CLOSED_SAMPLES.c.slide_ms == sa.bindparam("width_ms"),
+                CLOSED_SAMPLES.c.start_ms < sa.bindparam("before_ms"),
+            ),
+            [
+                {"expired_model": model, "width_ms": width_ms, "before_ms": start_ms}
+                for (model, width_ms), start_ms in before_ms.items()
             ],
         )
 

@@ -96,7 +96,8 @@ MODELS: Final = Table(
     Column("name", Name, nullable=False),
     Column("prediction_watermark_ms", BigInteger, nullable=False),
     Column("outcome_watermark_ms", BigInteger, nullable=False),
-    Column("evicted_before_ms", BigInteger, nullable=False),
+    Column("closed_to_ms", BigInteger, nullable=False),
+    Column("awaits_outcomes", Integer, nullable=False),
 )
 
 STRATA: Final = Table(
@@ -122,20 +123,24 @@ JOURNAL: Final = Table(
     Index("journal_by_bucket", "partition", "model", "bucket_ms", "sequence", "size"),
 )
 
-CLOSED_PANES: Final = Table(
-    "closed_panes",
+CLOSINGS: Final = Table(
+    "closings",
     METADATA,
     _partition(),
-    *_pane_key(),
-    Column("grid_table", LargeBinary, nullable=False),
+    Column("model", Name, primary_key=True),
+    Column("to_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("from_ms", BigInteger, nullable=False),
+    Column("pane_ms", BigInteger, nullable=False),
+    Column("cells", LargeBinary, nullable=False),
+    Column("sketches", LargeBinary),
 )
 
-CLOSED_SKETCHES: Final = Table(
-    "closed_sketches",
+UNSETTLED: Final = Table(
+    "unsettled",
     METADATA,
     _partition(),
-    *_pane_key(),
-    Column("sketch", LargeBinary, nullable=False),
+    Column("cells", LargeBinary, nullable=False),
+    Column("sketches", LargeBinary),
 )
 
 SAMPLE_CANDIDATES: Final = Table(

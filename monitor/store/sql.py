@@ -10,23 +10,22 @@ import sqlalchemy as sa
 from monitor.clock import Clock, SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
-from monitor.store import audit, journal, panes, samples
+from monitor.store import audit, closings, journal, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     CandidateBatch,
     Checkpoint,
-    ClosedPane,
-    ClosedSketch,
     JournalBatch,
+    ModelClock,
     ModelState,
     PartitionState,
     StoredDeadLetter,
 )
+from monitor.store.closings import Closing, Panes
 from monitor.store.database import Database, Snapshot, Stream
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import (
-    CLOSED_SAMPLES,
     COUNTERS,
     DEAD_LETTERS,
     JOURNAL,
@@ -35,6 +34,7 @@ from monitor.store.schema import (
     PARTITIONS,
     SAMPLE_CANDIDATES,
     STRATA,
+    UNSETTLED,
 )
 
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
@@ -163,11 +163,9 @@ class SqlStore:
         batches have the place of the first one.
         """
         database, connection = self._database, self._database.snapshot()
-        snapshot = Snapshot(connection, streams=4)
+        snapshot = Snapshot(connection, streams=2)
         batches = journal.read(database, connection, JOURNAL, partition)
         candidates = journal.read(database, connection, SAMPLE_CANDIDATES, partition)
-        tables = panes.TABLES.read(database, connection, partition)
-        sketches = panes.SKETCHES.read(database, connection, partition)
         try:
             with database.translated():
                 return PartitionState(
@@ -176,8 +174,6 @@ class SqlStore:
                     strata=_strata(connection, partition),
                     counters=_counters(connection, partition),
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
-                    panes=Stream((ClosedPane(*pane) for pane in tables), snapshot),
-                    sketches=Stream((ClosedSketch(*pane) for pane in sketches), snapshot),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
                 )
         except BaseException:
@@ -222,6 +218,56 @@ class SqlStore:
             raise
         for checkpoint in checkpoints:
             self._in_doubt.pop(checkpoint.partition, None)
+
+    def newest(self) -> Mapping[str, tuple[int, int]]:
+        """Model -> newest prediction and outcome that any partition has read and saved, -1 for none. Any thread.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        newest = [sa.func.max(MODELS.c[name]) for name in ("prediction_watermark_ms", "outcome_watermark_ms")]
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(MODELS.c.name, *newest).group_by(MODELS.c.name))
+            return {name: (predictions_ms, outcomes_ms) for name, predictions_ms, outcomes_ms in rows}
+
+    def clocks(self) -> Mapping[str, Mapping[int, ModelClock]]:
+        """Model -> partition -> how far it is, of all partitions that hold the model. Any thread.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
+        clocks: dict[str, dict[int, ModelClock]] = {}
+        with self._database.reading() as connection:
+            for model, partition, *clock in connection.execute(sa.select(*columns)):
+                clocks.setdefault(model, {})[partition] = ModelClock(*clock)
+        return clocks
+
+    def read_closings(self, model: str, after_ms: Mapping[int, int]) -> Mapping[int, Sequence[Closing]]:
+        """Partition -> its closings of a model that end after a time of that partition, in order. Any thread.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        DamagedStore, IncompatibleStore
+            A closing cannot be read.
+        """
+        found: dict[int, list[Closing]] = {}
+        with self._database.reading() as connection:
+            for partition, closing in closings.read(self._database, connection, model, after_ms):
+                found.setdefault(partition, []).append(closing)
+        return found
+
+    def read_unsettled(self) -> Mapping[int, Panes]:
+        """Partition -> summary of what it has not settled. Any thread; raises as :meth:`read_closings`."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(UNSETTLED)).all()
+        return {row.partition: Panes.from_bytes(row.cells, row.sketches)[0] for row in rows}
 
     def saved_offsets(self) -> Mapping[tuple[str, int], int]:
         """(topic, partition) -> the offset up to which it is read and saved, by any process. Any thread.
@@ -349,12 +395,14 @@ class SqlStore:
         journal.append(connection, SAMPLE_CANDIDATES, partition, first_candidate, new_candidates)
         journal.drop(connection, JOURNAL, partition, checkpoint.dropped)
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
-        panes.TABLES.add(self._database, connection, partition, checkpoint.closed)
-        panes.SKETCHES.add(self._database, connection, partition, checkpoint.closed_sketches)
+        closings.append(connection, partition, checkpoint.closings)
+        closings.expire(connection, partition, checkpoint.expired_before_ms)
+        if checkpoint.unsettled is not None:
+            cells, sketches = checkpoint.unsettled.to_bytes()
+            row = {"partition": partition, "cells": cells, "sketches": sketches}
+            _upsert(self._database, connection, UNSETTLED, [row])
         samples.append_closed(connection, partition, first_candidate - 1, closed)
-        for kind in (panes.TABLES, panes.SKETCHES):
-            panes.expire(connection, kind.table, partition, checkpoint.expired_before_ms)
-        panes.expire(connection, CLOSED_SAMPLES, partition, checkpoint.expired_samples_before_ms)
+        samples.expire(connection, partition, checkpoint.expired_samples_before_ms)
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 

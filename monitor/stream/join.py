@@ -1,8 +1,8 @@
 """The join of one partition: its tables, the watermarks of its models, and the results of its events."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from monitor.store.base import CLAIMED, JOURNAL_ROW, PREDICTED, VECTOR, VECTOR_R
 from monitor.stream import event_results, join_loops
 from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
 from monitor.stream.table import GrowingTable
-from monitor.stream.table_loops import UNANSWERED
+from monitor.stream.table_loops import UNANSWERED, USED
 from monitor.stream.vector_loops import (
     BLOCK,
     NO_OUTCOME,
@@ -70,6 +70,20 @@ class Joined:
     event: NDArray[np.int32]
 
 
+class Silence(NamedTuple):
+    """What is known of models that are silent in a partition, from its logs having been read to their ends.
+
+    int64, shape (models,) each, by model id, -1 where nothing is known; models that came later are missing.
+    """
+
+    predictions_ms: NDArray[np.int64]
+    """Newest prediction in any partition, when both logs were at their ends."""
+    outcomes_ms: NDArray[np.int64]
+    """Newest outcome in any partition, then."""
+    read_ms: NDArray[np.int64]
+    """Newest prediction of this partition up to which all written outcomes have been read."""
+
+
 class Join:
     """Joins the events of one partition. Not safe for use from several threads.
 
@@ -113,7 +127,7 @@ class Join:
             },
         )
         empty = np.zeros(0, np.int64)
-        self._models = Models(empty, empty, empty, empty, empty)
+        self._models = Models(*(empty for _ in Models._fields))
         self._counts = np.zeros((len(_TYPES), join_loops.RESULTS), np.int64)
 
     @property
@@ -153,8 +167,7 @@ class Join:
     def model_states(self) -> list[ModelState]:
         """Names and watermarks, by model id."""
         models = self._current_models()
-        watermarks = models.prediction_watermark_ms, models.outcome_watermark_ms, models.evicted_before_ms
-        columns = [column.tolist() for column in watermarks]
+        columns = [getattr(models, name).tolist() for name in ModelState._fields[1:]]
         return [ModelState(*state) for state in zip(self._strata.models, *columns, strict=True)]
 
     def watermarks_ms(self) -> NDArray[np.int64]:
@@ -185,51 +198,65 @@ class Join:
         rows, origin = _journal_rows(accepted, self._vectors.reserve(0))
         return Joined(rows, accepted.model[origin], accepted.bucket_time_ms[origin], accepted.event[origin])
 
-    def predictions_ms(self) -> NDArray[np.int64]:
-        """Time of the newest prediction of each model, shape (models,), or -1. Do not change it."""
-        return self._current_models().prediction_watermark_ms
+    @property
+    def closed_to_ms(self) -> NDArray[np.int64]:
+        """The time before which predictions are closed, of each model, shape (models,). Do not change it."""
+        return self._current_models().closed_to_ms
 
-    def final_before_ms(self, outcomes_read_ms: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def predictions_ms(self) -> NDArray[np.int64]:
+        """Time of the newest prediction of each model, shape (models,), or -1."""
+        return self._current_models().prediction_watermark_ms.copy()
+
+    def newest_ms(self, newest: Mapping[str, tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The newest prediction and outcome of its models, shape (models,) each, given those of models by name."""
+        of_models = [newest.get(model, (_NEVER, _NEVER)) for model in self._strata.models]
+        columns = np.array(of_models, np.int64).reshape(-1, 2)
+        return columns[:, 0], columns[:, 1]
+
+    def settled_before_ms(self, silence: Silence | None = None) -> NDArray[np.int64]:
         """For each model, the time before which predictions can no longer change, shape (models,).
 
         A prediction of time t can change until both logs, predictions and outcomes, have passed t by horizon and
         lateness: an event that comes later for it is late in its own log. A silent log of outcomes delays this by at
-        most the same span once more.
+        most the same span once more. Where all events were labelled, the lateness alone has to pass.
 
         Parameters
         ----------
-        outcomes_read_ms
-            int64, shape (k,), k <= models: time of the newest prediction up to which all written outcomes have been
-            read. By default all have, as in a topic that holds both.
+        silence
+            What the ends of the logs say about models that are silent in this partition. By default all written
+            outcomes have been read, as in a log without an end.
         """
         models = self._current_models()
-        retention = models.horizon_ms + models.lateness_ms
-        newest = models.prediction_watermark_ms
-        read_to = newest
-        if outcomes_read_ms is not None:
-            read_to = np.full(newest.size, _NEVER, np.int64)
-            read_to[: outcomes_read_ms.size] = outcomes_read_ms
-        clock = np.minimum(newest, np.maximum(models.outcome_watermark_ms, read_to - retention))
-        return np.asarray(clock - retention)
+        wait = models.lateness_ms + models.horizon_ms * models.awaits_outcomes
+        predictions, outcomes = models.prediction_watermark_ms, models.outcome_watermark_ms
+        read_to = predictions
+        if silence is not None:
+            # Models that came since are missing there.
+            known = [np.full(predictions.size, _NEVER, np.int64) for _ in silence]
+            for column, part in zip(known, silence, strict=True):
+                column[: part.size] = part
+            predictions = np.maximum(predictions, known[0] - models.lateness_ms)
+            outcomes = np.maximum(outcomes, known[1] - models.lateness_ms)
+            read_to = known[2]
+        return np.asarray(np.minimum(predictions, np.maximum(outcomes, read_to - wait)) - wait)
 
-    def evict(self, before_ms: NDArray[np.int64], *, early: bool = False) -> NDArray[np.void]:
+    def close(self, before_ms: NDArray[np.int64]) -> list[NDArray[np.void]]:
         """Remove predictions before ``before_ms[model]``, and outcomes that waited for one; these become orphans.
+
+        What comes for that time later is late, or an orphan.
 
         Parameters
         ----------
         before_ms
             int64, shape (models,).
-        early
-            Whether they could still change: then a prediction as old that is read later counts as late.
 
         Returns
         -------
-        JOURNAL_ROW, shape (k,)
+        Parts of JOURNAL_ROW, shape (k,)
             The removed predictions with their outcomes, those over several classes with their probabilities.
         """
         models = self._current_models()
-        if early:
-            np.maximum(models.evicted_before_ms, before_ms, out=models.evicted_before_ms)
+        np.maximum(models.closed_to_ms, before_ms, out=models.closed_to_ms)
         of_stratum = self._strata.models_of_strata()
         parts: list[NDArray[np.void]] = []
         while True:
@@ -237,25 +264,39 @@ class Join:
             vectors = self._vectors.reserve(0)
             count = join_loops.evict_predictions(self._predictions.reserve(0), vectors, of_stratum, before_ms, space)
             evicted = _first(space, count)
-            parts.append(_journal_rows(evicted, vectors)[0] if self._vectors.rows else evicted.rows)
+            if count:
+                parts.append(_journal_rows(evicted, vectors)[0] if self._vectors.rows else evicted.rows)
             free_vectors(evicted.vector, vectors)
             if count < space.rows.size or count == 0:
                 break
         orphans = join_loops.evict_early_outcomes(self._early.reserve(0), models.lateness_ms, before_ms)
         self._counts[Kind.OUTCOME, join_loops.EARLY] -= orphans
         self._counts[Kind.OUTCOME, join_loops.ORPHAN] += orphans
-        return np.concatenate(parts)
+        return parts
 
-    def restore(self, models: Sequence[ModelState], counters: Counters) -> None:
-        """Restore watermarks and counts, before the journal."""
-        current = self._current_models()
-        for at, state in enumerate(models):
-            current.prediction_watermark_ms[at] = state.prediction_watermark_ms
-            current.outcome_watermark_ms[at] = state.outcome_watermark_ms
-            current.evicted_before_ms[at] = state.evicted_before_ms
+    def copy(self) -> Iterator[NDArray[np.void]]:
+        """Yield the predictions that are in the join, in parts, as :meth:`close` returns those that leave it."""
+        vectors = self._vectors.reserve(0)
+        predictions = self._predictions.reserve(0)
+        row = 0
+        while row < self._predictions.meta[USED]:
+            space = _empty_rows(min(_EVICTION_ROWS, self._predictions.rows))
+            count, row = join_loops.copy_predictions(predictions, vectors, row, space)
+            copied = _first(space, count)
+            yield _journal_rows(copied, vectors)[0] if self._vectors.rows else copied.rows
+
+    def restore_counts(self, counters: Counters) -> None:
+        """Restore the counts, after the journal."""
         for kind, type_ in _TYPES.items():
             for column, result in _RESULTS.items():
                 self._counts[kind, column] = counters.get((type_, result), 0)
+
+    def restore_models(self, states: Sequence[ModelState]) -> None:
+        """Restore watermarks, before the journal."""
+        current = self._current_models()
+        for at, state in enumerate(states):
+            for name, value in zip(ModelState._fields[1:], state[1:], strict=True):
+                getattr(current, name)[at] = value
 
     def restore_rows(self, rows: NDArray[np.void]) -> NDArray[np.void]:
         """Restore rows of the journal, in order within each bucket.
@@ -286,10 +327,10 @@ class Join:
         policies = self._strata.policies
         new = policies[self._models.horizon_ms.size :]
         if new:
-            never = np.full(len(new), _NEVER, np.int64)
+            never = np.full((3, len(new)), _NEVER, np.int64)
             horizon_ms = np.array([policy.horizon_ms for policy in new], np.int64)
             lateness_ms = np.array([policy.lateness_ms for policy in new], np.int64)
-            added = horizon_ms, lateness_ms, never, never, never
+            added = horizon_ms, lateness_ms, *never, np.zeros(len(new), np.int64)
             self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
         return self._models
 

@@ -34,6 +34,7 @@ RESULTS: Final = 11
 
 _PREDICTION: Final = 0
 _OUTCOME: Final = 1
+_LABELLED: Final = 2
 
 
 class Predictions(NamedTuple):
@@ -79,7 +80,10 @@ class Models(NamedTuple):
     lateness_ms: NDArray[np.int64]
     prediction_watermark_ms: NDArray[np.int64]
     outcome_watermark_ms: NDArray[np.int64]
-    evicted_before_ms: NDArray[np.int64]
+    closed_to_ms: NDArray[np.int64]
+    """Predictions before this time are closed."""
+    awaits_outcomes: NDArray[np.int64]
+    """1 once a prediction or an outcome came by itself; 0 where all events so far were labelled."""
 
 
 class Events(NamedTuple):
@@ -291,6 +295,8 @@ def apply_events(
         outcome = events.outcome[index]
         high, low = events.id_hash[index, 0], events.id_hash[index, 1]
         horizon_ms, lateness_ms = models.horizon_ms[model], models.lateness_ms[model]
+        if kind != _LABELLED:
+            models.awaits_outcomes[model] = 1
 
         if kind == _OUTCOME:
             arrivals += 1
@@ -319,7 +325,8 @@ def apply_events(
         models.prediction_watermark_ms[model] = max(newest, time_ms)
         if kind != _PREDICTION:
             models.outcome_watermark_ms[model] = max(models.outcome_watermark_ms[model], time_ms)
-        if time_ms < models.evicted_before_ms[model] or (newest >= 0 and time_ms < newest - horizon_ms - lateness_ms):
+        wait_ms = lateness_ms + horizon_ms * models.awaits_outcomes[model]
+        if time_ms < models.closed_to_ms[model] or (newest >= 0 and time_ms < newest - wait_ms):
             counts[kind, LATE] += 1
             continue
         row = find(predictions.slots, predictions.id_high, predictions.id_low, high, low)
@@ -444,6 +451,28 @@ def restore_early_outcomes(rows: NDArray[np.void], model: NDArray[np.int32], ear
 
 
 @njit()
+def _copy_prediction(predictions: Predictions, vectors: Vectors, row: Row, copies: Accepted, at: int) -> None:
+    """Copy a row of the join's table to ``copies``."""
+    vector, outcome = predictions.vector[row], predictions.outcome[row]
+    copies.vector[at], copies.label[at], copies.before[at] = vector, outcome, -1
+    hit = is_hit(vectors, vector, outcome)
+    _write_prediction(copies.rows, at, PREDICTED, predictions, row, predictions.outcome_ms[row], hit)
+
+
+@njit()
+def copy_predictions(predictions: Predictions, vectors: Vectors, first: int, copies: Accepted) -> tuple[int, int]:
+    """Copy predictions from a row on until ``copies`` is full; returns their number, and the row to continue with."""
+    written = 0
+    row = first
+    while row < predictions.meta[USED] and written < copies.rows.size:
+        if predictions.outcome[row] != FREE:
+            _copy_prediction(predictions, vectors, row, copies, written)
+            written += 1
+        row += 1
+    return written, row
+
+
+@njit()
 def evict_predictions(
     predictions: Predictions,
     vectors: Vectors,
@@ -464,16 +493,12 @@ def evict_predictions(
             or predictions.time_ms[row] >= before_ms[model_of_stratum[predictions.stratum[row]]]
         ):
             continue
-        high, low = predictions.id_high[row], predictions.id_low[row]
-        vector, outcome = predictions.vector[row], predictions.outcome[row]
-        evicted.vector[written], evicted.label[written], evicted.before[written] = vector, outcome, -1
-        hit = is_hit(vectors, vector, outcome)
-        _write_prediction(evicted.rows, written, PREDICTED, predictions, row, predictions.outcome_ms[row], hit)
+        _copy_prediction(predictions, vectors, row, evicted, written)
         written += 1
-        if outcome == NO_OUTCOME:
+        if predictions.outcome[row] == NO_OUTCOME:
             predictions.meta[UNANSWERED] -= 1
         predictions.outcome[row] = FREE
-        remove(predictions.slots, high, low, row)
+        remove(predictions.slots, predictions.id_high[row], predictions.id_low[row], row)
         release_row(row, predictions.time_ms, predictions.meta)
     return written
 

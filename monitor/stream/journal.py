@@ -24,9 +24,8 @@ def bucket_width_ms(retention_ms: int) -> int:
 
 @dataclass(slots=True)
 class _Contents:
-    """Oldest and newest bucket time of the rows in a bucket, and their number."""
+    """Newest bucket time of the rows in a bucket, and their number."""
 
-    oldest_ms: int
     newest_ms: int
     rows: int
 
@@ -43,38 +42,24 @@ class JournalBuckets:
 
     def add(self, bucket: Bucket, times_ms: NDArray[np.int64]) -> None:
         """Note rows of a bucket with these times (at least one)."""
-        oldest, newest = int(times_ms.min()), int(times_ms.max())
-        contents = self._models[bucket.model].setdefault(bucket, _Contents(oldest, newest, 0))
-        contents.oldest_ms = min(contents.oldest_ms, oldest)
+        newest = int(times_ms.max())
+        contents = self._models[bucket.model].setdefault(bucket, _Contents(newest, 0))
         contents.newest_ms = max(contents.newest_ms, newest)
         contents.rows += times_ms.size
 
-    def droppable(self, model: str, before_ms: int) -> tuple[list[Bucket], int]:
-        """Buckets of a model that hold only rows before a cut, at most ``before_ms``, and all of those.
-
-        Returns
-        -------
-        The buckets, and the cut.
-        """
+    def drop(self, model: str, before_ms: int) -> list[Bucket]:
+        """Forget the buckets of a model that hold only rows before a time, and return them."""
         buckets = self._models[model]
-        cut = before_ms
-        while True:
-            lowest = min(
-                (contents.oldest_ms for contents in buckets.values() if contents.newest_ms >= cut), default=cut
-            )
-            if lowest >= cut:
-                return [bucket for bucket, contents in buckets.items() if contents.newest_ms < cut], cut
-            cut = lowest
+        dropped = [bucket for bucket, contents in buckets.items() if contents.newest_ms < before_ms]
+        for bucket in dropped:
+            del buckets[bucket]
+        return dropped
 
     def oldest_first(self) -> Iterator[tuple[Bucket, int, int]]:
         """(bucket, newest time, rows) of all buckets, by their newest time."""
         everything = [item for buckets in self._models.values() for item in buckets.items()]
         for bucket, contents in sorted(everything, key=lambda item: item[1].newest_ms):
             yield bucket, contents.newest_ms, contents.rows
-
-    def remove(self, bucket: Bucket) -> None:
-        """Forget a bucket."""
-        del self._models[bucket.model][bucket]
 
 
 def sort_into_buckets(

@@ -1,20 +1,22 @@
 """The stream without a source and a store, for a log in a file."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, RecordBatch
-from monitor.stream.pane_view import PaneView
+from monitor.store.base import Checkpoint
+from monitor.stream.join import Silence
 from monitor.stream.partition import Partition, PartitionSettings
 
-_RECORDS_BETWEEN_EVICTIONS: Final = 200_000
+_RECORDS_BETWEEN_CHECKPOINTS: Final = 200_000
 
 
 class OfflineStream:
-    """Joins a log batch by batch, as the service does. The panes can be read at any time.
+    """Joins a log batch by batch, as the service does.
 
     Parameters
     ----------
@@ -22,14 +24,18 @@ class OfflineStream:
         Decodes messages to columns.
     settings
         Settings of all partitions, as for the service.
+    publish
+        Called with each checkpoint.
     """
 
-    def __init__(self, decoder: Decoder, settings: PartitionSettings) -> None:
+    def __init__(
+        self, decoder: Decoder, settings: PartitionSettings, publish: Callable[[Checkpoint], None] = lambda _: None
+    ) -> None:
         self._decoder = decoder
         self._settings = settings
+        self._publish = publish
         self._partitions: dict[int, Partition] = {}
-        self._since_eviction = 0
-        self.panes = PaneView()
+        self._since_checkpoint = 0
         self.dead_letters: list[DeadLetter] = []
 
     def read(self, batch: RecordBatch, default_kind: Kind | None = None) -> None:
@@ -37,14 +43,13 @@ class OfflineStream:
         partition = self._partitions.get(batch.partition)
         if partition is None:
             partition = self._partitions[batch.partition] = Partition(batch.partition, 0, self._settings)
-            self.panes.show(self._partitions)
         partition.apply(batch, self._decoder, default_kind)
-        self._since_eviction += len(batch.records)
-        if self._since_eviction >= _RECORDS_BETWEEN_EVICTIONS:
+        self._since_checkpoint += len(batch.records)
+        if self._since_checkpoint >= _RECORDS_BETWEEN_CHECKPOINTS:
             self.settle(finished=False)
 
     def settle(self, *, finished: bool = True) -> None:
-        """Close what can no longer change, and collect the dead letters.
+        """Close what is settled, publish it, and collect the dead letters.
 
         Parameters
         ----------
@@ -52,10 +57,13 @@ class OfflineStream:
             Whether the log is read to its end. Before that all outcomes of a model may still come, as in a file with
             one topic behind the other.
         """
-        self._since_eviction = 0
-        outcomes_read_ms = None if finished else np.zeros(0, np.int64)
+        self._since_checkpoint = 0
+        nothing = np.zeros(0, np.int64)
+        silence = None if finished else Silence(nothing, nothing, nothing)
         for partition in self._partitions.values():
-            self.dead_letters += partition.checkpoint(outcomes_read_ms).dead_letters
+            checkpoint = partition.checkpoint(silence, summarise=finished)
+            self._publish(checkpoint)
+            self.dead_letters += checkpoint.dead_letters
 
     def counters(self) -> Counter[tuple[str, str]]:
         """(type, result) -> events; each event read is counted once."""

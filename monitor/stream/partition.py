@@ -1,4 +1,4 @@
-"""A partition, the unit of state: its names, join, panes, offsets and unsaved changes."""
+"""A partition, the unit of state: its names, join, offsets and unsaved changes."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -18,18 +18,16 @@ from monitor.store.base import (
     PREDICTED,
     VECTOR,
     WAITING,
-    Bucket,
     Checkpoint,
-    ClosedPane,
-    ClosedSketch,
     JournalBatch,
     PartitionState,
     SampledSpan,
 )
+from monitor.store.closings import Closing, Panes
 from monitor.stream import event_results
-from monitor.stream.join import Join, Joined
+from monitor.stream.closing import close, count_panes
+from monitor.stream.join import Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, sort_into_buckets
-from monitor.stream.panes import PaneTable
 from monitor.stream.sampling import Sampler, SampleSettings
 from monitor.stream.vector_loops import NO_OUTCOME
 
@@ -50,8 +48,12 @@ class PartitionSettings:
         Name of a model -> its policy, or None if it has to be declared and is not.
     caps
         How many names may appear without a declaration.
-    pane_retention_ms
-        Width of panes -> how long they are kept beyond horizon and lateness of their model.
+    pane_ms
+        Width of the panes in closings.
+    kept_ms
+        How long closings are kept.
+    unsettled_cells
+        Whether windows need to know the predictions that are not settled, and not only their number.
     max_predictions
         How many predictions the join of one partition may keep; one over K classes counts as 1 + K / 4. Beyond it the
         oldest are evicted.
@@ -60,7 +62,9 @@ class PartitionSettings:
     """
 
     policy: Callable[[str], ModelPolicy | None]
-    pane_retention_ms: Mapping[int, int]
+    pane_ms: int
+    kept_ms: int
+    unsettled_cells: bool = False
     caps: Caps = field(default_factory=Caps)
     max_predictions: int = 20_000_000
     samples: SampleSettings = field(default_factory=SampleSettings)
@@ -88,7 +92,6 @@ class Partition:
         self._settings = settings
         self._strata = Strata(settings.policy, settings.caps)
         self.join = Join(self._strata)
-        self.panes = PaneTable(self._strata, list(settings.pane_retention_ms))
         self.sampler = Sampler(self._strata, settings.samples)
         self._buckets = JournalBuckets()
         self._unsaved: list[Joined] = []
@@ -98,9 +101,6 @@ class Partition:
         """Result -> predictions that have left the join."""
         self._saved_strata = 0
         self.saved_offsets: dict[str, int] = {}
-        self._kept_from_ms: dict[tuple[str, int], int] = {}
-        self.clocks: Mapping[str, tuple[int, ModelPolicy]] = {}
-        """Model -> newest event time and policy. Replaced, never changed."""
         if state is not None:
             self._restore(state)
 
@@ -109,10 +109,9 @@ class Partition:
         """Rows of the journal since the last checkpoint."""
         return sum(part.rows.size for part in self._unsaved)
 
-    @property
-    def changed(self) -> bool:
-        """Whether there is anything to save."""
-        return self.offsets != self.saved_offsets
+    def changed(self, silence: Silence | None = None) -> bool:
+        """Whether there is anything to save; ``silence`` is as for :meth:`Join.settled_before_ms`."""
+        return self.offsets != self.saved_offsets or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
 
     def event_counters(self) -> dict[tuple[str, str], int]:
         """(type, result) -> events; each event read is counted once."""
@@ -129,18 +128,11 @@ class Partition:
     def _saved_counters(self) -> dict[str, Counter[str]]:
         return {_REASON: self.dead_letter_reasons, _DEPARTED: self.departed, _CANDIDATE: self.sampler.results}
 
-    def kept_from_ms(self, model: str, slide_ms: int) -> int:
-        """Start of the oldest panes that are kept; 0 while all are."""
-        return self._kept_from_ms.get((model, slide_ms), 0)
-
     def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> int:
         """Decode and join a batch of records; returns how many were not valid events."""
         decoded = decoder.decode(batch, self._strata, default_kind)
         joined = self.join.apply(decoded.columns)
-        # Before its series have panes: readers of panes ask for the model's clock next.
-        self._note_clocks()
         if joined.rows.size:
-            self.panes.accumulate(joined.rows)
             self.sampler.add(joined, decoded.features)
             self._unsaved.append(joined)
         self.dead_letter_reasons.update(letter.reason.value for letter in decoded.dead_letters)
@@ -148,10 +140,10 @@ class Partition:
         self.offsets[batch.topic] = batch.next_offset
         return len(decoded.dead_letters)
 
-    def checkpoint(self, outcomes_read_ms: NDArray[np.int64] | None = None) -> Checkpoint:
-        """Changes since the last checkpoint. Predictions that can no longer change leave the join.
+    def checkpoint(self, silence: Silence | None = None, *, summarise: bool = True) -> Checkpoint:
+        """Changes since the last checkpoint. Predictions that are settled leave the join for a closing.
 
-        ``outcomes_read_ms`` is as for :meth:`Join.final_before_ms`.
+        ``silence`` is as for :meth:`Join.settled_before_ms`; ``summarise`` says whether to sum what is not settled.
         """
         names = self._strata.models
         batches: list[JournalBatch] = []
@@ -159,9 +151,21 @@ class Partition:
             batches.append(batch)
             self._buckets.add(batch.bucket, bucket_times_ms)
         self.sampler.assign_pending()
-        dropped, left, sampled = self._evict(names, outcomes_read_ms)
-        closed, closed_sketches = self._close(left)
-        expired = self._expire() if dropped else {}
+        closed_ms = self.join.closed_to_ms.copy()
+        left, sampled = self._close(silence)
+        closed_to_ms = self.join.closed_to_ms
+        dropped = [
+            bucket
+            for model in np.flatnonzero(closed_to_ms > closed_ms).tolist()
+            for bucket in self._buckets.drop(names[model], int(closed_to_ms[model]))
+        ]
+        self.sampler.drop(dropped)
+        model_ids = {name: at for at, name in enumerate(names)}
+        closings = [
+            Closing(model, int(closed_ms[at]), int(closed_to_ms[at]), self._settings.pane_ms, panes)
+            for model, panes in close(left, self._strata, self._settings.pane_ms).by_model()
+            for at in [model_ids[model]]
+        ]
         removed = set(dropped)
         strata = self._strata.strata
         result = Checkpoint(
@@ -173,9 +177,9 @@ class Partition:
             new_strata=strata[self._saved_strata :],
             journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
-            closed=closed,
-            closed_sketches=closed_sketches,
-            expired_before_ms=expired,
+            closings=closings,
+            expired_before_ms=self._expired_before_ms() if dropped else {},
+            unsettled=self._unsettled() if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
             expired_samples_before_ms=self.sampler.expired_before_ms(self.clocks) if dropped else {},
@@ -189,64 +193,53 @@ class Partition:
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
 
-    def _evict(
-        self, names: list[str], outcomes_read_ms: NDArray[np.int64] | None
-    ) -> tuple[list[Bucket], list[NDArray[np.void]], list[SampledSpan]]:
-        """Remove what can no longer change, and the oldest beyond the limit.
+    def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
+        """The start of the first pane of each model that is not settled."""
+        settled_ms = self.join.settled_before_ms(silence)
+        return np.asarray(settled_ms - settled_ms % self._settings.pane_ms)
+
+    def _close(self, silence: Silence | None) -> tuple[list[NDArray[np.void]], list[SampledSpan]]:
+        """Remove from the join what is settled, and the oldest beyond the limit.
 
         Returns
         -------
-        Dropped buckets, rows of their predictions, and the samples of those that can no longer change.
+        Rows of the removed predictions, and the samples of those that are settled.
         """
-        before_ms = np.full(len(names), -1, np.int64)
-        dropped: list[Bucket] = []
-        for model, before in enumerate(self.join.final_before_ms(outcomes_read_ms).tolist()):
-            buckets, cut = self._buckets.droppable(names[model], before)
-            if buckets:
-                dropped += buckets
-                before_ms[model] = cut
-        left: list[NDArray[np.void]] = []
-        sampled: list[SampledSpan] = []
-        if dropped:
-            left.append(self.join.evict(before_ms))
-            self._count_departed(left[-1], event_results.EXPIRED)
-            sampled = self.sampler.close(dropped, left[-1])
-        for bucket in dropped:
-            self._buckets.remove(bucket)
+        settled_ms = self._settled_ms(silence)
+        if not (settled_ms > self.join.closed_to_ms).any():
+            left: list[NDArray[np.void]] = []
+        else:
+            left = self.join.close(settled_ms)
+        sampled = self.sampler.close(left)
+        for rows in left:
+            self._count_departed(rows, event_results.EXPIRED)
         if self.join.rows > self._settings.max_predictions:
-            more, rows = self._evict_early(names)
-            self._count_departed(rows, event_results.EVICTED)
-            self.sampler.discard(more)
-            dropped += more
-            left.append(rows)
-        return dropped, left, sampled
+            evicted = self._evict()
+            for rows in evicted:
+                self._count_departed(rows, event_results.EVICTED)
+            self.sampler.discard(evicted)
+            left += evicted
+        return left, sampled
 
-    def _evict_early(self, names: list[str]) -> tuple[list[Bucket], NDArray[np.void]]:
+    def _evict(self) -> list[NDArray[np.void]]:
+        """Close the oldest panes early, until the join is no longer full."""
         excess = self.join.rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
-        cuts: dict[str, int] = {}
+        before_ms = np.full(len(self._strata.models), -1, np.int64)
+        model_ids = {name: at for at, name in enumerate(self._strata.models)}
         for bucket, newest_ms, rows in self._buckets.oldest_first():
             if excess <= 0:
                 break
-            cuts[bucket.model] = newest_ms + 1
+            pane_ms = self._settings.pane_ms
+            before_ms[model_ids[bucket.model]] = (newest_ms // pane_ms + 1) * pane_ms
             excess -= rows
-        before_ms = np.full(len(names), -1, np.int64)
-        dropped: list[Bucket] = []
-        for model, cut in cuts.items():
-            buckets, before_ms[names.index(model)] = self._buckets.droppable(model, cut)
-            dropped += buckets
-        left = self.join.evict(before_ms, early=True)
-        for bucket in dropped:
-            self._buckets.remove(bucket)
-        return dropped, left
+        return self.join.close(before_ms)
 
-    def _close(self, left: list[NDArray[np.void]]) -> tuple[list[ClosedPane], list[ClosedSketch]]:
-        """The panes and sketches of predictions that left the join."""
-        if not left:
-            return [], []
-        closed = PaneTable(self._strata, list(self._settings.pane_retention_ms))
-        for rows in left:
-            closed.accumulate(rows)
-        return closed.dump(), closed.dump_sketches()
+    def _unsettled(self) -> Panes:
+        """Summary of what is not settled: without its cells where no window needs them."""
+        pane_ms = self._settings.pane_ms
+        if self._settings.unsettled_cells:
+            return close(self.join.copy(), self._strata, pane_ms)
+        return count_panes(self.join.copy(), self._strata, pane_ms)
 
     def _count_departed(self, rows: NDArray[np.void], unanswered_result: str) -> None:
         policies = self._strata.policies
@@ -258,33 +251,26 @@ class Partition:
             implied = unanswered_result == event_results.EXPIRED and policies[model].implied_negative
             self.departed[event_results.IMPLIED_NEGATIVE if implied else unanswered_result] += count
 
-    def _expire(self) -> dict[tuple[str, int], int]:
-        """Remove panes that no window needs any more; returns what the store can remove too."""
-        slides = sorted(self._settings.pane_retention_ms)
-        before: dict[tuple[str, int], int] = {}
-        for model, (clock_ms, policy) in self.clocks.items():
-            for slide in slides:
-                kept = clock_ms - policy.retention_ms - self._settings.pane_retention_ms[slide]
-                before[model, slide] = kept - kept % slide
-        series = self.panes.series
-        before_ms = np.full((len(slides), max(len(series), 1)), -1, np.int64)
-        for key, at in series.items():
-            for level, slide in enumerate(slides):
-                before_ms[level, at] = before.get((key.model, slide), -1)
-        self.panes.expire(before_ms)
-        self._kept_from_ms = before
-        return before
-
-    def _note_clocks(self) -> None:
+    @property
+    def clocks(self) -> Mapping[str, tuple[int, ModelPolicy]]:
+        """Model -> newest event time and policy."""
         watermarks = self.join.watermarks_ms().tolist()
-        self.clocks = dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
+        return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
+
+    def _expired_before_ms(self) -> dict[str, int]:
+        """Model -> the end of closings that no window needs any more."""
+        closed_to_ms = self.join.closed_to_ms.tolist()
+        return {
+            model: at_ms - self._settings.kept_ms
+            for model, at_ms in zip(self._strata.models, closed_to_ms, strict=True)
+        }
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
         self._strata.restore([model.name for model in state.models], state.strata)
         self._saved_strata = len(state.strata)
-        self.join.restore(state.models, state.counters)
+        self.join.restore_models(state.models)
         counters = self._saved_counters()
         for (type_, result), count in state.counters.items():
             if type_ in counters:
@@ -304,7 +290,6 @@ class Partition:
                 raise self._damaged(f"it refers to names of {batch.bucket.model} that were not saved")
             model = model_ids[batch.bucket.model]
             unmatched.append(self.join.restore_rows(rows))
-            self.panes.accumulate(rows)
             of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
             bucket_times_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
             # Rows of probabilities have the time of the row that they belong to.
@@ -312,17 +297,23 @@ class Partition:
             self._buckets.add(batch.bucket, bucket_times_ms[origin])
             if of_waiting.any():
                 waiting.append((rows[of_waiting], np.full(int(of_waiting.sum()), model, np.int32)))
-        lost = sum(np.count_nonzero(self.join.restore_rows(rows)["entry"] != VECTOR) for rows in unmatched if rows.size)
-        if lost:
-            raise self._damaged(f"{lost} of its outcomes belong to predictions that it does not hold")
+        closed_to_ms = self.join.closed_to_ms
+        models = self._strata.models_of_strata()
+        for rows in unmatched:
+            left = self.join.restore_rows(rows)
+            left = left[left["entry"] != VECTOR]
+            # The predictions of those that are closed may be in a bucket that was dropped.
+            lost = int(np.count_nonzero(left["time_ms"] >= closed_to_ms[models[left["stratum"]]]))
+            if lost:
+                raise self._damaged(f"{lost} of its outcomes belong to predictions that it does not hold")
         if waiting:
             self.join.restore_early_outcomes(
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
+        # The rest of their buckets keeps them in the journal.
+        self.join.close(closed_to_ms.copy())
+        self.join.restore_counts(state.counters)
         self.sampler.restore(state.candidates)
-        self.panes.add(state.panes)
-        self.panes.add_sketches(state.sketches)
-        self._note_clocks()
 
     def _damaged(self, what: str) -> DamagedStore:
         return DamagedStore(

@@ -3,10 +3,14 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from monitor.clock import Clock
 from monitor.errors import (
@@ -23,15 +27,17 @@ from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, StateStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.pane_view import PaneView
+from monitor.stream.join import Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import Alignment, OutcomeProgress
+from monitor.stream.topic_progress import Alignment, AtEnd
 
 _log = structlog.get_logger(__name__)
 
 _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
 """Failures that are retried: an outage ends, and a person fixes a password, an ACL or a topic without a restart."""
+
+_NOTHING: Final = np.zeros(0, np.int64)
 
 _ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
 """A checkpoint is saved early once this many rows of the journal are unsaved."""
@@ -124,7 +130,10 @@ class Pipeline:
         self._outcome_topics = [
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
-        self._outcome_progress: dict[int, OutcomeProgress] = {}
+        self._outcomes_at_end: dict[int, AtEnd[NDArray[np.int64]]] = {}
+        self._all_at_end: dict[int, AtEnd[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
+        self._newest: Mapping[str, tuple[int, int]] = {}
+        """Model -> newest prediction and outcome in any partition, at the last checkpoint."""
         self._paused: frozenset[TopicPartition] = frozenset()
         self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
         self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
@@ -138,7 +147,6 @@ class Pipeline:
         self._block = Counter[str]()
         self._fenced = ""
         self._stopping = threading.Event()
-        self.panes = PaneView()
         self.status = PipelineStatus()
         self.failure: Exception | None = None
         """Why :meth:`run` returned by itself: a MonitorError if an operator has to fix something."""
@@ -191,7 +199,7 @@ class Pipeline:
             self._apply(batch)
         if self._may_claim:
             self._claim(min(self._unclaimed))
-        self._note_outcome_progress()
+        self._note_ends()
         self._checkpoint_when_due()
         self._publish(*self._phase())
         self._pause_and_resume()
@@ -242,14 +250,11 @@ class Pipeline:
         self._claim_retry.over()
         self._unclaimed.remove(number)
         self._partitions[number] = partition
-        self._outcome_progress[number] = OutcomeProgress()
+        self._outcomes_at_end[number], self._all_at_end[number] = AtEnd(), AtEnd()
         self._fenced = ""
         self._source.start(number, partition.offsets)
         self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
-        if not self._unclaimed:
-            # Only now: with some of the partitions, windows would be incomplete.
-            self.panes.show(self._partitions)
 
     def _release(self, numbers: frozenset[int]) -> None:
         """Save revoked partitions unless the new owner has claimed them already, and forget them."""
@@ -273,10 +278,10 @@ class Pipeline:
     def _forget(self, numbers: frozenset[int]) -> None:
         for number in numbers:
             self._partitions.pop(number, None)
-            self._outcome_progress.pop(number, None)
+            self._outcomes_at_end.pop(number, None)
+            self._all_at_end.pop(number, None)
             self._alignment.forget(number)
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
-        self.panes.show(self._partitions)
 
     def _checkpoint_when_due(self) -> None:
         if self._unsaved:
@@ -290,23 +295,38 @@ class Pipeline:
             self._save()
 
     def _begin_checkpoint(self) -> None:
-        self._unsaved = [self._checkpoint(number) for number, part in self._partitions.items() if part.changed]
+        with suppress(StoreUnavailable):  # the save says so
+            self._newest = self._store.newest()
+        self._unsaved = [
+            self._checkpoint(number) for number, part in self._partitions.items() if part.changed(self._silence(number))
+        ]
         self._last_checkpoint = self._clock.monotonic()
 
     def _checkpoint(self, number: int) -> Checkpoint:
-        outcomes_read_ms = self._outcome_progress[number].outcomes_read_ms if self._outcome_topics else None
-        return self._partitions[number].checkpoint(outcomes_read_ms)
+        return self._partitions[number].checkpoint(self._silence(number))
 
-    def _note_outcome_progress(self) -> None:
-        """Note the partitions whose written outcomes are all read."""
+    def _silence(self, number: int) -> Silence:
+        """What the ends of a partition's logs say about its models."""
+        predictions_ms, outcomes_ms = self._all_at_end[number].known or (_NOTHING, _NOTHING)
         if not self._outcome_topics:
-            return
+            return Silence(predictions_ms, outcomes_ms, self._partitions[number].join.predictions_ms())
+        read_ms = self._outcomes_at_end[number].known
+        return Silence(predictions_ms, outcomes_ms, _NOTHING if read_ms is None else read_ms)
+
+    def _note_ends(self) -> None:
+        """Note the partitions whose logs are read to their ends."""
         lag, now = self._lag(), self._clock.monotonic()
-        for number, partition in self._partitions.items():
-            outcomes = [TopicPartition(topic, number) for topic in self._outcome_topics]
+
+        def at_end(topic: str) -> bool:
             # The end of a paused log is not updated.
-            if all(lag.get(where) == 0 and where not in self._paused for where in outcomes):
-                self._outcome_progress[number].note_caught_up(now, partition.join.predictions_ms())
+            where = TopicPartition(topic, number)
+            return lag.get(where) == 0 and where not in self._paused
+
+        for number, partition in self._partitions.items():
+            if self._outcome_topics and all(map(at_end, self._outcome_topics)):
+                self._outcomes_at_end[number].note(now, partition.join.predictions_ms)
+            if all(map(at_end, self._settings.kinds)):
+                self._all_at_end[number].note(now, partial(partition.join.newest_ms, self._newest))
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""
@@ -429,9 +449,8 @@ class Pipeline:
             early_outcomes=sum(partition.join.early_outcomes for partition in partitions),
             lag=self._lag() if phase is Phase.RUNNING else {},
             purged_offsets=self._source.purged_offsets_skipped,
-            series=len({key for partition in partitions for key in partition.panes.series}),
             state_bytes={
                 "join": sum(partition.join.nbytes for partition in partitions),
-                "panes": sum(partition.panes.nbytes for partition in partitions),
+                "candidates": sum(partition.sampler.nbytes for partition in partitions),
             },
         )

@@ -236,45 +236,81 @@ class Sampler:
             self._full = self._index_full_cells()
         return result
 
-    def close(self, dropped: Iterable[Bucket], rows: NDArray[np.void]) -> list[SampledSpan]:
-        """Close dropped buckets; returns what they add to the samples of their spans.
+    def close(self, parts: Iterable[NDArray[np.void]]) -> list[SampledSpan]:
+        """What settled predictions add to the samples of their spans.
 
         Parameters
         ----------
-        rows
-            Their predictions as they leave the join, in rows of the journal.
+        parts
+            The predictions as they leave the join, in rows of the journal.
         """
-        candidates = self._remove(dropped)
-        if not self._versions:
-            return []
-        confidence = np.empty(rows.size, np.int32)
-        confidence_strata(rows, read_blocks(rows), self._edges, confidence)
-        outcome = labelled_outcomes(rows, self._strata)
-        wanted = (rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME)
-        version = np.where(wanted, self._version_of_stratum[rows["stratum"]], -1)
-        wanted &= version >= 0
-        high, low = candidates.id_high, candidates.id_low
-        slots = np.zeros(slots_for(high.size), np.uint64)
-        index_keys(slots, high, low)
-        candidate_of = np.empty(rows.size, np.int64)
-        match_ids(rows, wanted, slots, high, low, candidate_of)
-        labelled = int(np.count_nonzero(candidate_of >= 0))
-        self.results[LABELLED] += labelled
-        self.results[UNLABELLED] += len(candidates) - labelled
-        departed = Departed(rows, confidence, outcome, candidates, candidate_of)
-        names = {number: key for key, number in self._versions.items()}
-        result = []
-        for number in np.flatnonzero(np.bincount(version[wanted], minlength=1)).tolist():
-            model, name = names[number]
-            series, span_ms = SeriesKey(self._strata.models[model], name, ALL), self._span_ms[model]
-            in_version = np.flatnonzero(wanted & (version == number))
-            for start_ms, sample in closed_samples(departed, in_version, self._strata, span_ms, self._capacity[model]):
-                result.append(SampledSpan(PaneKey(span_ms, start_ms, series), sample))
+        result: list[SampledSpan] = []
+        for rows in parts:
+            departed = self._match(rows)
+            if departed is not None:
+                has_outcome = departed.outcome[departed.candidate_of >= 0] != NO_OUTCOME
+                self.results[LABELLED] += int(np.count_nonzero(has_outcome))
+                self.results[UNLABELLED] += int(np.count_nonzero(~has_outcome))
+                result += self._samples(departed)
         return result
 
-    def discard(self, dropped: Iterable[Bucket]) -> None:
-        """Discard evicted buckets."""
-        self.results[EVICTED] += len(self._remove(dropped))
+    def discard(self, parts: Iterable[NDArray[np.void]]) -> None:
+        """Count the candidates among predictions that leave the join early."""
+        for rows in parts:
+            departed = self._match(rows)
+            if departed is not None:
+                self.results[EVICTED] += int(np.count_nonzero(departed.candidate_of >= 0))
+
+    def drop(self, buckets: Iterable[Bucket]) -> None:
+        """Forget the candidates of buckets whose predictions have all left the join."""
+        removed = False
+        for bucket in buckets:
+            removed |= self._cells.pop(bucket, None) is not None
+            self._batches.pop(bucket, None)
+            self._touched.discard(bucket)
+        if removed:
+            self._full = self._index_full_cells()
+
+    def _match(self, rows: NDArray[np.void]) -> Departed | None:
+        """Find the candidates among predictions of sampled models; None if there are no such predictions."""
+        is_sampled = np.flatnonzero(rows["entry"] == PREDICTED)
+        is_sampled = is_sampled[self._version_of_stratum[rows["stratum"][is_sampled]] >= 0]
+        if not is_sampled.size:
+            return None
+        candidates = self._candidates_of(rows[is_sampled])
+        confidence = np.empty(rows.size, np.int32)
+        confidence_strata(rows, read_blocks(rows), self._edges, confidence)
+        wanted = np.zeros(rows.size, np.bool_)
+        wanted[is_sampled] = True
+        slots = np.zeros(slots_for(len(candidates)), np.uint64)
+        index_keys(slots, candidates.id_high, candidates.id_low)
+        candidate_of = np.empty(rows.size, np.int64)
+        match_ids(rows, wanted, slots, candidates.id_high, candidates.id_low, candidate_of)
+        return Departed(rows, confidence, labelled_outcomes(rows, self._strata), candidates, candidate_of)
+
+    def _candidates_of(self, rows: NDArray[np.void]) -> Candidates:
+        """The candidates in the buckets of these predictions."""
+        model = self._strata.models_of_strata()[rows["stratum"]]
+        names = self._strata.models
+        found = []
+        for at in np.flatnonzero(np.bincount(model)).tolist():
+            times_ms = rows["time_ms"][model == at]
+            first_ms, last_ms, width_ms = int(times_ms.min()), int(times_ms.max()), int(self._widths_ms[at])
+            for bucket, cells in self._cells.items():
+                if bucket.model == names[at] and first_ms - width_ms < bucket.start_ms <= last_ms:
+                    found += [part for cell in cells.values() for part in (*cell.saved, *cell.unsaved)]
+        return Candidates.joined(found)
+
+    def _samples(self, departed: Departed) -> Iterator[SampledSpan]:
+        wanted = (departed.rows["entry"] == PREDICTED) & (departed.outcome != NO_OUTCOME)
+        version = np.where(wanted, self._version_of_stratum[departed.rows["stratum"]], -1)
+        names = {number: key for key, number in self._versions.items()}
+        for number in np.flatnonzero(np.bincount(version + 1)[1:]).tolist():
+            model, name = names[number]
+            series, span_ms = SeriesKey(self._strata.models[model], name, ALL), self._span_ms[model]
+            in_version = np.flatnonzero(version == number)
+            for start_ms, sample in closed_samples(departed, in_version, self._strata, span_ms, self._capacity[model]):
+                yield SampledSpan(PaneKey(span_ms, start_ms, series), sample)
 
     def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
         """(model, width of its spans) -> start of the oldest spans that are still needed."""
@@ -327,18 +363,6 @@ class Sampler:
             if number not in cells:
                 cells[number] = _Cell(self._candidates[model])
             yield bucket, cells[number], part
-
-    def _remove(self, dropped: Iterable[Bucket]) -> Candidates:
-        removed = []
-        for bucket in dropped:
-            for cell in self._cells.pop(bucket, {}).values():
-                cell.prune()
-                removed += [*cell.saved, *cell.unsaved]
-            self._batches.pop(bucket, None)
-            self._touched.discard(bucket)
-        if removed:
-            self._full = self._index_full_cells()
-        return Candidates.joined(removed)
 
     def _index_full_cells(self) -> FullCells:
         self._new_thresholds = 0

@@ -1,12 +1,11 @@
 """How far the topics of a partition are read, compared with each other."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
 
 from monitor.sources.base import TopicPartition
+
+Seen = TypeVar("Seen")
 
 _MAX_WAIT_SECONDS: Final = 10.0
 """How long a topic waits for another that brings no records."""
@@ -66,37 +65,30 @@ class Alignment:
         return frozenset(waiting)
 
 
-class OutcomeProgress:
-    """Up to which predictions all written outcomes have been read, in one partition.
+class AtEnd(Generic[Seen]):
+    """What was known when logs were at their ends, once all that was written by then has certainly been read.
 
-    A prediction may leave the join once the outcomes have passed its time, or no more outcomes come. But silence means
-    nothing while outcomes are left to be read: a backlog of days may be read within seconds, one topic before the
-    other. So silence counts from the newest prediction that was read some time before the outcomes were last at their
-    end.
+    Silence means nothing while records are left to be read: a backlog of days may be read within seconds, one topic
+    before the other. So what was known at the end of the logs counts when they are at their ends again some time later.
 
     Attributes
     ----------
-    outcomes_read_ms
-        int64, shape (models,): time of that prediction, by model; models that came later are missing.
+    known
+        What was known; None before that.
     """
 
     def __init__(self) -> None:
-        self.outcomes_read_ms: NDArray[np.int64] = np.zeros(0, np.int64)
-        self._candidate: tuple[float, NDArray[np.int64]] | None = None
+        self.known: Seen | None = None
+        self._candidate: tuple[float, Seen] | None = None
 
-    def note_caught_up(self, now: float, predictions_ms: NDArray[np.int64]) -> None:
-        """Note that no outcomes are left to be read at ``now``, as far as is known.
+    def note(self, now: float, know: Callable[[], Seen]) -> None:
+        """Note that nothing is left to be read at ``now`` (monotonic seconds), as far as is known.
 
-        Parameters
-        ----------
-        now
-            Monotonic seconds.
-        predictions_ms
-            int64, shape (models,): newest prediction read of each model, or -1.
+        ``know`` is called where what is known now may count later.
         """
         if self._candidate is not None:
-            since, candidate_ms = self._candidate
+            since, candidate = self._candidate
             if now - since < _GRACE_SECONDS:
                 return
-            self.outcomes_read_ms = candidate_ms
-        self._candidate = now, predictions_ms.copy()
+            self.known = candidate
+        self._candidate = now, know()

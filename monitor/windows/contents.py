@@ -14,7 +14,7 @@ from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
 from monitor.scores import GridTable, ScoreTable
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.windows import Moment, PaneReader, Window
 
 _MIN_SKETCHED_SHARE: Final = 0.99
 """Share of the window's events that a sketch must hold. While events arrive, cells and sketch are not read at once."""
@@ -44,8 +44,13 @@ class Contents(NamedTuple):
         return digest.intdigest()
 
 
-def read_window(panes: PaneReader, series: SeriesKey, window: Window, watermark_ms: int) -> Contents:
-    """Sum the predictions that the window covers at a watermark.
+def moment_of(panes: PaneReader, model: str) -> Moment:
+    """The present moment of a model."""
+    return Moment(panes.watermark_ms(model), panes.edge_ms(model))
+
+
+def read_window(panes: PaneReader, series: SeriesKey, window: Window, at: Moment) -> Contents:
+    """Sum the predictions that the window covers at a moment of its model.
 
     A last-N window holds the newest whole panes with at least N answered predictions; all panes within its length where
     they hold fewer.
@@ -56,7 +61,7 @@ def read_window(panes: PaneReader, series: SeriesKey, window: Window, watermark_
     of a calibrated one; mathematics, section 6). It holds only what was answered explicitly, which is biased too,
     towards outcomes that come early: a window that is not mature declares this bias.
     """
-    from_ms, to_ms = window.span(watermark_ms, panes.policy(series.model))
+    from_ms, to_ms = window.span(at)
     if window.last is not None:
         answered = 0
         for pane in reversed(panes.counts(series, window.slide_ms, from_ms, to_ms)):
@@ -66,24 +71,26 @@ def read_window(panes: PaneReader, series: SeriesKey, window: Window, watermark_
                 break
     table = sum_panes(panes, series, window, from_ms, to_ms)
     sketch = panes.sketch(series, window.slide_ms, from_ms, to_ms)
-    emptiness = None if table.predictions else _emptiness(panes, series, window, from_ms, watermark_ms)
+    emptiness = None if table.predictions else _emptiness(panes, series, window, from_ms, at)
     return Contents(from_ms, to_ms, table, sketch, emptiness)
 
 
 def read_window_as_of(panes: PaneReader, series: SeriesKey, window: Window, as_of_ms: int) -> Contents:
     """Sum the predictions that the window covered when the model's watermark was at a time.
 
-    Of a mature window this is what was reported then, up to outcomes that were out of order in the log: each of its
-    predictions had had its horizon by then, and later outcomes do not count. Of a window that is not, outcomes that
-    have come since count too.
+    Of a mature window this is what was reported then, up to events that were out of order in the log. Of a window that
+    is not, outcomes that have come since count too.
 
     Raises
     ------
     NoLongerKept
         The window reached further back than the panes that are kept.
     """
-    watermark_ms = min(as_of_ms, panes.watermark_ms(series.model))
-    contents = read_window(panes, series, window, watermark_ms)
+    now = moment_of(panes, series.model)
+    watermark_ms = min(as_of_ms, now.watermark_ms)
+    # The edge stood as far behind the watermark as it does now.
+    at = Moment(watermark_ms, watermark_ms - (now.watermark_ms - now.edge_ms))
+    contents = read_window(panes, series, window, at)
     kept_ms = panes.kept_from_ms(series, window.slide_ms)
     needed_ms = max(contents.from_ms, 0)
     if needed_ms < kept_ms:
@@ -145,16 +152,19 @@ def canonical_measures(sketch: SkceSketch | None, n: int) -> Mapping[str, Measur
     return {"skce": result}
 
 
-def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, watermark_ms: int) -> str:
+def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, at: Moment) -> str:
     """Why the window from then on holds nothing, and at what event time it will."""
-    waiting = panes.counts(series, window.slide_ms, from_ms, watermark_ms + 1)
+    waiting = panes.counts(series, window.slide_ms, from_ms, at.watermark_ms + 1)
     if not waiting:
         return f"holds no predictions: there are none since {_utc(from_ms)}"
-    first_ms, horizon_ms = waiting[0].start_ms, panes.policy(series.model).horizon_ms if window.mature else 0
-    ends = f"ends one horizon, {_length(horizon_ms)}, before the newest event and " if window.mature else ""
+    policy = panes.policy(series.model)
+    first_ms, wait_ms = waiting[0].start_ms, policy.retention_ms if window.mature else 0
+    ends = (
+        f"ends horizon and allowed lateness, {_length(wait_ms)}, before the newest event and " if window.mature else ""
+    )
     return (
         f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
-        f"{_utc(first_ms + window.slide_ms + horizon_ms)} or later, as it {ends}moves on in steps of "
+        f"{_utc(first_ms + window.slide_ms + wait_ms)} or later, as it {ends}moves on in steps of "
         f"{_length(window.slide_ms)}"
     )
 

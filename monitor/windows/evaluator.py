@@ -27,11 +27,11 @@ from monitor.reports.evaluation.assess import (
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
-from monitor.windows.contents import Contents, read_window, read_window_as_of, sum_panes, window_report
+from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
 from monitor.windows.lookup import current_version, find_series, listed
 from monitor.windows.maturity import CoverageByAge
 from monitor.windows.snapshot import Snapshot
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.windows import Moment, PaneReader, Window
 
 _WAIT_SECONDS: Final = 0.05
 """A clock's sleep cannot be cut short, so waiting is cut into pieces: `stop` takes effect after at most one."""
@@ -96,6 +96,8 @@ class Evaluator:
         Model -> error of its logits up to which nothing is called a fault; 0.05 for all models if left out.
     max_series
         Series beyond this number are not evaluated, segments before whole models, and are counted.
+    refresh
+        Brings the panes up to date, before each evaluation.
 
     Raises
     ------
@@ -114,6 +116,7 @@ class Evaluator:
         measures: Mapping[str, Measure] = WINDOW_MEASURES,
         tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
+        refresh: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
@@ -130,6 +133,7 @@ class Evaluator:
         """The measures of every window, by name."""
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
+        self._refresh = refresh
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
         self.latest = Snapshot()
@@ -181,6 +185,7 @@ class Evaluator:
         with self._one_at_a_time:
             self.evaluations_total += 1
             started = self._clock.monotonic()
+            self._refresh()
             self._publish_values(started)
             self._renew(started + max(self._interval_seconds, 2 * self.latest.duration_seconds))
             return self.latest
@@ -244,27 +249,28 @@ class Evaluator:
     def _publish_values(self, started: float) -> None:
         tick = _Tick(self.latest.number + 1, self._clock.now_ms())
         series = self._within_cap(self._panes.series())
-        watermarks = {model: self._panes.watermark_ms(model) for model in sorted({key.model for key in series})}
+        moments = {model: moment_of(self._panes, model) for model in sorted({key.model for key in series})}
         entries: dict[ReportKey, _Entry] = {}
         failures: dict[ReportKey, str] = {}
         for one_series in series:
             for window in self._ordered:
                 key = ReportKey(one_series, window.name)
                 try:
-                    entry = entries[key] = self._evaluate(key, window, watermarks[one_series.model], tick)
+                    entry = entries[key] = self._evaluate(key, window, moments[one_series.model], tick)
                     if entry.problem is not None:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
                     failures[key] = self._failed(key, error)
         coverage = self._coverage.update([key for key in series if key.segment == ALL], tick.number)
-        versions = {model: current_version(self._panes, self._ordered, series, model) for model in watermarks}
+        versions = {model: current_version(self._panes, self._ordered, series, model) for model in moments}
         self._entries = entries
         duration = self._clock.monotonic() - started
         self.latest = Snapshot(
             number=tick.number,
             evaluated_ms=self._clock.now_ms(),
             duration_seconds=duration,
-            watermarks_ms=watermarks,
+            watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
+            edges_ms={model: at.edge_ms for model, at in moments.items()},
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,
@@ -312,16 +318,16 @@ class Evaluator:
         renewed_report = replace(entry.report, measures=renewed.measures, intervals_outdated_since_ms=None)
         entry.report = self._diagnosed(renewed_report, entry.table)
 
-    def _evaluate(self, key: ReportKey, window: Window, watermark_ms: int, tick: _Tick) -> _Entry:
+    def _evaluate(self, key: ReportKey, window: Window, at: Moment, tick: _Tick) -> _Entry:
         """Measure a report, or return the entry of the last evaluation where nothing has changed since."""
         before = self._entries.get(key)
         policy = self._panes.policy(key.series.model)
-        span = window.span(watermark_ms, policy)
+        span = window.span(at)
         # Read before the panes are summed: changes in between are found at the next evaluation.
-        revision = (policy, span, self._panes.revision(key.series, window.slide_ms, *span))
+        revision = (policy, span, self._panes.revision(key.series, span[1]))
         if before is not None and before.revision == revision:
             return before
-        contents = read_window(self._panes, key.series, window, watermark_ms)
+        contents = read_window(self._panes, key.series, window, at)
         fingerprint = contents.fingerprint()
         if before is not None and before.fingerprint == fingerprint:
             before.revision = revision

@@ -21,6 +21,8 @@ class Snapshot:
         Duration of the evaluation.
     watermarks_ms
         Model -> newest event time.
+    edges_ms
+        Model -> settled edge: windows end there, or -1 while nothing is settled.
     current_versions
         Model -> the version with the newest predictions, which is the default of requests.
     reports
@@ -35,6 +37,7 @@ class Snapshot:
     evaluated_ms: int = 0
     duration_seconds: float = 0.0
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
+    edges_ms: Mapping[str, int] = field(default_factory=dict)
     current_versions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)

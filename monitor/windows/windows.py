@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
@@ -28,8 +28,8 @@ class Window:
     last
         For a last-N window: it holds the newest whole panes that have at least this many predictions with an outcome.
     mature
-        Whether it ends one horizon before the watermark, so that the outcome of every prediction in it had time to
-        arrive. A window that does not is biased towards early outcomes.
+        Whether it ends at the settled edge, so that it is final: the outcome of every prediction in it had time to
+        arrive. A window that does not ends with the newest event, and is biased towards early outcomes.
     """
 
     name: str
@@ -43,31 +43,29 @@ class Window:
         fitting = [slide for slide in SLIDES_MS if slide * PANES_PER_WINDOW <= self.length_ms]
         return fitting[-1] if fitting else SLIDES_MS[0]
 
-    def span(self, watermark_ms: int, policy: ModelPolicy) -> tuple[int, int]:
-        """Prediction times [from, to) that the window covers at a watermark; whole panes."""
-        end = watermark_ms - policy.horizon_ms if self.mature else watermark_ms + self.slide_ms
+    def span(self, at: "Moment") -> tuple[int, int]:
+        """Prediction times [from, to) that the window covers at a moment; whole panes."""
+        end = at.edge_ms if self.mature else at.watermark_ms + self.slide_ms
         end -= end % self.slide_ms
         length = max(self.length_ms - self.length_ms % self.slide_ms, self.slide_ms)
         return end - length, end
 
 
-class CountedPane(Protocol):
-    """The counts of one pane."""
+class Moment(NamedTuple):
+    """A moment of a model, at which windows end."""
 
-    @property
-    def start_ms(self) -> int:
-        """Start of the pane."""
-        ...
+    watermark_ms: int
+    """Its newest event."""
+    edge_ms: int
+    """Its settled edge: earlier predictions are settled."""
 
-    @property
-    def predictions(self) -> int:
-        """Predictions in it."""
-        ...
 
-    @property
-    def labelled(self) -> int:
-        """Those of them with an outcome."""
-        ...
+class Count(NamedTuple):
+    """Number of events in one pane."""
+
+    start_ms: int
+    predictions: int
+    labelled: int
 
 
 class PaneReader(Protocol):
@@ -82,7 +80,11 @@ class PaneReader(Protocol):
         ...
 
     def watermark_ms(self, model: str) -> int:
-        """The newest event time of the model, over predictions, outcomes and partitions: its windows' clock."""
+        """The newest event time of the model, over predictions, outcomes and partitions."""
+        ...
+
+    def edge_ms(self, model: str) -> int:
+        """The time before which its predictions are settled in all partitions that hold it."""
         ...
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
@@ -93,15 +95,14 @@ class PaneReader(Protocol):
         """Sketch of whole probability vectors in those panes; None where the series has none."""
         ...
 
-    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
-        """A value that changes when the panes of width ``slide_ms`` that start in [from, to) do.
+    def revision(self, series: SeriesKey, to_ms: int) -> Hashable:
+        """A value that changes when panes that start before a time may have.
 
-        Far cheaper than :meth:`sum`, so that unchanged panes need not be summed again. A revision read before a sum is
-        never newer than the sum.
+        Far cheaper than :meth:`sum`. A revision read before a sum is never newer than the sum.
         """
         ...
 
-    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[CountedPane]:
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[Count]:
         """The counts of the panes that start in [from, to), ascending by start, without empty ones."""
         ...
 

@@ -4,13 +4,13 @@ import time
 
 import numpy as np
 import pytest
+from monitor.stream.panes import PaneTable
 
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 from monitor.stream.join import Join
-from monitor.stream.panes import PaneTable
 from tests.events.messages import NOW_MS, Message
 
 PREDICTIONS = 20_000

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from monitor.stream.panes import PaneTable
 
 from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps, Strata
 from monitor.scores import GridTable
 from monitor.stream.join import Join
-from monitor.stream.panes import PaneTable
 from monitor.stream.vector_loops import NO_OUTCOME
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, Traffic, columns_of, unruly_events

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from monitor.stream.pane_view import PaneView
+from monitor.stream.panes import PaneTable
 
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled
 from monitor.events.model import ModelPolicy, RecordBatch, SeriesKey
 from monitor.events.strata import Strata
 from monitor.stream.join import Join
-from monitor.stream.pane_view import PaneView
-from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.patience import joined
 from tests.reference.naive_join import NaiveEvent

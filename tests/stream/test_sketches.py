@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from monitor.stream.pane_view import PaneView
+from monitor.stream.panes import PaneTable
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.codec import Decoder
@@ -13,8 +15,6 @@ from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import ClassTable
 from monitor.store.base import Checkpoint, ClosedSketch, PaneKey
 from monitor.store.sql import SqlStore
-from monitor.stream.pane_view import PaneView
-from monitor.stream.panes import PaneTable
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.real.mixed_log import CLASSES, MODELS, OF_CLASSES, OUTCOMES, PLAN, PREDICTIONS, MixedLog, policy_of
 from tests.stream.support import START_MS, LogRecord

@@ -1,0 +1,334 @@
+"""The panes of all partitions: closings from the store, summed at every width that windows have."""
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from monitor.arrays import Ints
+from monitor.classes.sketch import SkceSketch
+from monitor.events.model import ModelPolicy, SeriesKey
+from monitor.scores import GridTable
+from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
+from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.sql import SqlStore
+from monitor.windows.windows import Count
+
+_NEVER: Final = -1
+
+
+@dataclass(slots=True)
+class _Level:
+    """The panes of one width, those of all series together."""
+
+    panes: dict[int, list[Cells]] = field(default_factory=dict)
+    """Start -> rows; several parts until they are read."""
+    sketches: dict[tuple[SeriesKey, int], SkceSketch] = field(default_factory=dict)
+    windows: dict[int, tuple[int, int, Cells]] = field(default_factory=dict)
+    """Length -> [from, to) of the last window of that length, and its sum."""
+
+    def add(self, cells: Cells, slide_ms: int) -> None:
+        start_ms = cells.start_ms - cells.start_ms % slide_ms
+        order = np.argsort(start_ms, kind="stable")
+        first = np.flatnonzero(np.diff(start_ms[order], prepend=-1))
+        for part in np.split(order, first[1:]):
+            if part.size:
+                at_ms = int(start_ms[part[0]])
+                self.panes.setdefault(at_ms, []).append(cells._replace(start_ms=start_ms).take(part))
+                # A pane of a window that was summed: only where a partition closes what another one's edge has passed.
+                for length, (from_ms, to_ms, _) in list(self.windows.items()):
+                    if from_ms <= at_ms < to_ms:
+                        del self.windows[length]
+
+    def panes_in(self, slide_ms: int, from_ms: int, to_ms: int) -> Iterator[tuple[int, Cells]]:
+        """Yield the start and the rows of the panes that start in [from, to), ascending."""
+        numbers = range(-(-from_ms // slide_ms), -(-to_ms // slide_ms))
+        if len(numbers) > len(self.panes):
+            starts = sorted(start for start in self.panes if from_ms <= start < to_ms)
+        else:
+            starts = [number * slide_ms for number in numbers if number * slide_ms in self.panes]
+        for start in starts:
+            parts = self.panes[start]
+            if len(parts) > 1:
+                parts[:] = [Cells.joined(parts).summed()]
+            yield start, parts[0]
+
+    def total(self, slide_ms: int, from_ms: int, to_ms: int) -> Cells:
+        """Sum of the panes that start in [from, to), by series and cell."""
+        last = self.windows.get(to_ms - from_ms)
+        if last is not None and (from_ms, to_ms) == last[:2]:
+            return last[2]
+        if last is not None and last[0] <= from_ms < last[1] <= to_ms:
+            came = [cells for _, cells in self.panes_in(slide_ms, last[1], to_ms)]
+            left = [cells for _, cells in self.panes_in(slide_ms, last[0], from_ms)]
+            total = _total([last[2], *came, *(cells._replace(values=-cells.values) for cells in left)])
+        else:
+            total = _total(cells for _, cells in self.panes_in(slide_ms, from_ms, to_ms))
+        self.windows[to_ms - from_ms] = from_ms, to_ms, total
+        return total
+
+    def expire(self, before_ms: int) -> None:
+        for start in [start for start in self.panes if start < before_ms]:
+            del self.panes[start]
+        for key in [key for key in self.sketches if key[1] < before_ms]:
+            del self.sketches[key]
+
+
+class _Model:
+    """What is known of one model."""
+
+    def __init__(self, slides_ms: Iterable[int]) -> None:
+        self.levels = {slide_ms: _Level() for slide_ms in slides_ms}
+        self.series: dict[SeriesKey, int] = {}
+        self.clocks: dict[int, ModelClock] = {}
+        """By partition."""
+        self.kept_from_ms = dict.fromkeys(self.levels, 0)
+        self.edge_ms = _NEVER
+        self.late = 0
+        """Closings that came for times which the edge had passed."""
+
+    def place(self, names: Sequence[SeriesKey]) -> Ints:
+        """The ids of series; new ones get one."""
+        return np.array([self.series.setdefault(name, len(self.series)) for name in names], np.int64)
+
+
+class ClosedPanes:
+    """Sums panes over all partitions. One thread adds; any may read.
+
+    Parameters
+    ----------
+    kept_ms
+        Width of panes -> how long they are kept behind the settled edge.
+    policy
+        The policy of a model by name, or None for a model that must be declared and is not.
+    """
+
+    def __init__(self, kept_ms: Mapping[int, int], policy: Callable[[str], ModelPolicy | None]) -> None:
+        self._kept_ms = dict(sorted(kept_ms.items()))
+        self._policy = policy
+        self._models: dict[str, _Model] = {}
+        self._unsettled: dict[int, Panes] = {}
+        self._unsettled_number = 0
+        self._lock = threading.Lock()
+
+    # What is added.
+
+    def clock(self, partition: int, model: str) -> ModelClock:
+        """How far a partition was with a model when it was last advanced."""
+        known = self._models.get(model)
+        return _UNKNOWN if known is None else known.clocks.get(partition, _UNKNOWN)
+
+    def advance(self, partition: int, model: str, clock: ModelClock, closings: Iterable[Closing]) -> None:
+        """Add the closings of a partition and model up to ``clock.closed_to_ms``; later ones are for the next time.
+
+        Of a closing that begins before the last one ended, because closings were merged, only the rest is added.
+        """
+        with self._lock:
+            known = self._models.setdefault(model, _Model(self._kept_ms))
+            done_ms = known.clocks.get(partition, _UNKNOWN).closed_to_ms
+            for closing in closings:
+                if closing.to_ms <= clock.closed_to_ms:
+                    self._add(known, closing, done_ms)
+            known.clocks[partition] = clock
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Add what a checkpoint publishes, without a store in between."""
+        for state in checkpoint.models:
+            clock = ModelClock(state.prediction_watermark_ms, state.outcome_watermark_ms, state.closed_to_ms)
+            closings = [closing for closing in checkpoint.closings if closing.model == state.name]
+            self.advance(checkpoint.partition, state.name, clock, closings)
+            self.settle(state.name)
+        if checkpoint.unsettled is not None:
+            self.show_unsettled(checkpoint.partition, checkpoint.unsettled)
+
+    def _add(self, model: _Model, closing: Closing, done_ms: int) -> None:
+        panes = closing.panes
+        rest = np.flatnonzero(panes.cells.start_ms >= (done_ms if done_ms > closing.from_ms else 0))
+        cells = panes.cells._replace(series=model.place(panes.names)[panes.cells.series]).take(rest)
+        model.late += int(cells.start_ms.min(initial=model.edge_ms) < model.edge_ms)
+        for slide_ms, level in model.levels.items():
+            if closing.pane_ms <= slide_ms:
+                level.add(cells, slide_ms)
+                for part in panes.sketches:
+                    if part.start_ms >= done_ms or done_ms <= closing.from_ms:
+                        key = part.series, part.start_ms - part.start_ms % slide_ms
+                        earlier = level.sketches.get(key)
+                        same_plan = earlier is not None and earlier.plan == part.sketch.plan
+                        level.sketches[key] = earlier + part.sketch if same_plan else part.sketch  # type: ignore[operator]
+
+    def settle(self, model: str) -> None:
+        """Move the settled edge of a model to where all of its partitions are, and let go of what is too old."""
+        with self._lock:
+            known = self._models[model]
+            edge_ms = min((clock.closed_to_ms for clock in known.clocks.values()), default=_NEVER)
+            known.edge_ms = max(known.edge_ms, edge_ms)
+            for slide_ms, level in known.levels.items():
+                before_ms = known.edge_ms - self._kept_ms[slide_ms]
+                before_ms -= before_ms % slide_ms
+                if before_ms > known.kept_from_ms[slide_ms]:
+                    level.expire(before_ms)
+                    known.kept_from_ms[slide_ms] = before_ms
+
+    def show_unsettled(self, partition: int, panes: Panes) -> None:
+        """Replace the summary of what a partition has not settled."""
+        with self._lock:
+            self._unsettled = {**self._unsettled, partition: panes}
+            self._unsettled_number += 1
+            for name in {key.model for key in panes.names}:
+                model = self._models.setdefault(name, _Model(self._kept_ms))
+                model.place([key for key in panes.names if key.model == name])
+
+    # What is read.
+
+    def series(self) -> list[SeriesKey]:
+        """The series that have panes, ascending."""
+        return sorted(key for model in list(self._models.values()) for key in list(model.series))
+
+    def policy(self, model: str) -> ModelPolicy:
+        """The policy of a model. Raises KeyError for one that is not declared and has to be."""
+        policy = self._policy(model)
+        if policy is None:
+            raise KeyError(model)
+        return policy
+
+    def watermark_ms(self, model: str) -> int:
+        """The newest event time of the model, over predictions, outcomes and partitions; -1 if none was read."""
+        known = self._models.get(model)
+        clocks = [] if known is None else list(known.clocks.values())
+        return max((max(clock.prediction_watermark_ms, clock.outcome_watermark_ms) for clock in clocks), default=_NEVER)
+
+    def edge_ms(self, model: str) -> int:
+        """The time before which the model's predictions are settled, in all partitions that hold it; -1 if none are."""
+        known = self._models.get(model)
+        return _NEVER if known is None else known.edge_ms
+
+    def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return GridTable.zero()
+        with self._lock:
+            edge_ms = min(to_ms, known.edge_ms)
+            series_id, level = known.series[series], known.levels[slide_ms]
+            parts = [level.total(slide_ms, from_ms, edge_ms).of_series(series_id)] if edge_ms > from_ms else []
+            if to_ms > known.edge_ms:
+                parts += self._beyond_edge(known, series, slide_ms, max(from_ms, edge_ms), to_ms)
+        total = _total(parts)
+        return GridTable(total.cell, total.values)
+
+    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
+        """Sketch of whole probability vectors in the panes that start in [from, to); None if the series has none."""
+        known = self._models.get(series.model)
+        if known is None:
+            return None
+        with self._lock:
+            level = known.levels[slide_ms]
+            parts = [
+                sketch
+                for (key, start_ms), sketch in level.sketches.items()
+                if key == series and from_ms <= start_ms < to_ms
+            ]
+            for partition, panes in self._unsettled.items():
+                first_ms = known.clocks.get(partition, _UNKNOWN).closed_to_ms
+                parts += [
+                    part.sketch
+                    for part in panes.sketches
+                    if part.series == series and first_ms <= part.start_ms and from_ms <= part.start_ms < to_ms
+                ]
+        return _sum_of_newest(parts)
+
+    def revision(self, series: SeriesKey, to_ms: int) -> Hashable:
+        """Value that changes whenever a pane that starts before a time may have."""
+        known = self._models.get(series.model)
+        if known is None:
+            return None
+        return known.late, self._unsettled_number if to_ms > known.edge_ms else None
+
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[Count]:
+        """Number of events in each pane that starts in [from, to), ascending by start, without empty panes."""
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return []
+        counted: dict[int, tuple[int, int]] = {}
+        with self._lock:
+            series_id = known.series[series]
+            for start, cells in known.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
+                _count(counted, start, cells.of_series(series_id).values)
+            for cells in self._unsettled_cells(known, series):
+                start_ms = cells.start_ms - cells.start_ms % slide_ms
+                for at in np.unique(start_ms).tolist():
+                    if from_ms <= at < to_ms:
+                        _count(counted, at, cells.values[start_ms == at])
+        return [Count(start, *counted[start]) for start in sorted(counted)]
+
+    def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
+        """Start of the oldest panes of this width that are kept."""
+        known = self._models.get(series.model)
+        return 0 if known is None else known.kept_from_ms[slide_ms]
+
+    def _beyond_edge(
+        self, model: _Model, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int
+    ) -> Iterator[Cells]:
+        """The panes beyond the edge: those that some partitions have closed, and what is not settled."""
+        for _, cells in model.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
+            yield cells.of_series(model.series[series])
+        for cells in self._unsettled_cells(model, series):
+            start_ms = cells.start_ms - cells.start_ms % slide_ms
+            yield cells.take(np.flatnonzero((start_ms >= from_ms) & (start_ms < to_ms)))
+
+    def _unsettled_cells(self, model: _Model, series: SeriesKey) -> Iterator[Cells]:
+        """The rows of a series in each partition's summary, without what the partition has closed since."""
+        for partition, panes in self._unsettled.items():
+            if series in panes.names:
+                cells = panes.cells.of_series(panes.names.index(series))
+                yield cells.take(np.flatnonzero(cells.start_ms >= model.clocks.get(partition, _UNKNOWN).closed_to_ms))
+
+
+_UNKNOWN: Final = ModelClock(_NEVER, _NEVER, _NEVER)
+
+
+def _count(counted: dict[int, tuple[int, int]], start_ms: int, values: Ints) -> None:
+    if values.size:
+        predictions, labelled = counted.get(start_ms, (0, 0))
+        counts = values[:, :POSITIVE_SUM].sum(axis=0)
+        counted[start_ms] = predictions + int(counts.sum()), labelled + int(counts[:UNLABELLED].sum())
+
+
+def _total(parts: Iterable[Cells]) -> Cells:
+    """The sum by series and cell, whatever the pane, without cells that are empty."""
+    joined = Cells.joined(parts)
+    total = joined._replace(start_ms=np.zeros_like(joined.start_ms)).summed()
+    return total.take(np.flatnonzero(total.values[:, :POSITIVE_SUM].any(axis=1)))
+
+
+def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch | None:
+    """The sum of those with the newest plan; sketches of an earlier declaration cannot be added."""
+    if not sketches:
+        return None
+    plan = sketches[-1].plan
+    return SkceSketch(plan, np.sum([sketch.sums for sketch in sketches if sketch.plan == plan], axis=0))
+
+
+def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
+    """Bring the panes up to what the store holds.
+
+    Raises
+    ------
+    StoreUnavailable
+        The database does not answer; call again.
+    """
+    for model, clocks in store.clocks().items():
+        new = {
+            partition: panes.clock(partition, model).closed_to_ms
+            for partition, clock in clocks.items()
+            if clock.closed_to_ms > panes.clock(partition, model).closed_to_ms
+        }
+        found = store.read_closings(model, new) if new else {}
+        for partition, clock in clocks.items():
+            panes.advance(partition, model, clock, found.get(partition, ()))
+        panes.settle(model)
+    for partition, unsettled in store.read_unsettled().items():
+        panes.show_unsettled(partition, unsettled)
