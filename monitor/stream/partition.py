@@ -179,7 +179,7 @@ class Partition:
             dropped=dropped,
             closings=closings,
             expired_before_ms=self._expired_before_ms() if dropped else {},
-            unsettled=self._unsettled() if summarise else None,
+            unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
             expired_samples_before_ms=self.sampler.expired_before_ms(self.clocks) if dropped else {},
@@ -234,12 +234,10 @@ class Partition:
             excess -= rows
         return self.join.close(before_ms)
 
-    def _unsettled(self) -> Panes:
-        """Summary of what is not settled: without its cells where no window needs them."""
-        pane_ms = self._settings.pane_ms
-        if self._settings.unsettled_cells:
-            return close(self.join.copy(), self._strata, pane_ms)
-        return count_panes(self.join.copy(), self._strata, pane_ms)
+    def unsettled(self, *, cells: bool) -> Panes:
+        """Sum what is in the join by series, pane and cell; or count it by version and pane, which is cheaper."""
+        add_up = close if cells else count_panes
+        return add_up(self.join.copy(), self._strata, self._settings.pane_ms)
 
     def _count_departed(self, rows: NDArray[np.void], unanswered_result: str) -> None:
         policies = self._strata.policies

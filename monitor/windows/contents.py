@@ -157,11 +157,10 @@ def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: in
     waiting = panes.counts(series, window.slide_ms, from_ms, at.watermark_ms + 1)
     if not waiting:
         return f"holds no predictions: there are none since {_utc(from_ms)}"
-    policy = panes.policy(series.model)
-    first_ms, wait_ms = waiting[0].start_ms, policy.retention_ms if window.mature else 0
-    ends = (
-        f"ends horizon and allowed lateness, {_length(wait_ms)}, before the newest event and " if window.mature else ""
-    )
+    first_ms, wait_ms = waiting[0].start_ms, 0
+    if window.mature:
+        wait_ms = panes.policy(series.model).retention_ms if at.edge_ms < 0 else at.watermark_ms - at.edge_ms
+    ends = f"ends where all is settled, {_length(wait_ms)} before the newest event, and " if window.mature else ""
     return (
         f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
         f"{_utc(first_ms + window.slide_ms + wait_ms)} or later, as it {ends}moves on in steps of "

@@ -151,7 +151,7 @@ class ClosedPanes:
         model.late += int(cells.start_ms.min(initial=model.edge_ms) < model.edge_ms)
         for slide_ms, level in model.levels.items():
             if closing.pane_ms <= slide_ms:
-                level.add(cells, slide_ms)
+                level.add(cells.take(np.flatnonzero(cells.start_ms >= model.kept_from_ms[slide_ms])), slide_ms)
                 for part in panes.sketches:
                     if part.start_ms >= done_ms or done_ms <= closing.from_ms:
                         key = part.series, part.start_ms - part.start_ms % slide_ms
@@ -211,10 +211,10 @@ class ClosedPanes:
         if known is None or series not in known.series:
             return GridTable.zero()
         with self._lock:
-            edge_ms = min(to_ms, known.edge_ms)
+            edge_ms = min(to_ms, known.edge_ms - known.edge_ms % slide_ms)
             series_id, level = known.series[series], known.levels[slide_ms]
             parts = [level.total(slide_ms, from_ms, edge_ms).of_series(series_id)] if edge_ms > from_ms else []
-            if to_ms > known.edge_ms:
+            if to_ms > edge_ms:
                 parts += self._beyond_edge(known, series, slide_ms, max(from_ms, edge_ms), to_ms)
         total = _total(parts)
         return GridTable(total.cell, total.values)
@@ -284,6 +284,7 @@ class ClosedPanes:
         for partition, panes in self._unsettled.items():
             if series in panes.names:
                 cells = panes.cells.of_series(panes.names.index(series))
+                cells = cells._replace(series=np.full_like(cells.series, model.series[series]))
                 yield cells.take(np.flatnonzero(cells.start_ms >= model.clocks.get(partition, _UNKNOWN).closed_to_ms))
 
 

@@ -8,9 +8,17 @@ import numpy as np
 import xxhash
 
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
-from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy, RecordBatch
+from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.events.strata import Strata
+from monitor.scores import GridTable
+from monitor.store.base import Checkpoint
+from monitor.store.closings import Closing, Panes
+from monitor.store.sql import SqlStore
+from monitor.stream.partition import Partition
 from tests.reference.naive_join import NaiveEvent
+
+PaneTables = dict[tuple[int, SeriesKey], GridTable]
+"""(start, series) -> the table of a pane."""
 
 START_MS = 1_760_000_000_000
 TOPIC = "events"
@@ -148,3 +156,46 @@ def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[Lo
 def batch_of(records: Sequence[LogRecord]) -> RecordBatch:
     """Messages of one topic."""
     return RecordBatch(TOPIC, 0, records, records[-1].offset + 1)
+
+
+def tables_of(*panes: Panes) -> PaneTables:
+    """The panes of closings and summaries, added up."""
+    tables: PaneTables = {}
+    for part in panes:
+        for place, series in enumerate(part.names):
+            cells = part.cells.of_series(place)
+            for start_ms in np.unique(cells.start_ms).tolist():
+                rows = cells.take(np.flatnonzero(cells.start_ms == start_ms))
+                key = start_ms, series
+                tables[key] = tables.get(key, GridTable.zero()) + GridTable(rows.cell, rows.values)
+    return tables
+
+
+class Published:
+    """What the checkpoints of a partition have published. Refuses a closing that is not the next one of its model."""
+
+    def __init__(self) -> None:
+        self.closings: list[Closing] = []
+        self._closed_to_ms: dict[str, int] = {}
+
+    def add(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Note a checkpoint, and return it."""
+        states = {state.name: state.closed_to_ms for state in checkpoint.models}
+        for closing in checkpoint.closings:
+            assert closing.from_ms == self._closed_to_ms.get(closing.model, closing.from_ms)
+            assert closing.from_ms < closing.to_ms == states[closing.model]
+            starts = closing.panes.cells.start_ms
+            assert closing.from_ms <= starts.min() <= starts.max() <= closing.to_ms - closing.pane_ms
+        self._closed_to_ms = states
+        self.closings += checkpoint.closings
+        return checkpoint
+
+    def tables(self, partition: Partition | None = None) -> PaneTables:
+        """All panes: those that are closed, and with a partition also what it has not settled."""
+        open_panes = [] if partition is None else [partition.unsettled(cells=True)]
+        return tables_of(*(closing.panes for closing in self.closings), *open_panes)
+
+
+def closings_in(store: SqlStore, *models: str) -> list[Closing]:
+    """The closings of the first partition that a store holds."""
+    return [closing for model in models for closing in store.read_closings(model, {0: -1}).get(0, ())]

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from monitor.stream.panes import PaneTable
 
 from monitor.events.model import Kind, ModelPolicy
 from monitor.events.strata import Caps, Strata
 from monitor.scores import GridTable
+from monitor.stream.closing import close
 from monitor.stream.join import Join
 from monitor.stream.vector_loops import NO_OUTCOME
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
-from tests.stream.support import START_MS, Traffic, columns_of, unruly_events
+from tests.stream.support import START_MS, PaneTables, Traffic, columns_of, tables_of, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
-SLIDES = (1_000, 5_000)
+PANE_MS = 1_000
 CLASSES = tuple("abcdefghi")
 BINARY, MIXED = Traffic(), Traffic(models=("a", "of-classes"), classes=len(CLASSES))
 
@@ -25,33 +25,28 @@ def policy_of(model: str) -> ModelPolicy:
     return replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY
 
 
-def run(events: list[NaiveEvent], cuts: list[int]) -> tuple[Join, PaneTable, Strata]:
+def run(events: list[NaiveEvent], cuts: list[int]) -> tuple[Join, PaneTables]:
+    """The join of all events, and the panes of all its predictions."""
     strata = Strata(policy_of)
-    join, panes = Join(strata), PaneTable(strata, SLIDES)
+    join = Join(strata)
     for batch in np.split(np.arange(len(events)), sorted(cuts)):
         if batch.size:
-            panes.accumulate(join.apply(columns_of([events[at] for at in batch], strata)).rows)
-    return join, panes, strata
+            join.apply(columns_of([events[at] for at in batch], strata))
+    return join, tables_of(close(join.copy(), strata, PANE_MS))
 
 
 def met(join: Join) -> dict[tuple[str, str], int]:
     return {key: count for key, count in join.counters().items() if count}
 
 
-def expected_panes(naive: NaiveJoin) -> dict[tuple[int, int, str, str, str], GridTable]:
-    result: dict[tuple[int, int, str, str, str], GridTable] = {}
+def expected_panes(naive: NaiveJoin) -> PaneTables:
+    result: PaneTables = {}
     for known in naive.predictions.values():
         event = known.event
         for series, p, y in binary_views(event, known.y, CLASSES):
-            one = GridTable.from_events([p], [y])
-            for slide in SLIDES:
-                key = (slide, event.time_ms - event.time_ms % slide, *series)
-                result[key] = result.get(key, GridTable.zero()) + one
+            key = event.time_ms - event.time_ms % PANE_MS, series
+            result[key] = result.get(key, GridTable.zero()) + GridTable.from_events([p], [y])
     return result
-
-
-def actual_panes(panes: PaneTable) -> dict[tuple[int, int, str, str, str], GridTable]:
-    return {(key.slide_ms, key.start_ms, *key.series): table for key, table in panes.dump()}
 
 
 @pytest.mark.parametrize("traffic", [BINARY, MIXED], ids=["binary", "mixed"])
@@ -62,10 +57,10 @@ def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int, traffic: Traff
     naive = NaiveJoin(POLICY)
     for event in events:
         naive.read(event)
-    join, panes, _ = run(events, rng.integers(0, len(events), 7).tolist())
+    join, panes = run(events, rng.integers(0, len(events), 7).tolist())
     assert met(join) == naive.counts()
     assert sum(join.counters().values()) == len(events)
-    assert actual_panes(panes) == expected_panes(naive)
+    assert panes == expected_panes(naive)
     assert join.predictions == len(naive.predictions)
     assert join.unanswered == sum(known.y == NO_OUTCOME for known in naive.predictions.values())
 
@@ -77,13 +72,13 @@ def test_how_two_logs_interleave_changes_nothing(seed: int, traffic: Traffic) ->
     events = [event for event in unruly_events(rng, 500, POLICY, traffic) if event.kind is not Kind.LABELLED]
     predictions = [event for event in events if event.kind is Kind.PREDICTION]
     outcomes = [event for event in events if event.kind is Kind.OUTCOME]
-    first_join, first_panes, _ = run(predictions + outcomes, [])
+    first_join, first_panes = run(predictions + outcomes, [])
     turns = rng.permutation([True] * len(predictions) + [False] * len(outcomes))
     left, right = iter(predictions), iter(outcomes)
     for order in ([next(left) if turn else next(right) for turn in turns], outcomes + predictions):
-        join, panes, _ = run(order, [100, 101, 300])
+        join, panes = run(order, [100, 101, 300])
         assert met(join) == met(first_join)
-        assert actual_panes(panes) == actual_panes(first_panes)
+        assert panes == first_panes
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -91,13 +86,13 @@ def test_eviction_changes_no_later_answer(seed: int) -> None:
     """What has left the join could not have changed any more, so every later event meets the same fate."""
     rng = np.random.default_rng(200 + seed)
     events = unruly_events(rng, 2_000, POLICY, Traffic(ids=100, span_ms=200_000))
-    kept, _, _ = run(events, [])
+    kept, _ = run(events, [])
     strata = Strata(lambda _: POLICY)
     join = Join(strata)
     departed = 0
     for batch in np.split(np.arange(len(events)), 50):
         join.apply(columns_of([events[at] for at in batch], strata))
-        departed += join.evict(join.final_before_ms()).size
+        departed += sum(rows.size for rows in join.close(join.settled_before_ms()))
     assert departed > 100
     assert join.predictions + departed == kept.predictions
     forgiven = Counter(join.counters())
@@ -108,14 +103,14 @@ def test_eviction_changes_no_later_answer(seed: int) -> None:
 def test_the_labelled_event_of_a_known_prediction_is_its_outcome() -> None:
     prediction = NaiveEvent(Kind.PREDICTION, "a", "1", START_MS, 0.4)
     labelled = replace(prediction, kind=Kind.LABELLED, time_ms=START_MS + 10, y=1)
-    join, panes, _ = run([prediction, labelled, labelled, replace(labelled, y=0, time_ms=START_MS + 20)], [])
+    join, panes = run([prediction, labelled, labelled, replace(labelled, y=0, time_ms=START_MS + 20)], [])
     assert met(join) == {
         ("prediction", "accepted"): 1,
         ("labelled", "joined"): 1,
         ("labelled", "duplicate"): 1,
         ("labelled", "corrected"): 1,
     }
-    table = GridTable.sum(table for key, table in panes.dump() if key.slide_ms == SLIDES[0])
+    (table,) = panes.values()
     assert table == GridTable.from_events([0.4], [0])
 
 
@@ -141,7 +136,7 @@ def test_an_early_departure_makes_what_comes_later_late() -> None:
     join = Join(strata)
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + at, 0.4) for at in range(100)]
     join.apply(columns_of(events, strata))
-    gone = join.evict(np.array([START_MS + 50]), early=True)
+    (gone,) = join.close(np.array([START_MS + 50]))
     assert gone.size == 50
     join.apply(columns_of(events, strata))
     assert join.counters()["prediction", "late"] == 50

@@ -16,14 +16,25 @@ from monitor.scores import GridTable
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.reference.naive_join import NaiveEvent
-from tests.stream.support import START_MS, TOPIC, Traffic, batch_of, records_of, unruly_events
+from tests.stream.support import (
+    START_MS,
+    TOPIC,
+    Published,
+    Traffic,
+    batch_of,
+    closings_in,
+    records_of,
+    tables_of,
+    unruly_events,
+)
 
 POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
 CLASSES = tuple("abcdefghi")
 MIXED = Traffic(ids=200, span_ms=300_000, models=("a", "of-classes"), classes=len(CLASSES))
 SETTINGS = PartitionSettings(
     policy=lambda model: replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY,
-    pane_retention_ms={1_000: 120_000, 5_000: 500_000},
+    pane_ms=1_000,
+    kept_ms=10**9,
 )
 
 
@@ -36,7 +47,7 @@ def seen(partition: Partition) -> tuple[object, ...]:
         partition.counters(),
         join.model_states(),
         partition.offsets,
-        partition.panes.dump(),
+        tables_of(partition.unsettled(cells=True)),
     )
 
 
@@ -47,19 +58,24 @@ def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffi
     events = unruly_events(rng, 3_000, POLICY, traffic)
     records = records_of(events)
     decoder = Decoder(classes={"of-classes": len(CLASSES)})
-    steady = Partition(0, 0, SETTINGS)
+    steady, published, kept = Partition(0, 0, SETTINGS), Published(), Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
         for at in range(0, len(records), 100):
             steady.apply(batch_of(records[at : at + 100]), decoder, None)
-            steady.checkpoint()
+            published.add(steady.checkpoint())
             if rng.random() < 0.3:  # a crash: what was read since the last checkpoint is read again
                 stopped.apply(batch_of(records[at : at + 60]), decoder, None)
                 stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
             assert stopped.offsets.get(TOPIC, 0) == at
             stopped.apply(batch_of(records[at : at + 100]), decoder, None)
-            store.save([stopped.checkpoint()])
+            store.save([kept.add(stopped.checkpoint())])
         restored = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        stored = closings_in(store, *sorted({closing.model for closing in kept.closings}))
+    assert [closing.to_bytes() for closing in kept.closings] == [closing.to_bytes() for closing in published.closings]
+    assert sorted(closing.to_bytes()[0] for closing in stored) == sorted(
+        closing.to_bytes()[0] for closing in kept.closings
+    )
     assert steady.departed["answered"] > 100
     assert steady.departed["expired_unlabelled"] > 50
     assert steady.join.counters()["outcome", "orphan"] > 0
@@ -67,43 +83,44 @@ def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffi
     assert sum(steady.event_counters().values()) == len(records)
     for other in (stopped, restored):
         for mine, theirs in zip(seen(steady), seen(other), strict=True):
-            if isinstance(mine, list):  # panes, and states of models: in no order
+            if isinstance(mine, list):  # states of models: in no order
                 assert sorted(map(repr, mine)) == sorted(map(repr, theirs))  # type: ignore[call-overload]
             else:
                 assert mine == theirs
 
 
 def test_a_full_join_lets_the_oldest_go_and_counts_them() -> None:
-    settings = PartitionSettings(policy=SETTINGS.policy, pane_retention_ms={1_000: 120_000}, max_predictions=1_000)
-    partition = Partition(0, 0, settings)
+    settings = PartitionSettings(policy=SETTINGS.policy, pane_ms=1_000, kept_ms=120_000, max_predictions=1_000)
+    partition, published = Partition(0, 0, settings), Published()
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 10 * at, 0.25) for at in range(2_000)]
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
-    checkpoint = partition.checkpoint()
+    published.add(partition.checkpoint())
     assert partition.join.predictions <= 1_000
     assert partition.departed["evicted"] == 2_000 - partition.join.predictions
-    assert sum(pane.table.predictions for pane in checkpoint.closed) == partition.departed["evicted"]
-    # Their duplicates are late, not new; the panes still hold all of them.
+    assert sum(table.predictions for table in published.tables().values()) == partition.departed["evicted"]
+    # Their duplicates are late, not new.
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     assert partition.join.counters()["prediction", "accepted"] == 2_000
     assert partition.join.counters()["prediction", "late"] == partition.departed["evicted"]
-    assert sum(table.predictions for _, table in partition.panes.dump()) == 2_000
+    assert sum(table.predictions for table in published.tables(partition).values()) == 2_000
 
 
 def test_implied_negatives_are_counted_as_such_when_they_leave() -> None:
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000, implied_negative=True)
-    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 120_000}))
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=120_000))
+    published = Published()
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 100 * at, 0.25) for at in range(500)]
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
-    partition.checkpoint()
+    published.add(partition.checkpoint())
     assert partition.departed["implied_negative"] > 400
     assert partition.departed["expired_unlabelled"] == 0
-    # The panes keep them unlabelled: what their absence means is the window's business.
-    assert all(table.labelled == 0 for _, table in partition.panes.dump())
+    # Closings keep them unlabelled: what their absence means is the window's business.
+    assert all(table.labelled == 0 for table in published.tables().values())
 
 
-def test_panes_that_no_window_needs_go_here_and_in_the_store(tmp_path: Path) -> None:
+def test_closings_that_no_window_needs_are_removed(tmp_path: Path) -> None:
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000)
-    settings = PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 10_000})
+    settings = PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10_000)
     events = [NaiveEvent(Kind.LABELLED, "a", str(at), START_MS + 100 * at, 0.25, 1) for at in range(1_000)]
     records = records_of(events, garbage_every=0)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
@@ -111,16 +128,15 @@ def test_panes_that_no_window_needs_go_here_and_in_the_store(tmp_path: Path) -> 
         for at in range(0, 1_000, 50):
             partition.apply(batch_of(records[at : at + 50]), Decoder(), None)
             store.save([partition.checkpoint()])
-        restored = Partition(0, store.claim(0), settings, store.load(0))
-    starts = {key.start_ms for key, _ in partition.panes.dump()}
-    assert len(starts) < 20
-    assert partition.kept_from_ms("a", 1_000) == min(starts)
-    assert {key.start_ms for key, _ in restored.panes.dump()} == starts
+        closings = closings_in(store, "a")
+    closed_to_ms = int(partition.join.closed_to_ms[0])
+    assert closings[-1].to_ms == closed_to_ms
+    assert closed_to_ms - 16_000 < closings[0].to_ms <= closed_to_ms - 5_000
 
 
 def test_beyond_the_caps_names_share_one_bucket() -> None:
     settings = PartitionSettings(
-        policy=SETTINGS.policy, pane_retention_ms={1_000: 120_000}, caps=Caps(versions=2, segment_values=2)
+        policy=SETTINGS.policy, pane_ms=1_000, kept_ms=120_000, caps=Caps(versions=2, segment_values=2)
     )
     partition = Partition(0, 0, settings)
     events = [
@@ -130,12 +146,13 @@ def test_beyond_the_caps_names_share_one_bucket() -> None:
         for at in range(100)
     ]
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
-    series = partition.panes.series
+    tables = tables_of(partition.unsettled(cells=True))
+    series = {series for _, series in tables}
     assert {key.version for key in series} == {"0", "1", "other"}
     assert {key.segment for key in series} == {"all", "region=0", "region=1", "region=other"}
     total = GridTable.zero()
-    for key, table in partition.panes.dump():
-        if key.series.segment == "all":
+    for (_, key), table in tables.items():
+        if key.segment == "all":
             total += table
     assert total.predictions == 100
     assert SeriesKey("a", "other", "region=other") in series
@@ -147,20 +164,20 @@ def test_a_changed_policy_is_no_danger_to_what_was_saved(tmp_path: Path) -> None
     records = records_of(unruly_events(rng, 3_000, POLICY, Traffic(ids=200, span_ms=100_000)), garbage_every=0)
     long = ModelPolicy(horizon_ms=240_000, lateness_ms=4_000, segments=("region",))
     policies = [POLICY, long, POLICY, long]
+    published = Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         for turn in range(30):
             policy = policies[turn % 4]
-            settings = PartitionSettings(policy=dict.fromkeys("ab", policy).get, pane_retention_ms={1_000: 10**9})
+            settings = PartitionSettings(policy=dict.fromkeys("ab", policy).get, pane_ms=1_000, kept_ms=10**9)
             partition = Partition(0, store.claim(0), settings, store.load(0))
             partition.apply(batch_of(records[turn * 100 : turn * 100 + 100]), Decoder(), None)
-            store.save([partition.checkpoint()])
-            kept = partition.panes.dump()
+            store.save([published.add(partition.checkpoint())])
         restored = Partition(0, store.claim(0), settings, store.load(0))
     accepted = sum(count for (_, fate), count in partition.join.counters().items() if fate == "accepted")
-    of_models = [table for key, table in kept if key.series.segment == "all"]
+    of_models = [table for (_, series), table in published.tables(partition).items() if series.segment == "all"]
     assert sum(table.predictions for table in of_models) == accepted
     assert partition.join.predictions + sum(partition.departed.values()) == accepted
-    assert sorted(map(repr, restored.panes.dump())) == sorted(map(repr, kept))
+    assert tables_of(restored.unsettled(cells=True)) == tables_of(partition.unsettled(cells=True))
     assert restored.join.unanswered == partition.join.unanswered
 
 
@@ -190,7 +207,7 @@ def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: st
 def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
     """Nothing is kept for longer than the policy and the windows ask: not in tables, and not beside them."""
     policy = ModelPolicy(horizon_ms=4_000, lateness_ms=1_000)
-    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_retention_ms={1_000: 10_000}))
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10_000))
     rng = np.random.default_rng(0)
     decoder = Decoder()
     traced: dict[int, int] = {}
@@ -208,7 +225,7 @@ def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
             gc.collect()
             traced[second], tables[second] = (
                 tracemalloc.get_traced_memory()[0],
-                partition.join.nbytes + partition.panes.nbytes,
+                partition.join.nbytes,
             )
     tracemalloc.stop()
     assert partition.join.predictions < 200 * 7

@@ -1,7 +1,7 @@
 """Panes in memory: raw events, summed on demand into real grid tables."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,20 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.windows.windows import Count
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 CHURN = SeriesKey("churn", "7", ALL)
-
-
-class PaneCount(NamedTuple):
-    """How much one pane holds."""
-
-    start_ms: int
-    predictions: int
-    labelled: int
 
 
 EVENT = np.dtype([("time_ms", "<i8"), ("p", "<f8"), ("y", "i1")])
@@ -71,6 +64,9 @@ class MemoryPanes:
     def watermark_ms(self, model: str) -> int:
         return self._watermarks[model]
 
+    def edge_ms(self, model: str) -> int:
+        return self._watermarks[model] - self._policy.horizon_ms
+
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         self.sums += 1
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
@@ -79,14 +75,14 @@ class MemoryPanes:
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
         return None
 
-    def revision(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Hashable:
+    def revision(self, series: SeriesKey, to_ms: int) -> Hashable:
         return self._changes.get(series, 0), self.kept_ms
 
-    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[PaneCount]:
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[Count]:
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
         starts = events["time_ms"] - events["time_ms"] % slide_ms
         return [
-            PaneCount(int(start), int((starts == start).sum()), int((events["y"][starts == start] >= 0).sum()))
+            Count(int(start), int((starts == start).sum()), int((events["y"][starts == start] >= 0).sum()))
             for start in np.unique(starts)
         ]
 

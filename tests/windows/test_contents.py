@@ -4,7 +4,7 @@ import pytest
 from monitor.errors import NoLongerKept
 from monitor.events.model import ModelPolicy
 from monitor.scores import GridTable
-from monitor.windows.contents import read_window, read_window_as_of
+from monitor.windows.contents import moment_of, read_window, read_window_as_of
 from monitor.windows.windows import Window
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
@@ -27,9 +27,9 @@ def stream(policy: ModelPolicy, *, minutes: int = 600, every: int = 3) -> Memory
 @pytest.mark.parametrize("length_ms", [HOUR_MS, 5 * HOUR_MS])
 def test_a_cohort_is_the_events_of_its_span(length_ms: int, mature: bool) -> None:
     panes, window = stream(POLICY), Window("w", length_ms, mature=mature)
-    watermark = panes.watermark_ms("churn")
-    found = read_window(panes, CHURN, window, watermark)
-    assert (found.from_ms, found.to_ms) == window.span(watermark, POLICY)
+    now = moment_of(panes, "churn")
+    found = read_window(panes, CHURN, window, now)
+    assert (found.from_ms, found.to_ms) == window.span(now)
     events = panes.events(CHURN, found.from_ms, found.to_ms)
     assert events.size > 500
     assert found.table == GridTable.from_events(events["p"], events["y"])
@@ -37,7 +37,7 @@ def test_a_cohort_is_the_events_of_its_span(length_ms: int, mature: bool) -> Non
 
 def test_unanswered_predictions_of_a_mature_window_are_negatives_where_the_policy_says_so() -> None:
     panes = stream(NEGATIVE)
-    found = read_window(panes, CHURN, Window("w", HOUR_MS), panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, Window("w", HOUR_MS), moment_of(panes, "churn"))
     events = panes.events(CHURN, found.from_ms, found.to_ms)
     assert found.table == GridTable.from_events(events["p"], np.maximum(events["y"], 0))
     assert found.table.labelled == found.table.predictions == events.size
@@ -45,24 +45,24 @@ def test_unanswered_predictions_of_a_mature_window_are_negatives_where_the_polic
 
 def test_a_window_that_is_not_mature_implies_nothing() -> None:
     panes = stream(NEGATIVE)
-    found = read_window(panes, CHURN, Window("w", HOUR_MS, mature=False), panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, Window("w", HOUR_MS, mature=False), moment_of(panes, "churn"))
     assert 0 < found.table.labelled < found.table.predictions
 
 
 @pytest.mark.parametrize("last", [1, 7, 100, 1000])
 def test_a_last_n_window_is_the_fewest_newest_panes_that_hold_n(last: int) -> None:
     panes, window = stream(POLICY), Window("w", 10 * HOUR_MS, last=last)
-    found = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     assert found.table.labelled >= last
     without_oldest = panes.sum(CHURN, window.slide_ms, found.from_ms + window.slide_ms, found.to_ms)
     assert without_oldest.labelled < last
-    assert found.to_ms == window.span(panes.watermark_ms("churn"), POLICY)[1]
+    assert found.to_ms == window.span(moment_of(panes, "churn"))[1]
 
 
 def test_a_last_n_window_counts_implied_outcomes() -> None:
     window = Window("w", 10 * HOUR_MS, last=1000)
     explicit, implied = (
-        read_window(panes, CHURN, window, panes.watermark_ms("churn")) for panes in (stream(POLICY), stream(NEGATIVE))
+        read_window(panes, CHURN, window, moment_of(panes, "churn")) for panes in (stream(POLICY), stream(NEGATIVE))
     )
     assert implied.from_ms > explicit.from_ms
     assert 1000 <= implied.table.labelled < 1000 + 10 * window.slide_ms / MINUTE_MS
@@ -70,16 +70,16 @@ def test_a_last_n_window_counts_implied_outcomes() -> None:
 
 def test_a_last_n_window_reaches_back_its_length_at_the_most() -> None:
     panes, window = stream(POLICY), Window("w", HOUR_MS, last=100_000)
-    found = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
+    found = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     assert found.to_ms - found.from_ms == HOUR_MS
     assert 0 < found.table.labelled < 100_000
 
 
 def test_a_last_n_window_passes_over_silence() -> None:
     panes, window = stream(POLICY), Window("w", DAY_MS, last=300)
-    busy = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
+    busy = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     panes.advance("churn", panes.watermark_ms("churn") + 6 * HOUR_MS)
-    silent = read_window(panes, CHURN, window, panes.watermark_ms("churn"))
+    silent = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     assert silent.to_ms == busy.to_ms + 6 * HOUR_MS
     assert silent.table.labelled >= 300
 
@@ -87,10 +87,10 @@ def test_a_last_n_window_passes_over_silence() -> None:
 def test_a_mature_window_is_recomputed_as_it_was() -> None:
     panes, window = stream(POLICY, minutes=300), Window("w", HOUR_MS)
     then = panes.watermark_ms("churn")
-    reported = read_window(panes, CHURN, window, then)
+    reported = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     p, y = calibrated(1000, seed=2)
     panes.add(CHURN, then + 1 + np.arange(1000) * 6000, p, y)
-    assert read_window(panes, CHURN, window, panes.watermark_ms("churn")).table != reported.table
+    assert read_window(panes, CHURN, window, moment_of(panes, "churn")).table != reported.table
     again = read_window_as_of(panes, CHURN, window, then)
     assert (again.from_ms, again.to_ms) == (reported.from_ms, reported.to_ms)
     assert again.table == reported.table
@@ -101,7 +101,7 @@ def test_a_time_to_come_means_now() -> None:
     watermark = panes.watermark_ms("churn")
     assert (
         read_window_as_of(panes, CHURN, window, watermark + DAY_MS).table
-        == read_window(panes, CHURN, window, watermark).table
+        == read_window(panes, CHURN, window, moment_of(panes, "churn")).table
     )
 
 

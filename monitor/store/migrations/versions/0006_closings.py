@@ -17,7 +17,7 @@ from monitor.store.schema import Name
 revision = "0006"
 down_revision = "0005"
 
-_PANE = (
+_PANE: tuple[sa.ColumnClause[Any], ...] = (
     sa.column("model", Name()),
     sa.column("slide_ms"),
     sa.column("start_ms"),

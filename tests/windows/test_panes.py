@@ -1,0 +1,167 @@
+"""The panes of all partitions against obvious loops, in whatever order the partitions publish them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from monitor.events.codec import Decoder
+from monitor.events.model import ModelPolicy, SeriesKey
+from monitor.scores import GridTable
+from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.sql import SqlStore
+from monitor.stream.partition import Partition, PartitionSettings
+from monitor.windows.panes import ClosedPanes, read_closings
+from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
+from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
+
+POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
+KEPT_MS = {1_000: 10**9, 5_000: 10**9, 15_000: 10**9}
+SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=10**9, unsettled_cells=True)
+PARTITIONS = 3
+SPAN_MS = 120_000
+
+
+class Written:
+    """Unruly events, spread over partitions by their ids, and what obvious loops make of them."""
+
+    def __init__(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        events = unruly_events(rng, 3_000, POLICY, Traffic(ids=200, span_ms=SPAN_MS))
+        self.logs: list[list[NaiveEvent]] = [[] for _ in range(PARTITIONS)]
+        for event in events:
+            self.logs[sum(event.id.encode()) % PARTITIONS].append(event)
+        self.views: list[tuple[SeriesKey, int, float, int]] = []
+        for log in self.logs:
+            naive = NaiveJoin(POLICY)
+            for event in log:
+                naive.read(event)
+            for known in naive.predictions.values():
+                self.views += [
+                    (series, known.event.time_ms, p, y) for series, p, y in binary_views(known.event, known.y, ())
+                ]
+
+    def table(self, series: SeriesKey, from_ms: int, to_ms: int) -> GridTable:
+        found = [(p, y) for key, time_ms, p, y in self.views if key == series and from_ms <= time_ms < to_ms]
+        return GridTable.from_events([p for p, _ in found], [y for _, y in found])
+
+    def checkpoints(self, rng: np.random.Generator) -> list[list[Checkpoint]]:
+        """The checkpoints of each partition, taken at random instants."""
+        result = []
+        for number, log in enumerate(self.logs):
+            partition = Partition(number, 1, SETTINGS)
+            cuts = np.sort(rng.integers(0, len(log), 12)).tolist()
+            records, taken = records_of(log, garbage_every=0), []
+            for first, last in zip([0, *cuts], [*cuts, len(log)], strict=True):
+                if last > first:
+                    partition.apply(batch_of(records[first:last]), Decoder(), None)
+                taken.append(partition.checkpoint())
+            result.append(taken)
+        return result
+
+
+def published(checkpoints: list[list[Checkpoint]], rng: np.random.Generator) -> ClosedPanes:
+    panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    order = rng.permutation(np.repeat(np.arange(PARTITIONS), [len(taken) for taken in checkpoints]))
+    left = [iter(taken) for taken in checkpoints]
+    for number in order.tolist():
+        panes.add_checkpoint(next(left[number]))
+        for series in panes.series():
+            # Windows that are kept up give what they would if they were summed anew.
+            edge_ms = panes.edge_ms(series.model) // 5_000 * 5_000
+            if edge_ms > START_MS:
+                panes.sum(series, 5_000, edge_ms - 30_000, edge_ms)
+    return panes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_sum_and_count_is_that_of_obvious_loops_in_any_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    written = Written(seed)
+    checkpoints = written.checkpoints(rng)
+    for _ in range(2):
+        panes = published(checkpoints, rng)
+        assert set(panes.series()) == {series for series, *_ in written.views}
+        for series in panes.series():
+            edge_ms = panes.edge_ms(series.model)
+            assert START_MS + SPAN_MS // 2 < edge_ms < START_MS + SPAN_MS
+            for slide_ms in KEPT_MS:
+                last_ms = edge_ms - edge_ms % slide_ms
+                for from_ms, to_ms in ((last_ms - 30_000, last_ms), (last_ms - 60_000, last_ms + 60_000)):
+                    expected = written.table(series, from_ms, to_ms)
+                    assert panes.sum(series, slide_ms, from_ms, to_ms) == expected
+                    counts = panes.counts(series, slide_ms, from_ms, to_ms)
+                    assert sum(pane.predictions for pane in counts) == expected.predictions
+                    assert sum(pane.labelled for pane in counts) == expected.labelled
+
+
+def test_a_store_gives_the_same_panes_to_whoever_reads_it_and_whenever(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    written = Written(5)
+    checkpoints = written.checkpoints(rng)
+    eager = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        for number in range(PARTITIONS):
+            store.claim(number)
+        for turn in range(len(checkpoints[0])):
+            for taken in checkpoints:
+                store.save([taken[turn]])
+            read_closings(store, eager)
+            read_closings(store, eager)  # there is nothing new, and nothing is added twice
+        late = ClosedPanes(KEPT_MS, lambda _: POLICY)
+        read_closings(store, late)
+    for series in eager.series():
+        edge_ms = eager.edge_ms(series.model)
+        assert late.edge_ms(series.model) == edge_ms
+        assert late.watermark_ms(series.model) == eager.watermark_ms(series.model)
+        last_ms = edge_ms - edge_ms % 5_000
+        expected = written.table(series, last_ms - 45_000, last_ms)
+        assert expected.predictions > 10
+        assert eager.sum(series, 5_000, last_ms - 45_000, last_ms) == expected
+        assert late.sum(series, 5_000, last_ms - 45_000, last_ms) == expected
+
+
+def test_what_no_window_needs_is_let_go() -> None:
+    rng = np.random.default_rng(6)
+    panes = ClosedPanes({1_000: 20_000, 5_000: 40_000}, lambda _: POLICY)
+    for taken in Written(6).checkpoints(rng):
+        for checkpoint in taken:
+            panes.add_checkpoint(checkpoint)
+    series = panes.series()[0]
+    edge_ms = panes.edge_ms(series.model)
+    for slide_ms, kept_ms in ((1_000, 20_000), (5_000, 40_000)):
+        first_ms = panes.kept_from_ms(series, slide_ms)
+        assert first_ms == (edge_ms - kept_ms) // slide_ms * slide_ms
+        assert panes.counts(series, slide_ms, 0, first_ms) == []
+        assert panes.counts(series, slide_ms, first_ms, edge_ms)
+
+
+def test_of_a_merged_closing_only_the_rest_is_added() -> None:
+    rng = np.random.default_rng(7)
+    taken = Written(7).checkpoints(rng)[0]
+    plain, merged = (ClosedPanes(KEPT_MS, lambda _: POLICY) for _ in range(2))
+    for checkpoint in taken:
+        plain.add_checkpoint(checkpoint)
+    first = next(checkpoint for checkpoint in taken if len(checkpoint.closings) > 1)
+    merged.add_checkpoint(first)
+    for state in taken[-1].models:
+        closings = [closing for checkpoint in taken for closing in checkpoint.closings if closing.model == state.name]
+        clock = ModelClock(state.prediction_watermark_ms, state.outcome_watermark_ms, state.closed_to_ms)
+        merged.advance(0, state.name, clock, [merge(closings)])
+        merged.settle(state.name)
+    for series in plain.series():
+        span = START_MS - 60_000, plain.edge_ms(series.model)
+        assert merged.sum(series, 1_000, *span) == plain.sum(series, 1_000, *span)
+
+
+def merge(closings: list[Closing]) -> Closing:
+    names = sorted({name for closing in closings for name in closing.panes.names})
+    parts = [
+        closing.panes.cells._replace(
+            series=np.array([names.index(name) for name in closing.panes.names])[closing.panes.cells.series]
+        )
+        for closing in closings
+    ]
+    panes = Panes.of(names, Cells.joined(parts).summed())
+    return Closing(closings[0].model, closings[0].from_ms, closings[-1].to_ms, closings[0].pane_ms, panes)
