@@ -147,7 +147,7 @@ class ClosedPanes:
     def _add(self, model: _Model, closing: Closing, done_ms: int) -> None:
         panes = closing.panes
         rest = np.flatnonzero(panes.cells.start_ms >= (done_ms if done_ms > closing.from_ms else 0))
-        cells = panes.cells._replace(series=model.place(panes.names)[panes.cells.series]).take(rest)
+        cells = panes.cells._replace(series=model.place(panes.names)[panes.cells.series]).take(rest).summed()
         model.late += int(cells.start_ms.min(initial=model.edge_ms) < model.edge_ms)
         for slide_ms, level in model.levels.items():
             if closing.pane_ms <= slide_ms:
