@@ -17,7 +17,7 @@ from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.folders import RefitFolders
+from monitor.recalibration.claims import Claims
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
@@ -92,7 +92,7 @@ class Recalibration:
         self.runner = Runner(
             refits,
             store,
-            RefitFolders(store.database.place),
+            Claims(store.database.place),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,

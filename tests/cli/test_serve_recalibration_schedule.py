@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.recalibration.folders import RefitFolders
+from monitor.recalibration.claims import Claims
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -51,7 +51,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events,
-            RefitFolders(self.store.database.place, folder),
+            Claims(self.store.database.place, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )
