@@ -81,7 +81,7 @@ class Recalibration:
         self.measures = make_map_measures(settings)
         self.live = LiveMonitor(
             refits,
-            store,
+            store.read_sample,
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
@@ -91,7 +91,7 @@ class Recalibration:
         )
         self.runner = Runner(
             refits,
-            store,
+            store.read_sample,
             Claims(store.database.place),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import UNVERSIONED
+from monitor.events.times import format_time
 from monitor.maps import METHODS, check_options, choose_method, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
@@ -18,16 +19,16 @@ from monitor.recalibration.comparison import (
     DRAWS,
     Contender,
     Evaluate,
-    Evaluated,
     compare,
     ignore_progress,
     map_details,
-    rfc3339,
 )
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_trial import Candidate, Trial
+from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
+from monitor.reports.evaluation.report import Report
 from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")
@@ -325,7 +326,7 @@ def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> t
 
 def _since(change: Change, rows: Rows) -> str:
     if rows.timed:
-        where = f"on {rfc3339(change.time_ms)[:16].replace('T', ' ')} UTC"
+        where = f"on {format_time(change.time_ms)[:16].replace('T', ' ')} UTC"
     else:
         where = f"after {change.row:,} of {len(rows.events):,} rows"
     return f"a change of calibration {where} (p = {change.p_value:.2g})"
@@ -340,11 +341,11 @@ def _without_times(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _evaluate_once(held: LabelledEvents) -> Evaluate:
     """Return a function that makes reports; that of the original predictions, which every comparison has, only once."""
-    cache: dict[int | None, Evaluated] = {}
+    cache: dict[int | None, Report | ClassReport] = {}
 
     def evaluated(
         p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, draws: int | None = None
-    ) -> Evaluated:
+    ) -> Report | ClassReport:
         is_original = p is held.prediction
         if is_original and draws in cache:
             return cache[draws]

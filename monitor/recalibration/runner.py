@@ -38,7 +38,7 @@ from monitor.recalibration.claims import Claim, Claims
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerProcess, describe_signal
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Job, JobState, SampleStore, StoredMap
+from monitor.store.recalibrations import Job, JobState, ReadSample, StoredMap
 
 MAX_EVENTS: Final = 100_000
 """Maximum number of events of a refit: fits are quick, and more events would hardly change the map."""
@@ -65,7 +65,7 @@ class Runner:
 
     Parameters
     ----------
-    store, samples
+    store, read_sample
         Refits, and the events that they use.
     claims
         Where the refits under way on this machine are noted.
@@ -88,7 +88,7 @@ class Runner:
     def __init__(
         self,
         store: RecalibrationStore,
-        samples: SampleStore,
+        read_sample: ReadSample,
         claims: Claims,
         *,
         jobs: int = 1,
@@ -100,7 +100,7 @@ class Runner:
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._samples = samples
+        self._read_sample = read_sample
         self._claims = claims
         self._timeout_seconds = timeout_seconds
         self._held_out = held_out
@@ -200,7 +200,7 @@ class Runner:
         champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
         champion = champions.get((order.model, order.version))
         job = replace(job, baseline=None if champion is None else champion.map_id)
-        sample = self._samples.read_sample(order.model, order.version, limit=MAX_EVENTS)
+        sample = self._read_sample(order.model, order.version, limit=MAX_EVENTS)
         if not len(sample.events):
             raise NotEnoughData(
                 f"no labelled events of model {order.model!r} version {order.version!r} are kept for refits yet: they"

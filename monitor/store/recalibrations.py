@@ -1,9 +1,9 @@
 """Values that the recalibration store holds: refits, maps, champions and audit entries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from monitor.maps.labelled import LabelledEvents
 
@@ -178,17 +178,5 @@ class Sample(NamedTuple):
     """Reason -> number of sampled events that do not match the others (features missing, another length, ...)."""
 
 
-class SampleStore(Protocol):
-    """Reads samples. May be called from any thread and any process."""
-
-    def read_sample(
-        self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
-    ) -> Sample:
-        """Read events with prediction times in [from, to) whose outcome is final.
-
-        Parameters
-        ----------
-        limit
-            Maximum number of events: a deterministic, stratified part of the stored ones.
-        """
-        ...
+ReadSample = Callable[..., Sample]
+"""Reads the sample of a model and version: :meth:`monitor.store.sql.SqlStore.read_sample`. Any thread."""

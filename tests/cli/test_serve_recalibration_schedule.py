@@ -50,7 +50,7 @@ class Night:
         serving = Serving(self.refits, clock=self.clock)
         self.runner = Runner(
             self.refits,
-            self.events,
+            self.events.read_sample,
             Claims(self.store.database.place, folder),
             promoted=serving.refresh,
             clock=self.clock,

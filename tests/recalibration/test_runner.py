@@ -62,7 +62,7 @@ class Running:
     ) -> Runner:
         runner = Runner(
             self.refits,
-            Samples(),
+            Samples().read_sample,
             Claims(STORE, self.folder),
             command=command(how),
             jobs=jobs,
@@ -275,7 +275,10 @@ def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
-            RecalibrationStore(store.database), Samples(), Claims(STORE, Path(folder)), command=command("sleeps")
+            RecalibrationStore(store.database),
+            Samples().read_sample,
+            Claims(STORE, Path(folder)),
+            command=command("sleeps"),
         )
         runner.start()
         runner.join(3600.0)
