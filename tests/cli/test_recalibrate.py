@@ -19,7 +19,7 @@ from monitor.errors import ServiceUnavailable
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.http_client import send_request
-from monitor.recalibration.refit_text import decision
+from monitor.recalibration.refit_view import decision
 from monitor.reports.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
 from tests.cli.command import inside, one_error_line
