@@ -77,7 +77,6 @@ class Recalibration:
         chosen = settings.recalibration
         refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
-        plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
         self.live = LiveMonitor(
             refits,
@@ -103,8 +102,7 @@ class Recalibration:
         self.recalibrations = Recalibrations(
             refits,
             versions=make_versions(panes, windows, self.serving),
-            models=models,
-            plan=plan,
+            plan=make_plan(settings.models),
             serving=self.serving,
             live=self.live.document,
             wake=self.runner.wake,
@@ -113,9 +111,7 @@ class Recalibration:
         longest = longest_window(windows)
         self.scheduler = Scheduler(
             self.recalibrations,
-            refits,
-            models=models,
-            plan=plan,
+            models=make_models(settings.models, panes),
             finding=make_finding(panes, longest, latest, self.serving, self.live.document),
             cool_down_ms=longest.length_ms // _REFITS_PER_WINDOW,
             clock=clock,

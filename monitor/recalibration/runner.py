@@ -173,8 +173,7 @@ class Runner:
 
     def _run_job(self, job: Job, owner: str) -> None:
         started = self._clock.monotonic()
-        order = job.order
-        log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
+        log = _log.bind(refit=job.id, model=job.model, version=job.version, method=job.method)
         log.info("refit started", attempt=job.attempts)
         try:
             with self._claims.hold(Claim(job.id, owner)):
@@ -196,14 +195,13 @@ class Runner:
 
     def _attempt(self, job: Job, owner: str, log: structlog.stdlib.BoundLogger) -> _Ended | None:
         """Run a worker once; return None if another attempt follows or another worker owns the refit."""
-        order = job.order
         champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
-        champion = champions.get((order.model, order.version))
+        champion = champions.get((job.model, job.version))
         job = replace(job, baseline=None if champion is None else champion.map_id)
-        sample = self._read_sample(order.model, order.version, limit=MAX_EVENTS)
+        sample = self._read_sample(job.model, job.version, limit=MAX_EVENTS)
         if not len(sample.events):
             raise NotEnoughData(
-                f"no labelled events of model {order.model!r} version {order.version!r} are kept for refits yet: they"
+                f"no labelled events of model {job.model!r} version {job.version!r} are kept for refits yet: they"
                 " are kept once their outcome is final, which is one horizon after the prediction, and only if"
                 " recalibration.sample is above 0"
             )
@@ -213,7 +211,7 @@ class Runner:
             created_ms=self._clock.now_ms(),
             champion=None if job.baseline is None else self._store.artifact(job.baseline).artifact,
             held_out=self._held_out,
-            tolerance=self._tolerance(order.model),
+            tolerance=self._tolerance(job.model),
         )
         worker = WorkerProcess(self._command, task)
         # Not kept in memory while the worker runs.
@@ -289,7 +287,7 @@ class Runner:
         outage = Outage(log, "the refit's result waits for the store", "the refit's result is stored", self._clock)
         while True:
             try:
-                stored = self._store.finish_job(job, owner, artifact, result.figures, promote=job.order.promote)
+                stored = self._store.finish_job(job, owner, artifact, result.figures, promote=job.promote)
             except StoreUnavailable as error:
                 outage.failed(error)
                 if self._stopping.wait(_RETRY_SECONDS):

@@ -76,15 +76,15 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
         The map that serves cannot be read.
     """
     job, sample = task.job, task.sample
-    method = choose_method(job.order.method)
-    options = check_options(method, job.order.options)
+    method = choose_method(job.method)
+    options = check_options(method, job.options)
     champion = None
     if task.champion is not None:
         stored = from_bytes(task.champion)
         map_id = stored.about.get("id")
         champion = Contender(map_id if isinstance(map_id, str) else None, stored.map)
     progress("choosing the events", 0.0)
-    data = refit_data(sample.events, window_ms=job.order.window_ms, held_out=task.held_out, seed=task.seed)
+    data = refit_data(sample.events, window_ms=job.window_ms, held_out=task.held_out, seed=task.seed)
     progress(f"fitting {method.title}", 0.1)
     fitted = fit_map(method, data.fit, options)
     comparison = compare(
@@ -110,8 +110,8 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
     progress("writing", 0.95)
     about = {
         "id": job.id,
-        "model": job.order.model,
-        "version": job.order.version,
+        "model": job.model,
+        "version": job.version,
         **map_details(method.name, options, comparison, task.created_ms),
     }
     result = RefitResult(to_bytes(fitted, about), comparison.document, figures)

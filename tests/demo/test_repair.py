@@ -13,7 +13,7 @@ from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.worker import refit
 from monitor.recalibration.worker_process import RefitResult, RefitTask
-from monitor.store.recalibrations import Job, JobState, Order, Sample
+from monitor.store.recalibrations import Job, JobState, Sample
 
 COUNT: Final = 20_000
 """About as many as the demonstration has of what a model became, two minutes after its start."""
@@ -39,7 +39,7 @@ def refitted(name: str, method: str, count: int = COUNT, seed: int = 41) -> Refi
         time_ms=np.arange(count) * 400,
         features=drawn.features if drawn.features.shape[1] else None,
     )
-    job = Job("rc_1", Order(name, "1", method, {}, window_ms=10**9), JobState.RUNNING, 0, "ada")
+    job = Job(name, "1", method, {}, window_ms=10**9, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada")
     return refit(RefitTask(job, Sample(events, count, {}), created_ms=0), draws=19)
 
 

@@ -19,7 +19,7 @@ def main() -> None:
         "champion": task.champion is not None,
         "guard": {"passed": passed, "reasons": [] if passed else ["It is not better.", "It is worse."]},
     }
-    artifact = to_bytes(Identity(), {"id": task.job.id, "model": task.job.order.model})
+    artifact = to_bytes(Identity(), {"id": task.job.id, "model": task.job.model})
     if how == "unreadable":
         artifact = artifact[:-100]
     line = msgspec.json.encode(Message(1.0, "done", RefitResult(artifact, comparison, {"reliability": b"<svg/>"})))

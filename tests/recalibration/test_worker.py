@@ -22,7 +22,7 @@ from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker import refit
 from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
-from monitor.store.recalibrations import Job, JobState, Order, Sample
+from monitor.store.recalibrations import Job, JobState, Sample
 from tests.recalibration.samples import sample
 
 SECONDS = 300
@@ -37,7 +37,9 @@ def task(
     left_out: Mapping[str, int] | None = None,
     **changes: Any,
 ) -> RefitTask:
-    job = Job("rc_1", Order("churn", "7", method, options or {}, window_ms), JobState.RUNNING, 0, "ada")
+    job = Job(
+        "churn", "7", method, options or {}, window_ms, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada"
+    )
     sample = Sample(events, len(events), left_out or {})
     return RefitTask(job, sample, created_ms=1_700_100_000_000, **changes)
 
