@@ -20,8 +20,7 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
-from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
-from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_file import Trial, choose_methods, labelled_rows, refit_rows
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import GIVEN, Minimum
 from monitor.reports.evaluation.evaluate import UNNAMED
