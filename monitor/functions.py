@@ -45,7 +45,7 @@ from monitor.results import DataClassReport, DataComparison, DataReport, Measure
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
-from monitor.sources.memory import MemoryTable, is_table
+from monitor.sources.formats import MemoryTable, is_table
 from monitor.sources.tables import EventTable, SegmentColumn, read_table
 
 Floats = NDArray[np.float64]
