@@ -6,15 +6,13 @@ from functools import partial
 from typing import ClassVar, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
 from monitor.maps.base import Groups, Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.maps.parts import MapParts, join_parts, load_joined, setting, words
-
-Floats = NDArray[np.float64]
 
 _SHOWN: Final = 5
 

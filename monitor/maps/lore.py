@@ -12,6 +12,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, InputError
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
@@ -44,9 +45,7 @@ from monitor.maps.lore_space import (
 )
 from monitor.maps.parts import MapParts, column, flag, number, whole
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 _MIN_GAMMA: Final = 1e-6
 _MAX_GAMMA: Final = 1e12

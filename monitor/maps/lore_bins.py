@@ -4,17 +4,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND
 from monitor.local.calibration import default_bins
 from monitor.maps.base import Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, column, whole
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MIN_EVENTS: Final = 50
 MIN_HITS: Final = 5

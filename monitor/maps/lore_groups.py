@@ -6,8 +6,8 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
@@ -25,8 +25,6 @@ from monitor.maps.lore_bins import (
     shrink,
 )
 from monitor.maps.parts import matrix, number, setting, whole, words
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

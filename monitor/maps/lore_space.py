@@ -5,6 +5,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.embedding import DEFAULT_DIMENSIONS as DIMENSIONS_OF_TSNE
@@ -12,7 +13,6 @@ from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.maps.base import Option
 from monitor.maps.parts import MapParts, choice, column, matrix
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 Space = Standardised | PrincipalComponents | Embedding

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
 from monitor.maps.base import Method, OptionValue, PredictionMap, apply_to_vectors
@@ -24,8 +24,6 @@ from monitor.maps.vector_scaling import (
     ridge_option,
     softmax_loss,
 )
-
-Floats = NDArray[np.float64]
 
 _DEVIATION: Final = 0.1
 """Prior standard deviation of a weight off the diagonal where no ridge is given: log p goes down to -17."""

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from monitor.classes.mmce import DEFAULT_WIDTH
@@ -17,8 +16,6 @@ from monitor.maps.labelled import LabelledEvents
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits
 from monitor.maps.temperature import MIN_EVENTS, Temperature, fit_slope, scale_logits
 from monitor.measures.laplace_loops import laplace_quadratic_form
-
-Floats = NDArray[np.float64]
 
 _GRID: Final = 41
 """Slopes that are tried before the best one is refined: the error can have several minima."""

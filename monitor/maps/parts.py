@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.scores.arguments import number_text
 
-Floats = NDArray[np.float64]
 _Map = TypeVar("_Map")
 
 

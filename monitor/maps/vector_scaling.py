@@ -6,16 +6,14 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
 from monitor.maps.base import Method, Option, OptionValue, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
-
-Floats = NDArray[np.float64]
 
 BIAS_LIMIT: Final = 50.0
 """The largest bias. Without a ridge, the bias of a class that never came true would be minus infinity."""

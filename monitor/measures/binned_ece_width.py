@@ -2,8 +2,8 @@
 
 from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinnedError, binned_error, whole_bins
-from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:

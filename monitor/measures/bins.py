@@ -7,9 +7,9 @@ from typing import Final, Literal, TypedDict
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.measures.checks import require_choice, require_whole
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_choice, require_whole
 
 BinKind = Literal["equal_width", "quantile"]
 BinNorm = Literal[1, 2, "max"]

@@ -8,10 +8,11 @@ import scipy
 
 from monitor.arrays import Floats
 from monitor.measures.brier import BRIER
-from monitor.measures.checks import require_choice, require_events
 from monitor.measures.log_loss import LOG_LOSS
 from monitor.measures.proper_score import ProperScore, total_loss
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_choice
+from monitor.scores.table import require_events
 
 Score = Literal["brier", "log_loss"]
 

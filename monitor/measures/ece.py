@@ -2,8 +2,8 @@
 
 from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, BinNorm, binned_error
-from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAULT_N_BINS, norm: BinNorm = 1) -> float:

@@ -4,11 +4,11 @@ import numpy as np
 
 from monitor.arrays import Floats, Ints
 from monitor.measures.base import Limit
-from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.interval_partition_loops import cheapest_partition, cheapest_partition_costs
 from monitor.measures.shifted_bins_loops import shifted_bins_mean
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 def intce(table: ScoreTable) -> float:

@@ -9,10 +9,11 @@ from scipy.special import logit
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.measures.base import SemiNorm
-from monitor.measures.checks import require_choice, require_events, require_positive
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_choice, require_positive
+from monitor.scores.table import require_events
 
 Scale = Literal["probability", "logit"]
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.errors import InputError
-from monitor.measures.checks import require_choice, require_events, require_positive, require_whole
 from monitor.measures.kce import Scale, kernel_location, mean_residuals, squared_residuals
 from monitor.measures.laplace_loops import laplace_potential
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_choice, require_positive, require_whole
+from monitor.scores.table import require_events
 
 
 def kce_by_frequencies(table: ScoreTable, *, draws: int, seed: int, bandwidth: float = 1.0) -> float:

@@ -8,8 +8,8 @@ from scipy import special
 from monitor.arrays import Floats
 from monitor.measures.base import SemiNorm
 from monitor.measures.bins import DEFAULT_N_BINS, BinKind, BinnedError, binned_error, first_rows
-from monitor.measures.checks import require_events
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 _SELECTING: Final = 0.001
 """Probability of missing a bin that attains the law's gap."""

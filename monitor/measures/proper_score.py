@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.measures.checks import require_events
 from monitor.measures.displacement import ROUNDING, rounding
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures.base import SemiNorm
-from monitor.measures.checks import require_events, require_positive
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_positive
+from monitor.scores.table import require_events
 
 DEFAULT_WIDTH: Final = 1.0 / 16.0
 """Narrow enough to locate errors, and wide enough to average out noise."""

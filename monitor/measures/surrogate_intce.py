@@ -6,10 +6,10 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures.base import Limit
-from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means, shifted_bins_signs
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 _RELATIVE_GAIN: Final = 1e-15
 """Relative gain below which halving the width further does not change the value."""

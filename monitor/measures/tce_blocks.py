@@ -8,10 +8,9 @@ import numpy as np
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.bins import DEFAULT_N_BINS
-from monitor.measures.checks import require_choice, require_whole
 from monitor.measures.tce_loops import pool_adjacent_violators
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import number_text
+from monitor.scores.arguments import number_text, require_choice, require_whole
 from monitor.scores.table import require_table
 
 Bins = Literal["pava_bc", "pava", "quantile", "equal_width"]
