@@ -175,14 +175,12 @@ class _Binned(Prepared):
         return np.asarray(np.sign(residual) / (2.0 * self.counts.sum()))
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="canonical_ece",
-        title="canonical ECE",
-        help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
-        unit="ratio",
-        value=canonical_ece,
-        prepare=lambda table: _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE)),
-        rank=20,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="canonical_ece",
+    title="canonical ECE",
+    help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
+    unit="ratio",
+    value=canonical_ece,
+    prepare=lambda table: _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE)),
+    rank=20,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.bins import whole_bins
+from monitor.measures.binned_errors import whole_bins
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import require_choice
 

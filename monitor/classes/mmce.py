@@ -89,14 +89,12 @@ class _TopLabel(Prepared):
         return potential / (size * self.table.rows) if size > 0.0 else np.zeros(self.score.size)
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="mmce",
-        title="MMCE",
-        help="Maximum mean calibration error: the kernel calibration error of the top label.",
-        unit="ratio",
-        value=mmce,
-        prepare=_TopLabel.of,
-        rank=30,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="mmce",
+    title="MMCE",
+    help="Maximum mean calibration error: the kernel calibration error of the top label.",
+    unit="ratio",
+    value=mmce,
+    prepare=_TopLabel.of,
+    rank=30,
 )

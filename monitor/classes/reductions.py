@@ -8,7 +8,7 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures import tce
-from monitor.measures.tce_blocks import TceKeywords
+from monitor.measures.tce import TceKeywords
 from monitor.scores import ClassTable, ScoreTable
 
 BinaryMeasure = Callable[[ScoreTable], float]

@@ -242,14 +242,12 @@ def skce_findings(table: ClassTable) -> Findings:
     return Findings(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="skce",
-        title="SKCE",
-        help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
-        unit="ratio",
-        value=skce,
-        findings=skce_findings,
-        rank=10,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="skce",
+    title="SKCE",
+    help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
+    unit="ratio",
+    value=skce,
+    findings=skce_findings,
+    rank=10,
 )

@@ -12,7 +12,7 @@ from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
-from monitor.measures.bins import first_rows
+from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
 
 MIN_EVENTS: Final = 20
