@@ -1,7 +1,7 @@
 """Calibration measures of score tables: one file adds one, or one family.
 
-A file in this folder that declares ``MEASURE``, or several in ``MEASURES``, adds them with no other edit: its report row, its series and its
-law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
+A file in this folder that declares ``MEASURE``, or several in ``MEASURES``, adds them with no other edit: report row,
+series and law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
 """
 
 import difflib
