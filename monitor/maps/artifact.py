@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monitor import maps
+from monitor import maps  # the module: METHODS is complete only after the scan, which imports this file too
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import MapParts, RecalibrationMap
 
