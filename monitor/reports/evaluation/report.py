@@ -13,7 +13,7 @@ import numpy as np
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
-from monitor.measures.bins import first_rows
+from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
 
 THRESHOLD: Final = 0.5
