@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.events.codec import Decoder
-from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
+from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, VECTOR
 from monitor.store.journal import MAX_BATCH_BYTES, pieces
@@ -27,7 +27,7 @@ from tests.real.mixed_log import (
     unjoined_as_one,
 )
 from tests.reference.naive_join import NaiveEvent
-from tests.stream.support import START_MS, LogRecord, encoded
+from tests.stream.support import START_MS, LogRecord, Published, encoded
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=10_000, segments=("region",), classes=("cat", "dog", "bird"))
 VECTOR_OF_DOG = (0.25, 0.5, 0.25)
@@ -36,9 +36,7 @@ VECTOR_OF_DOG = (0.25, 0.5, 0.25)
 def new_partition(
     policy: ModelPolicy = POLICY, store: SqlStore | None = None, max_predictions: int = 1_000_000
 ) -> Partition:
-    settings = PartitionSettings(
-        policy=lambda _: policy, pane_retention_ms={1_000: 10**9}, max_predictions=max_predictions
-    )
+    settings = PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10**9, max_predictions=max_predictions)
     if store is None:
         return Partition(0, 0, settings)
     return Partition(0, store.claim(0), settings, store.load(0))
@@ -60,11 +58,11 @@ def answered(y: int, after_ms: int = 0, identifier: str = "1") -> NaiveEvent:
     return NaiveEvent(Kind.OUTCOME, "a", identifier, START_MS + after_ms, y=y)
 
 
-def tables(partition: Partition) -> dict[str, GridTable]:
-    """Segment -> its predictions."""
+def tables(partition: Partition, published: Published | None = None) -> dict[str, GridTable]:
+    """Segment -> its predictions, with those that are closed where they are given."""
     found: dict[str, GridTable] = {}
-    for key, table in partition.panes.dump():
-        found[key.series.segment] = found.get(key.series.segment, GridTable.zero()) + table
+    for (_, series), table in (published or Published()).tables(partition).items():
+        found[series.segment] = found.get(series.segment, GridTable.zero()) + table
     return found
 
 
@@ -160,29 +158,29 @@ class TestAtRest:
         assert sum(found[f"class={name}"].predictions for name in range(classes)) == classes
 
     def test_the_oldest_leave_when_memory_is_short_and_leave_nothing_behind(self) -> None:
-        partition = new_partition(max_predictions=100)
+        partition, published = new_partition(max_predictions=100), Published()
         read(partition, [predicted(str(at), after_ms=100 * at) for at in range(80)])
         assert partition.join.rows == 160  # one row each, and one for up to four classes
-        partition.checkpoint()
+        published.add(partition.checkpoint())
         assert partition.join.rows <= 100
         assert partition.departed["evicted"] == 80 - partition.join.predictions
         assert partition.join.rows == 2 * partition.join.predictions
-        assert tables(partition)["class=cat"].predictions == 80
+        assert tables(partition, published)["class=cat"].predictions == 80
 
-    def test_closed_panes_are_what_the_journal_was(self, tmp_path: Path) -> None:
+    def test_closings_are_what_the_journal_was(self, tmp_path: Path) -> None:
         events = [predicted(str(at), after_ms=1000 * at) for at in range(300)]
         events += [answered(at % 3, 1000 * at + 500, str(at)) for at in range(300) if at % 4]
         events.sort(key=lambda event: event.time_ms)
         with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
-            steady, partition = new_partition(), new_partition(store=store)
+            steady, partition, published = new_partition(), new_partition(store=store), Published()
             for at in range(0, len(events), 20):
                 read(steady, events[at : at + 20])
                 read(partition, events[at : at + 20])
-                store.save([partition.checkpoint()])
+                store.save([published.add(partition.checkpoint())])
             restored = new_partition(store=store)
         assert partition.departed["answered"] > 100
         assert partition.departed["expired_unlabelled"] > 30
-        assert tables(partition) == tables(restored) == tables(steady)
+        assert tables(partition, published) == tables(restored, published) == tables(steady)
         assert restored.join.rows == partition.join.rows < steady.join.rows
 
     def test_a_row_and_its_probabilities_are_stored_in_one_piece(self) -> None:
@@ -225,7 +223,6 @@ class TestChangedDeclarations:
         assert found["all"] == one(0.5, 0) + one(0.5, 1)
         assert found["class=cat"] == one(0.25, 0) + one(0.25, 0)
         assert "class=fish" not in found
-        assert SeriesKey("a", "1", "class=fish") in partition.panes.series
 
     def test_fewer_classes(self, tmp_path: Path) -> None:
         fewer = replace(POLICY, classes=("cat", "dog"))
@@ -253,13 +250,14 @@ class TestChangedDeclarations:
 def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     log = MixedLog(3_000, partitions=1, seed=seed, models=(*MODELS, OF_CLASSES))
-    settings = PartitionSettings(policy=policy_of, pane_retention_ms={SLIDE_MS: 10**9})
+    settings = PartitionSettings(policy=policy_of, pane_ms=SLIDE_MS, kept_ms=10**9)
     kinds = {PREDICTIONS: Kind.PREDICTION, OUTCOMES: Kind.OUTCOME}
     written = {
         topic: [LogRecord(at, START_MS + 10**8, line.value) for at, line in enumerate(lines)]
         for topic, lines in ((topic, [line for line in log.lines if line.topic == topic]) for topic in kinds)
     }
     decoder = Decoder(classes={OF_CLASSES: len(CLASSES)})
+    published = Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))
         while any(partition.offsets.get(topic, 0) < len(records) for topic, records in written.items()):
@@ -270,9 +268,8 @@ def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path
                     partition.apply(RecordBatch(topic, 0, chunk, start + len(chunk)), decoder, kinds[topic])
             crashes = rng.random() < 0.3
             if not crashes:
-                store.save([partition.checkpoint()])
+                store.save([published.add(partition.checkpoint())])
             if crashes or rng.random() < 0.3:
                 partition = Partition(0, store.claim(0), settings, store.load(0))
     assert unjoined_as_one(partition.event_counters()) == unjoined_as_one(log.expected.counters)
-    panes = {(key.start_ms, key.series): table for key, table in partition.panes.dump()}
-    assert panes == log.expected.panes
+    assert published.tables(partition) == log.expected.panes

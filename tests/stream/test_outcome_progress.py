@@ -11,7 +11,7 @@ from monitor.stream.topic_progress import OutcomeProgress
 from tests.stream.support import START_MS, LogRecord
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
-SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_retention_ms={1_000: 3_600_000})
+SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=3_600_000)
 EVENTS = 600
 STEP_MS = 1_000
 PREDICTIONS = [encode_prediction("m", str(at), START_MS + at * STEP_MS, 0.5) for at in range(EVENTS)]
