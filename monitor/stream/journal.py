@@ -24,9 +24,9 @@ def bucket_width_ms(retention_ms: int) -> int:
 
 @dataclass(slots=True)
 class _Contents:
-    """Newest bucket time of the rows in a bucket, and their number."""
+    """The time from which on nothing in a bucket is needed, and the number of its rows."""
 
-    newest_ms: int
+    end_ms: int
     rows: int
 
 
@@ -34,32 +34,31 @@ class JournalBuckets:
     """The buckets of a partition's journal, by model.
 
     The width of a model's buckets follows its policy, and policies change between restarts, so buckets of one model
-    may overlap. Whether one can be dropped therefore depends on its rows, not on its start.
+    may overlap, and rows may be later than the end of their bucket.
     """
 
     def __init__(self) -> None:
         self._models: defaultdict[str, dict[Bucket, _Contents]] = defaultdict(dict)
 
-    def add(self, bucket: Bucket, times_ms: NDArray[np.int64]) -> None:
+    def add(self, bucket: Bucket, times_ms: NDArray[np.int64], width_ms: int) -> None:
         """Note rows of a bucket with these times (at least one)."""
-        newest = int(times_ms.max())
-        contents = self._models[bucket.model].setdefault(bucket, _Contents(newest, 0))
-        contents.newest_ms = max(contents.newest_ms, newest)
+        contents = self._models[bucket.model].setdefault(bucket, _Contents(bucket.start_ms + width_ms, 0))
+        contents.end_ms = max(contents.end_ms, int(times_ms.max()) + 1)
         contents.rows += times_ms.size
 
     def drop(self, model: str, before_ms: int) -> list[Bucket]:
-        """Forget the buckets of a model that hold only rows before a time, and return them."""
+        """Forget the buckets of a model that end by a time, and return them."""
         buckets = self._models[model]
-        dropped = [bucket for bucket, contents in buckets.items() if contents.newest_ms < before_ms]
+        dropped = [bucket for bucket, contents in buckets.items() if contents.end_ms <= before_ms]
         for bucket in dropped:
             del buckets[bucket]
         return dropped
 
     def oldest_first(self) -> Iterator[tuple[Bucket, int, int]]:
-        """(bucket, newest time, rows) of all buckets, by their newest time."""
+        """(bucket, end, rows) of all buckets, by their ends."""
         everything = [item for buckets in self._models.values() for item in buckets.items()]
-        for bucket, contents in sorted(everything, key=lambda item: item[1].newest_ms):
-            yield bucket, contents.newest_ms, contents.rows
+        for bucket, contents in sorted(everything, key=lambda item: item[1].end_ms):
+            yield bucket, contents.end_ms, contents.rows
 
 
 def sort_into_buckets(

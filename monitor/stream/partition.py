@@ -21,7 +21,6 @@ from monitor.store.base import (
     Checkpoint,
     JournalBatch,
     PartitionState,
-    SampledSpan,
 )
 from monitor.store.closings import Closing, Panes
 from monitor.stream import event_results
@@ -147,12 +146,15 @@ class Partition:
         """
         names = self._strata.models
         batches: list[JournalBatch] = []
-        for batch, bucket_times_ms in sort_into_buckets(self._unsaved, names, self._bucket_widths_ms()):
+        widths_ms = self._bucket_widths_ms()
+        model_ids = {name: at for at, name in enumerate(names)}
+        for batch, bucket_times_ms in sort_into_buckets(self._unsaved, names, widths_ms):
             batches.append(batch)
-            self._buckets.add(batch.bucket, bucket_times_ms)
+            self._buckets.add(batch.bucket, bucket_times_ms, int(widths_ms[model_ids[batch.bucket.model]]))
         self.sampler.assign_pending()
         closed_ms = self.join.closed_to_ms.copy()
-        left, sampled = self._close(silence)
+        left = self._close(silence)
+        sampled = self.sampler.complete(self.join.closed_to_ms)
         closed_to_ms = self.join.closed_to_ms
         dropped = [
             bucket
@@ -160,7 +162,6 @@ class Partition:
             for bucket in self._buckets.drop(names[model], int(closed_to_ms[model]))
         ]
         self.sampler.drop(dropped)
-        model_ids = {name: at for at, name in enumerate(names)}
         closings = [
             Closing(model, int(closed_ms[at]), int(closed_to_ms[at]), self._settings.pane_ms, panes)
             for model, panes in close(left, self._strata, self._settings.pane_ms).by_model()
@@ -198,40 +199,32 @@ class Partition:
         settled_ms = self.join.settled_before_ms(silence)
         return np.asarray(settled_ms - settled_ms % self._settings.pane_ms)
 
-    def _close(self, silence: Silence | None) -> tuple[list[NDArray[np.void]], list[SampledSpan]]:
-        """Remove from the join what is settled, and the oldest beyond the limit.
-
-        Returns
-        -------
-        Rows of the removed predictions, and the samples of those that are settled.
-        """
+    def _close(self, silence: Silence | None) -> list[NDArray[np.void]]:
+        """Remove from the join what is settled, and the oldest beyond the limit; returns their rows."""
         settled_ms = self._settled_ms(silence)
-        if not (settled_ms > self.join.closed_to_ms).any():
-            left: list[NDArray[np.void]] = []
-        else:
-            left = self.join.close(settled_ms)
-        sampled = self.sampler.close(left)
+        left = self.join.close(settled_ms) if (settled_ms > self.join.closed_to_ms).any() else []
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)
+            self.sampler.settle(rows)
         if self.join.rows > self._settings.max_predictions:
             evicted = self._evict()
             for rows in evicted:
                 self._count_departed(rows, event_results.EVICTED)
-            self.sampler.discard(evicted)
             left += evicted
-        return left, sampled
+        return left
 
     def _evict(self) -> list[NDArray[np.void]]:
-        """Close the oldest panes early, until the join is no longer full."""
+        """Close the oldest buckets early, until the join is no longer full."""
         excess = self.join.rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
         before_ms = np.full(len(self._strata.models), -1, np.int64)
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
-        for bucket, newest_ms, rows in self._buckets.oldest_first():
+        pane_ms = self._settings.pane_ms
+        for bucket, end_ms, rows in self._buckets.oldest_first():
             if excess <= 0:
                 break
-            pane_ms = self._settings.pane_ms
-            before_ms[model_ids[bucket.model]] = (newest_ms // pane_ms + 1) * pane_ms
+            before_ms[model_ids[bucket.model]] = -(-end_ms // pane_ms) * pane_ms
             excess -= rows
+        self.sampler.discard(before_ms)
         return self.join.close(before_ms)
 
     def unsettled(self, *, cells: bool) -> Panes:
@@ -292,7 +285,8 @@ class Partition:
             bucket_times_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
             # Rows of probabilities have the time of the row that they belong to.
             origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
-            self._buckets.add(batch.bucket, bucket_times_ms[origin])
+            width_ms = bucket_width_ms(policies[model].retention_ms)
+            self._buckets.add(batch.bucket, bucket_times_ms[origin], width_ms)
             if of_waiting.any():
                 waiting.append((rows[of_waiting], np.full(int(of_waiting.sum()), model, np.int32)))
         closed_to_ms = self.join.closed_to_ms
@@ -308,10 +302,12 @@ class Partition:
             self.join.restore_early_outcomes(
                 np.concatenate([rows for rows, _ in waiting]), np.concatenate([model for _, model in waiting])
             )
-        # The rest of their buckets keeps them in the journal.
-        self.join.close(closed_to_ms.copy())
-        self.join.restore_counts(state.counters)
         self.sampler.restore(state.candidates)
+        # What is closed, but in a bucket with what is not.
+        for rows in self.join.close(closed_to_ms.copy()):
+            self.sampler.settle(rows)
+        self.sampler.forget(closed_to_ms)
+        self.join.restore_counts(state.counters)
 
     def _damaged(self, what: str) -> DamagedStore:
         return DamagedStore(

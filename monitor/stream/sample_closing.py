@@ -1,7 +1,7 @@
 """Make closed samples of predictions that leave the join."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,29 +55,24 @@ class Departed(NamedTuple):
     """Place among the candidates, or -1, shape (rows,)."""
 
 
-def closed_samples(
-    departed: Departed, in_version: NDArray[np.int64], strata: Strata, span_ms: int, capacity: int
-) -> Iterator[tuple[int, ClosedSample]]:
-    """Yield the samples of one version, with the starts of their spans.
+def closed_sample(
+    departed: Departed, in_span: NDArray[np.int64], strata: Strata, capacity: int, labelled: Mapping[int, int]
+) -> ClosedSample:
+    """The sample of one version and span.
 
     Parameters
     ----------
-    in_version
-        Places of the rows that are labelled predictions of the version.
-    span_ms, capacity
-        Width of a span, and the number of events it keeps.
+    in_span
+        Places of the rows that are labelled candidates of the version and span.
+    capacity
+        Number of events that it keeps.
+    labelled
+        Stratum of confidence -> its labelled predictions, candidates or not.
     """
-    number = departed.rows["time_ms"][in_version] // span_ms
-    # Usually one or two, so that selecting from all rows for each is the fastest.
-    for start in (np.flatnonzero(np.bincount(number - number.min())) + number.min()).tolist():
-        in_span = in_version[number == start]
-        counts = np.bincount(departed.confidence[in_span])
-        labelled = {stratum: int(counts[stratum]) for stratum in np.flatnonzero(counts).tolist()}
-        sampled = in_span[departed.candidate_of[in_span] >= 0]
-        taken = departed.rows[sampled]
-        # In the order of the hashes, and no more than its capacity, as a closed sample has to be.
-        kept = keep_fewest(departed.confidence[sampled], capacity, taken["id_high"], taken["id_low"], taken["time_ms"])
-        yield start * span_ms, ClosedSample(capacity, labelled, _table(departed, sampled[kept], strata))
+    taken = departed.rows[in_span]
+    # In the order of the hashes, and no more than its capacity, as a closed sample has to be.
+    kept = keep_fewest(departed.confidence[in_span], capacity, taken["id_high"], taken["id_low"], taken["time_ms"])
+    return ClosedSample(capacity, labelled, _table(departed, in_span[kept], strata))
 
 
 def _table(departed: Departed, sampled: NDArray[np.int64], strata: Strata) -> Any:

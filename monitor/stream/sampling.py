@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from monitor.errors import DamagedStore
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.store.base import PREDICTED, Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.base import PREDICTED, VECTOR, Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES, thresholds
 from monitor.stream.join import Joined
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.sample_candidates import NO_FEATURES, Candidates
-from monitor.stream.sample_closing import Departed, closed_samples, labelled_outcomes
+from monitor.stream.sample_closing import Departed, closed_sample, labelled_outcomes
 from monitor.stream.sampling_loops import FullCells, admit, confidence_strata, index_keys, match_ids
 from monitor.stream.table_loops import slots_for
 from monitor.stream.vector_loops import NO_OUTCOME, read_blocks
@@ -119,6 +119,16 @@ class _Cell:
         return True
 
 
+@dataclass(slots=True)
+class _Settled:
+    """The settled predictions of a bucket that is not complete."""
+
+    rows: list[NDArray[np.void]] = field(default_factory=list)
+    """Those that are candidates, in rows of the journal. Later candidates may still displace them."""
+    labelled: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    """(number of the version, start of the span, stratum of confidence) -> predictions with an outcome."""
+
+
 class Sampler:
     """The candidates of a partition. Used from the pipeline's thread.
 
@@ -143,6 +153,7 @@ class Sampler:
         """(model id, version) -> number of the version, of models that are sampled."""
         self._version_of_stratum = np.empty(0, np.int32)
         self._cells: defaultdict[Bucket, dict[int, _Cell]] = defaultdict(dict)
+        self._settled: defaultdict[Bucket, _Settled] = defaultdict(_Settled)
         self._batches: Counter[Bucket] = Counter()
         self._touched: set[Bucket] = set()
         """Buckets that may hold unsaved candidates."""
@@ -236,30 +247,65 @@ class Sampler:
             self._full = self._index_full_cells()
         return result
 
-    def close(self, parts: Iterable[NDArray[np.void]]) -> list[SampledSpan]:
-        """What settled predictions add to the samples of their spans.
+    def settle(self, rows: NDArray[np.void]) -> None:
+        """Note settled predictions, in rows of the journal, until their bucket is complete."""
+        is_sampled = rows["entry"] == PREDICTED
+        is_sampled[is_sampled] = self._version_of_stratum[rows["stratum"][is_sampled]] >= 0
+        if not is_sampled.any():
+            return
+        confidence = self._confidence(rows)
+        outcome = labelled_outcomes(rows, self._strata)
+        labelled = np.flatnonzero(is_sampled & (outcome != NO_OUTCOME))
+        model = self._strata.models_of_strata()[rows["stratum"]]
+        bucket_ms = rows["time_ms"] - rows["time_ms"] % self._widths_ms[model]
+        span_ms = np.array(self._span_ms, np.int64)[model]
+        version = self._version_of_stratum[rows["stratum"]]
+        keys = model, bucket_ms, version, rows["time_ms"] - rows["time_ms"] % span_ms, confidence
+        counted, counts = np.unique(np.stack([key[labelled] for key in keys]), axis=1, return_counts=True)
+        for (at, start_ms, *key), count in zip(counted.T.tolist(), counts.tolist(), strict=True):
+            self._settled[Bucket(self._strata.models[at], start_ms)].labelled[tuple(key)] += count
+        # The rows of probabilities behind a row belong to it.
+        origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
+        for at, start_ms in np.unique(np.stack([model[is_sampled], bucket_ms[is_sampled]]), axis=1).T.tolist():
+            bucket = Bucket(self._strata.models[at], start_ms)
+            in_bucket = is_sampled & (model == at) & (bucket_ms == start_ms)
+            is_candidate = _find(rows, in_bucket, self._candidates_of(bucket)) >= 0
+            self._settled[bucket].rows.append(rows[is_candidate[origin]])
+
+    def complete(self, closed_to_ms: NDArray[np.int64]) -> list[SampledSpan]:
+        """What buckets of which all predictions are settled add to the samples of their spans.
 
         Parameters
         ----------
-        parts
-            The predictions as they leave the join, in rows of the journal.
+        closed_to_ms
+            int64, shape (models,): the time before which predictions are closed.
         """
         result: list[SampledSpan] = []
-        for rows in parts:
-            departed = self._match(rows)
-            if departed is not None:
-                has_outcome = departed.outcome[departed.candidate_of >= 0] != NO_OUTCOME
-                self.results[LABELLED] += int(np.count_nonzero(has_outcome))
-                self.results[UNLABELLED] += int(np.count_nonzero(~has_outcome))
-                result += self._samples(departed)
+        for bucket, settled in self._take_complete(closed_to_ms):
+            candidates = self._candidates_of(bucket)
+            rows = np.concatenate(settled.rows)
+            outcome = labelled_outcomes(rows, self._strata)
+            candidate_of = _find(rows, (rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME), candidates)
+            labelled = int(np.count_nonzero(candidate_of >= 0))
+            self.results[LABELLED] += labelled
+            self.results[UNLABELLED] += len(candidates) - labelled
+            departed = Departed(rows, self._confidence(rows), outcome, candidates, candidate_of)
+            result += self._samples(departed, settled.labelled)
         return result
 
-    def discard(self, parts: Iterable[NDArray[np.void]]) -> None:
-        """Count the candidates among predictions that leave the join early."""
-        for rows in parts:
-            departed = self._match(rows)
-            if departed is not None:
-                self.results[EVICTED] += int(np.count_nonzero(departed.candidate_of >= 0))
+    def forget(self, closed_to_ms: NDArray[np.int64]) -> None:
+        """Forget the buckets that are complete: they are in closed samples."""
+        for _ in self._take_complete(closed_to_ms):
+            pass
+
+    def discard(self, before_ms: NDArray[np.int64]) -> None:
+        """Discard the candidates of buckets that begin before a time, shape (models,): they leave the join early."""
+        for model, at_ms in zip(self._strata.models, before_ms.tolist(), strict=True):
+            for bucket in [bucket for bucket in self._cells if bucket.model == model and bucket.start_ms < at_ms]:
+                self.results[EVICTED] += len(self._candidates_of(bucket))
+                self.drop([bucket])
+            for bucket in [bucket for bucket in self._settled if bucket.model == model and bucket.start_ms < at_ms]:
+                del self._settled[bucket]
 
     def drop(self, buckets: Iterable[Bucket]) -> None:
         """Forget the candidates of buckets whose predictions have all left the join."""
@@ -271,46 +317,42 @@ class Sampler:
         if removed:
             self._full = self._index_full_cells()
 
-    def _match(self, rows: NDArray[np.void]) -> Departed | None:
-        """Find the candidates among predictions of sampled models; None if there are no such predictions."""
-        is_sampled = np.flatnonzero(rows["entry"] == PREDICTED)
-        is_sampled = is_sampled[self._version_of_stratum[rows["stratum"][is_sampled]] >= 0]
-        if not is_sampled.size:
-            return None
-        candidates = self._candidates_of(rows[is_sampled])
-        confidence = np.empty(rows.size, np.int32)
-        confidence_strata(rows, read_blocks(rows), self._edges, confidence)
-        wanted = np.zeros(rows.size, np.bool_)
-        wanted[is_sampled] = True
-        slots = np.zeros(slots_for(len(candidates)), np.uint64)
-        index_keys(slots, candidates.id_high, candidates.id_low)
-        candidate_of = np.empty(rows.size, np.int64)
-        match_ids(rows, wanted, slots, candidates.id_high, candidates.id_low, candidate_of)
-        return Departed(rows, confidence, labelled_outcomes(rows, self._strata), candidates, candidate_of)
+    def _take_complete(self, closed_to_ms: NDArray[np.int64]) -> Iterator[tuple[Bucket, _Settled]]:
+        """Remove and yield what is settled of buckets that end by then."""
+        ends_ms = dict(zip(self._strata.models, (closed_to_ms - self._widths_ms).tolist(), strict=False))
+        for bucket in sorted(bucket for bucket in self._settled if bucket.start_ms <= ends_ms[bucket.model]):
+            yield bucket, self._settled.pop(bucket)
 
-    def _candidates_of(self, rows: NDArray[np.void]) -> Candidates:
-        """The candidates in the buckets of these predictions."""
-        model = self._strata.models_of_strata()[rows["stratum"]]
-        names = self._strata.models
+    def _candidates_of(self, bucket: Bucket) -> Candidates:
+        """The candidates of a bucket; also of those that overlap it, where the width of buckets has changed."""
+        width_ms = int(self._widths_ms[self._strata.models.index(bucket.model)])
         found = []
-        for at in np.flatnonzero(np.bincount(model)).tolist():
-            times_ms = rows["time_ms"][model == at]
-            first_ms, last_ms, width_ms = int(times_ms.min()), int(times_ms.max()), int(self._widths_ms[at])
-            for bucket, cells in self._cells.items():
-                if bucket.model == names[at] and first_ms - width_ms < bucket.start_ms <= last_ms:
-                    found += [part for cell in cells.values() for part in (*cell.saved, *cell.unsaved)]
+        for other, cells in self._cells.items():
+            if other.model == bucket.model and abs(other.start_ms - bucket.start_ms) < width_ms:
+                for cell in cells.values():
+                    self._new_thresholds += cell.prune()
+                    found += [*cell.saved, *cell.unsaved]
         return Candidates.joined(found)
 
-    def _samples(self, departed: Departed) -> Iterator[SampledSpan]:
-        wanted = (departed.rows["entry"] == PREDICTED) & (departed.outcome != NO_OUTCOME)
-        version = np.where(wanted, self._version_of_stratum[departed.rows["stratum"]], -1)
+    def _confidence(self, rows: NDArray[np.void]) -> NDArray[np.int32]:
+        confidence = np.empty(rows.size, np.int32)
+        confidence_strata(rows, read_blocks(rows), self._edges, confidence)
+        return confidence
+
+    def _samples(self, departed: Departed, labelled: Mapping[tuple[int, ...], int]) -> Iterator[SampledSpan]:
+        of_spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        for (version, start_ms, confidence), count in labelled.items():
+            of_spans[version, start_ms][confidence] = count
         names = {number: key for key, number in self._versions.items()}
-        for number in np.flatnonzero(np.bincount(version + 1)[1:]).tolist():
-            model, name = names[number]
-            series, span_ms = SeriesKey(self._strata.models[model], name, ALL), self._span_ms[model]
-            in_version = np.flatnonzero(version == number)
-            for start_ms, sample in closed_samples(departed, in_version, self._strata, span_ms, self._capacity[model]):
-                yield SampledSpan(PaneKey(span_ms, start_ms, series), sample)
+        version_of = np.where(departed.candidate_of >= 0, self._version_of_stratum[departed.rows["stratum"]], -1)
+        for (version, start_ms), counts in sorted(of_spans.items()):
+            model, name = names[version]
+            span = PaneKey(self._span_ms[model], start_ms, SeriesKey(self._strata.models[model], name, ALL))
+            time_ms = departed.rows["time_ms"]
+            in_span = np.flatnonzero(
+                (version_of == version) & (time_ms >= start_ms) & (time_ms < start_ms + span.slide_ms)
+            )
+            yield SampledSpan(span, closed_sample(departed, in_span, self._strata, self._capacity[model], counts))
 
     def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
         """(model, width of its spans) -> start of the oldest spans that are still needed."""
@@ -400,3 +442,12 @@ class Sampler:
             else:
                 added.append(-1)
         self._version_of_stratum = np.concatenate([self._version_of_stratum, np.array(added, np.int32)])
+
+
+def _find(rows: NDArray[np.void], wanted: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.int64]:
+    """The place of each of these rows among the candidates, or -1."""
+    slots = np.zeros(slots_for(len(candidates)), np.uint64)
+    index_keys(slots, candidates.id_high, candidates.id_low)
+    candidate_of = np.empty(rows.size, np.int64)
+    match_ids(rows, wanted, slots, candidates.id_high, candidates.id_low, candidate_of)
+    return candidate_of
