@@ -12,12 +12,12 @@ from monitor.store.base import (
     JOURNAL_ROW,
     Bucket,
     Checkpoint,
-    ClosedPane,
     JournalBatch,
     ModelState,
-    PaneKey,
     StateStore,
 )
+from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.sql import SqlStore
 
 HOUR_MS = 3_600_000
 
@@ -30,7 +30,6 @@ class Loaded(NamedTuple):
     strata: Sequence[Stratum]
     counters: Mapping[tuple[str, str], int]
     journal: list[JournalBatch]
-    panes: dict[PaneKey, GridTable]
 
     def rows(self) -> dict[Bucket, bytes]:
         """The journal's rows by bucket: what must survive every merge of batches."""
@@ -43,8 +42,7 @@ class Loaded(NamedTuple):
 def load(store: StateStore, partition: int = 0) -> Loaded:
     state = store.load(partition)
     journal = list(state.journal)
-    panes = {pane.key: pane.table for pane in state.panes}
-    return Loaded(state.offsets, state.models, state.strata, state.counters, journal, panes)
+    return Loaded(state.offsets, state.models, state.strata, state.counters, journal)
 
 
 def rows(count: int, seed: int = 0) -> bytes:
@@ -61,8 +59,17 @@ def grid_table(events: int = 50, seed: int = 0) -> GridTable:
     return GridTable.from_events(rng.random(events), rng.integers(-1, 2, events))
 
 
-def pane(start_ms: int, table: GridTable, *, slide_ms: int = 300_000, segment: str = "all") -> ClosedPane:
-    return ClosedPane(PaneKey(slide_ms, start_ms, SeriesKey("churn", "7", segment)), table)
+def closing(to_ms: int, seed: int = 0, *, model: str = "churn", version: str = "7", width_ms: int = 300_000) -> Closing:
+    """The closing of the pane that ends at a time."""
+    table = grid_table(seed=seed)
+    size = table.cell.size
+    cells = Cells(np.zeros(size, np.int64), np.full(size, to_ms - width_ms), table.cell, table.values)
+    return Closing(model, to_ms - width_ms, to_ms, width_ms, Panes((SeriesKey(model, version, "all"),), cells))
+
+
+def closings_in(store: SqlStore, partition: int = 0, model: str = "churn") -> list[tuple[bytes, bytes | None]]:
+    """The stored closings, in order."""
+    return [found.to_bytes() for found in store.read_closings(model, {partition: -(2**62)}).get(partition, ())]
 
 
 def letter(offset: int, *, partition: int = 0, reason: Reason = Reason.NOT_JSON) -> DeadLetter:

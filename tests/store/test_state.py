@@ -1,18 +1,13 @@
 """What is saved is what is loaded, on both databases."""
 
-import itertools
 
-import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from monitor.errors import FencedOut, IncompatibleTables
-from monitor.events.model import SeriesKey, Stratum
-from monitor.scores import GridTable
-from monitor.store.base import Bucket, ClosedPane, JournalBatch, ModelState, PaneKey
+from monitor.errors import FencedOut, StoreError
+from monitor.events.model import Stratum
+from monitor.store.base import Bucket, JournalBatch, ModelState
 from monitor.store.sql import SqlStore
-from tests.store.samples import HOUR_MS, batch, checkpoint, grid_table, letter, load, pane, rows
+from tests.store.samples import HOUR_MS, batch, checkpoint, closing, closings_in, letter, load, rows
 
 FIRST = Bucket("churn", 0)
 SECOND = Bucket("churn", HOUR_MS)
@@ -20,7 +15,7 @@ SECOND = Bucket("churn", HOUR_MS)
 
 def test_a_partition_nobody_saved_is_empty(store: SqlStore) -> None:
     loaded = load(store, 7)
-    assert loaded == ({}, [], [], {}, [], {})
+    assert loaded == ({}, [], [], {}, [])
 
 
 def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) -> None:
@@ -30,7 +25,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
         Stratum("odd\0name\\0\\", "unversioned", ()),
     ]
     models = [ModelState("churn", 12, -1, 5), ModelState("odd\0name\\0\\", -1, 99)]
-    odd = ClosedPane(PaneKey(60_000, -60_000, SeriesKey("odd\0name\\0\\", "\\", "a=\0")), grid_table(seed=2))
+    odd = closing(60_000, 2, model="odd\0name\\0\\", version="\\")
     store.save(
         [
             checkpoint(
@@ -41,7 +36,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
                 models=models,
                 new_strata=strata[:1],
                 journal=[batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)],
-                closed=[pane(0, grid_table(seed=1)), odd],
+                closings=[closing(300_000, 1), odd],
                 counters={("prediction", "joined"): 5, ("outcome", "orphan"): 2**40},
             )
         ]
@@ -50,26 +45,27 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
 
     with SqlStore.open(store_url) as other:
         loaded = load(other, 3)
+        assert closings_in(other, 3) == [closing(300_000, 1).to_bytes()]
+        assert closings_in(other, 3, odd.model) == [odd.to_bytes()]
     assert loaded.offsets == {"predictions": 42, "outcomes": 0}
     assert loaded.models == models
     assert loaded.strata == strata
     assert loaded.counters == {("prediction", "joined"): 5, ("outcome", "orphan"): 2**40}
     assert loaded.journal == [batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)]
-    assert loaded.panes == {pane(0, grid_table()).key: grid_table(seed=1), odd.key: odd.table}
 
 
 def test_partitions_are_apart(store: SqlStore) -> None:
     for partition in (0, 1):
         epoch = store.claim(partition)
         journal = [batch(FIRST, seed=partition)]
-        closed = [pane(0, grid_table(seed=partition))]
-        store.save([checkpoint(epoch, partition, partition=partition, journal=journal, closed=closed)])
-    store.save([checkpoint(1, 9, partition=1, dropped=[FIRST], expired_before_ms={("churn", 300_000): 1})])
+        closings = [closing(300_000, partition)]
+        store.save([checkpoint(epoch, partition, partition=partition, journal=journal, closings=closings)])
+    store.save([checkpoint(1, 9, partition=1, dropped=[FIRST], expired_before_ms={"churn": 300_000})])
 
     assert load(store, 0).rows() == {FIRST: rows(3, 0)}
-    assert list(load(store, 0).panes.values()) == [grid_table(seed=0)]
+    assert closings_in(store, 0) == [closing(300_000, 0).to_bytes()]
     assert load(store, 1).journal == []
-    assert load(store, 1).panes == {}
+    assert closings_in(store, 1) == []
 
 
 def test_watermarks_and_counters_are_replaced(store: SqlStore) -> None:
@@ -107,42 +103,34 @@ def test_a_dropped_bucket_goes_with_what_the_same_checkpoint_appends(store: SqlS
     assert load(store).rows() == {SECOND: rows(3) + rows(3, 2)}
 
 
-def test_closed_panes_add_also_within_a_checkpoint(store: SqlStore) -> None:
+def test_closings_come_in_order_and_from_a_time_on(store: SqlStore) -> None:
     epoch = store.claim(0)
-    parts = [grid_table(seed=seed) for seed in range(4)]
-    store.save([checkpoint(epoch, 1, closed=[pane(0, parts[0]), pane(0, parts[1]), pane(300_000, parts[1])])])
-    store.save([checkpoint(epoch, 2, closed=[pane(0, parts[2]), pane(0, parts[3], segment="region=eu")])])
-    assert load(store).panes == {
-        pane(0, parts[0]).key: GridTable.sum(parts[:3]),
-        pane(300_000, parts[0]).key: parts[1],
-        pane(0, parts[0], segment="region=eu").key: parts[3],
-    }
+    saved = [closing(300_000 * at, at) for at in range(1, 6)]
+    store.save([checkpoint(epoch, 1, closings=[*saved[:2], closing(300_000, model="other")])])
+    store.save([checkpoint(epoch, 2, closings=saved[2:])])
+    assert closings_in(store) == [part.to_bytes() for part in saved]
+    assert [part.to_ms for part in store.read_closings("churn", {0: 600_000})[0]] == [900_000, 1_200_000, 1_500_000]
+    assert store.read_closings("churn", {0: 1_500_000}) == {}
+    assert store.read_closings("unknown", {0: -1}) == {}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
-@given(cuts=st.lists(st.integers(0, 60), max_size=6), saves=st.integers(1, 4))
-def test_however_a_pane_is_split_its_sum_is_the_same(store: SqlStore, cuts: list[int], saves: int) -> None:
-    rng = np.random.default_rng(5)
-    p, y = rng.random(60), rng.integers(-1, 2, 60)
-    edges = [0, *sorted(cuts), 60]
-    parts = [GridTable.from_events(p[a:b], y[a:b]) for a, b in itertools.pairwise(edges)]
+def test_expired_closings_go_by_model(store: SqlStore) -> None:
     epoch = store.claim(0)
-    for i in range(saves):
-        store.save([checkpoint(epoch, i, closed=[pane(0, part) for part in parts[i::saves]])])
-    found = load(store).panes
-    # The next example begins anew.
-    store.save([checkpoint(epoch, 9, expired_before_ms={("churn", 300_000): 1})])
-    assert found == {pane(0, parts[0]).key: GridTable.from_events(p, y)}
-
-
-def test_expired_panes_go_by_model_and_slide(store: SqlStore) -> None:
-    epoch = store.claim(0)
-    table = grid_table()
-    closed = [pane(start, table, slide_ms=slide) for slide in (100, 200) for start in (0, 200, 400)]
-    store.save([checkpoint(epoch, 1, closed=closed)])
+    saved = [closing(300_000 * at, model=model) for model in ("churn", "other") for at in (1, 2, 3)]
+    store.save([checkpoint(epoch, 1, closings=saved)])
     # What is closed and expired at once goes too.
-    store.save([checkpoint(epoch, 2, closed=[pane(100, table, slide_ms=100)], expired_before_ms={("churn", 100): 400})])
-    assert [(key.slide_ms, key.start_ms) for key in load(store).panes] == [(100, 400), (200, 0), (200, 200), (200, 400)]
+    store.save([checkpoint(epoch, 2, closings=[closing(100_000)], expired_before_ms={"churn": 600_000})])
+    assert closings_in(store) == [closing(900_000).to_bytes()]
+    assert len(closings_in(store, 0, "other")) == 3
+
+
+def test_what_is_not_settled_is_replaced_until_it_is_left_out(store: SqlStore) -> None:
+    epoch = store.claim(0)
+    first, second = closing(300_000, 1).panes, closing(600_000, 2).panes
+    assert store.read_unsettled() == {}
+    for offset, (given, expected) in enumerate([(first, first), (None, first), (second, second)]):
+        store.save([checkpoint(epoch, offset, unsettled=given)])
+        assert {part: panes.to_bytes() for part, panes in store.read_unsettled().items()} == {0: expected.to_bytes()}
 
 
 def test_several_checkpoints_are_one_transaction(store: SqlStore) -> None:
@@ -166,7 +154,7 @@ def test_one_partition_twice_in_a_save_is_refused(store: SqlStore) -> None:
 
 def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
     first = store.claim(0)
-    store.save([checkpoint(first, 1, journal=[batch(FIRST)], closed=[pane(0, grid_table())])])
+    store.save([checkpoint(first, 1, journal=[batch(FIRST)], closings=[closing(300_000)])])
     before = load(store)
     with SqlStore.open(store_url) as other:
         second = other.claim(0)
@@ -180,14 +168,15 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
                         new_strata=[Stratum("churn", "7", ())],
                         journal=[batch(SECOND)],
                         dropped=[FIRST],
-                        closed=[pane(0, grid_table())],
-                        expired_before_ms={("churn", 300_000): 10**12},
+                        closings=[closing(600_000)],
+                        expired_before_ms={"churn": 10**12},
                         counters={("a", "b"): 1},
                         dead_letters=[letter(1)],
                     )
                 ]
             )
         assert load(store) == before
+        assert closings_in(store) == [closing(300_000).to_bytes()]
         assert store.count_dead_letters() == {}
         other.save([checkpoint(second, 3)])
     assert load(store).offsets == {"predictions": 3}
@@ -202,31 +191,28 @@ def test_an_error_in_the_middle_leaves_nothing(store: SqlStore) -> None:
     epoch = store.claim(0)
     store.save([checkpoint(epoch, 1, journal=[batch(FIRST)])])
     before = load(store)
-    foreign = GridTable(grid_table().cell, grid_table().values, version=2)
-    closed = [pane(0, grid_table()), pane(0, foreign)]
-    with pytest.raises(IncompatibleTables):
-        store.save([checkpoint(epoch, 2, journal=[batch(SECOND)], dropped=[FIRST], closed=closed)])
+    with pytest.raises(StoreError):
+        # One closing twice.
+        store.save([checkpoint(epoch, 2, journal=[batch(SECOND)], dropped=[FIRST], closings=[closing(300_000)] * 2)])
     assert load(store) == before
+    assert closings_in(store) == []
 
 
 def test_a_loading_state_sees_no_later_save(store: SqlStore) -> None:
     epoch = store.claim(0)
     saved = [batch(FIRST, seed=i) for i in range(40)]
-    store.save([checkpoint(epoch, 1, journal=saved, closed=[pane(0, grid_table())])])
+    store.save([checkpoint(epoch, 1, journal=saved)])
     state = store.load(0)
     head = [next(state.journal) for _ in range(3)]
-    store.save([checkpoint(epoch, 2, journal=[batch(FIRST, seed=99)], closed=[pane(0, grid_table(seed=1))])])
+    store.save([checkpoint(epoch, 2, journal=[batch(FIRST, seed=99)])])
     store.save([checkpoint(epoch, 3, dropped=[FIRST])])
     assert head + list(state.journal) == saved
-    assert [item.table for item in state.panes] == [grid_table()]
     assert load(store).journal == []
 
 
 def test_loads_that_are_abandoned_give_their_connection_back(store: SqlStore) -> None:
     epoch = store.claim(0)
-    store.save(
-        [checkpoint(epoch, 1, journal=[batch(FIRST, seed=i) for i in range(40)], closed=[pane(0, grid_table())])]
-    )
+    store.save([checkpoint(epoch, 1, journal=[batch(FIRST, seed=i) for i in range(40)])])
     kept = []
     for i in range(30):  # more than the pool has
         state = store.load(0)
@@ -234,8 +220,8 @@ def test_loads_that_are_abandoned_give_their_connection_back(store: SqlStore) ->
             next(state.journal)
         elif i % 3 == 1:
             kept.append(list(state.journal))
-            state.panes.close()  # type: ignore[attr-defined]  # streams close
-            assert list(state.panes) == []
+            state.candidates.close()  # type: ignore[attr-defined]  # streams close
+            assert list(state.candidates) == []
         del state
     assert store._database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
     assert len(kept[0]) == 40
