@@ -92,7 +92,7 @@ class Recalibration:
         self.runner = Runner(
             refits,
             store,
-            RefitFolders(store.database.place),
+            RefitFolders(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,

@@ -51,7 +51,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events,
-            RefitFolders(self.store.database.place, folder),
+            RefitFolders(self.store.database.identity, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )
