@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import structlog
 
-from monitor.errors import OffsetPurged
+from monitor.errors import OffsetPurged, SettingsError
 from monitor.events.model import Kind, RecordBatch
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +35,10 @@ class Topics:
     """
 
     kinds: Mapping[str, Kind | None]
+
+    def __post_init__(self) -> None:
+        if not self.kinds:
+            raise SettingsError("topics must name at least one topic, got none")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Columns of predictions for many classes: one vector of probabilities in every row, and the class that came true."""
 
+import os.path
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -134,7 +134,7 @@ class ClassOutcomes(Codes):
         if columns:
             # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
             spellings = [tuple(columns), class_names(columns), *spellings]
-        # The spelling that fits most of them is the one that is spelling.
+        # The spelling that fits most of the values.
         spelling = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
         class_of = [spelling.index(text) if text in spelling else _INVALID for text in texts]
         outcome = np.array([*class_of, UNLABELLED], np.int64)[codes]
@@ -150,8 +150,7 @@ class ClassOutcomes(Codes):
 
 def class_names(columns: Sequence[str]) -> tuple[str, ...]:
     """The differing parts of column names: ``cat`` and ``dog`` of ``p_cat`` and ``p_dog``, 0 and 1 of p0 and p1."""
-    shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*columns, strict=False))
-    prefix = "".join(letters[0] for letters in shared)
+    prefix = os.path.commonprefix(list(columns))  # noqa: RUF071 - letter by letter, as wanted
     numbered = all(name[len(prefix) :].isdecimal() for name in columns)
     while prefix and prefix[-1].isdecimal() if numbered else prefix and prefix[-1].isalnum():
         prefix = prefix[:-1]
@@ -169,8 +168,8 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
 
 
 def _sum_faults(place: Place) -> Faults:
-    advice = "; name the column of every class"
-    return Faults(place, "predictions must add up to 1 over the classes", lambda least, largest: advice)  # noqa: ARG005
+    requirement = "predictions must add up to 1 over the classes"
+    return Faults(place, requirement, lambda *_: "; name the column of every class")
 
 
 def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import IO, Final
 
-from monitor.errors import SettingsError, SourceUnavailable
+from monitor.errors import SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
 from monitor.sources.embedded_log import EmbeddedLog, Segment
@@ -145,8 +145,6 @@ class EmbeddedSource:
     """
 
     def __init__(self, log: EmbeddedLog, topics: Topics, *, log_start: LogStart | None = None) -> None:
-        if not topics.kinds:
-            raise SettingsError("topics must name at least one topic, got none")
         self.purged_offsets_skipped = 0
         self._log = log
         self._topics = tuple(topics.kinds)

@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.compat import KafkaNetClient
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import InstanceReplaced, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import (
@@ -162,8 +162,6 @@ class KafkaSource:
         max_poll_interval_seconds: float = 300.0,
         clock: Clock | None = None,
     ) -> None:
-        if not topics.kinds:
-            raise SettingsError("topics must name at least one topic, got none")
         self.purged_offsets_skipped = 0
         self._connection = connection
         self._topics = tuple(topics.kinds)
@@ -188,9 +186,7 @@ class KafkaSource:
         self._consumer: KafkaConsumer | None = None
         self._client: KafkaNetClient | None = None
         self._membership = Membership(self._park, self._generation)
-        self._next_offsets: dict[
-            KafkaTopicPartition, int | None
-        ] = {}  # started topic partitions, and their next offset
+        self._next_offsets: dict[KafkaTopicPartition, int | None] = {}  # of the started ones
         self._paused: set[KafkaTopicPartition] = set()  # paused by the caller
         self._disconnected_since: float | None = None
         self._commit_refused: Exception | None = None
