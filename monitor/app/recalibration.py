@@ -91,7 +91,7 @@ class Recalibration:
         self.runner = Runner(
             refits,
             store.read_sample,
-            Claims(store.database.place),
+            Claims(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,

@@ -15,7 +15,7 @@ from monitor.cli.backup import described
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
-from monitor.store.backup_file import Manifest
+from monitor.store.backup import Manifest
 from monitor.store.restore import Restored, check_backup, restore
 
 app = typer.Typer(add_completion=False)
