@@ -13,6 +13,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
+from monitor.outage_log import Outage
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion
 
@@ -81,8 +82,12 @@ class Serving:
         """Number of changes made by this process."""
         self._read_changes = 0
         """How many of these changes the cached champions include."""
-        self._is_unavailable = False
-        """Whether the last query failed, so that an outage is logged once."""
+        self._outage = Outage(
+            _log,
+            "champions cannot be read; the last known ones stay in use",
+            "champions can be read again",
+            self._clock,
+        )
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, the most recently used last."""
         self._query: Future[Mapping[tuple[str, str], Champion]] | None = None
@@ -159,21 +164,16 @@ class Serving:
             while True:
                 with self._lock:
                     champions, changes = self._champions, self._changes
-                is_unavailable = False
                 try:
                     champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
-                    if self._is_unavailable:
-                        _log.info("champions can be read again")
+                    self._outage.over()
                 except StoreUnavailable as error:
                     if champions is None:
                         raise
-                    is_unavailable = True
-                    if not self._is_unavailable:
-                        _log.warning("champions cannot be read; the last known ones stay in use", detail=str(error))
+                    self._outage.failed(error)
                 with self._lock:
                     # After a failure too, and with the time of its end: not every request has to wait for the store.
                     self._champions, self._read_changes, self._read_at = champions, changes, self._clock.monotonic()
-                    self._is_unavailable = is_unavailable
                     if changes == self._changes:
                         self._query = None
                         break
