@@ -54,8 +54,6 @@ class Serving:
     ----------
     store
         Maps and champions.
-    refresh_seconds
-        Maximum age of the cached champions.
     patience_seconds
         How long a caller waits for the store when cached champions exist.
     clock
@@ -66,12 +64,10 @@ class Serving:
         self,
         store: RecalibrationStore,
         *,
-        refresh_seconds: float = REFRESH_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._refresh_seconds = refresh_seconds
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -140,7 +136,7 @@ class Serving:
         with self._lock:
             cached = self._champions
             is_changed = self._read_changes < self._changes
-            is_old = self._clock.monotonic() - self._read_at >= self._refresh_seconds
+            is_old = self._clock.monotonic() - self._read_at >= REFRESH_SECONDS
             if cached is not None and not is_changed and not is_old:
                 return cached
             query, is_first = self._query, self._query is None
