@@ -131,7 +131,7 @@ class _ReportResult(_MeasuredResult):
         NotEnoughData
             No outcome is known.
         """
-        from monitor.reports.pictures import reliability_of  # noqa: PLC0415
+        from monitor.reports.page import reliability_of  # noqa: PLC0415
 
         return reliability_of(self.measured.findings, ax)
 
@@ -208,7 +208,7 @@ class DataComparison(_MeasuredResult, Comparison):
 
     def plot(self) -> "Figure":
         """Draw the measures of both, with the interval of their difference."""
-        from monitor.reports.pictures import comparison_of  # noqa: PLC0415
+        from monitor.reports.page import comparison_of  # noqa: PLC0415
 
         return comparison_of(self)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.features import read_feature_column, read_features
-from monitor.events.rejection import Rejected
+from monitor.events.fields import Rejected
 from monitor.http.access import Of, needs
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
 from monitor.http.problems import Problem
