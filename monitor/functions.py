@@ -21,8 +21,7 @@ from monitor.maps.artifact import Artifact
 from monitor.progress import no_progress
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
-from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
-from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_file import Trial, choose_methods, labelled_rows, refit_rows
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
 from monitor.reports.evaluation.classes import ClassReport
@@ -46,7 +45,7 @@ from monitor.results import DataClassReport, DataComparison, DataReport, Measure
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
-from monitor.sources.memory import MemoryTable, is_table
+from monitor.sources.formats import MemoryTable, is_table
 from monitor.sources.tables import EventTable, SegmentColumn
 
 Floats = NDArray[np.float64]

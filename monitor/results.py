@@ -13,8 +13,7 @@ from monitor.clock import SystemClock
 from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
-from monitor.recalibration.refit_file import artifact
-from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison

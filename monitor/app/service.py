@@ -132,7 +132,7 @@ class Service:
                         levels=levels,
                     ),
                     RefitFamilies(
-                        self.recalibration.live,
+                        lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
                         make_known(self.pipeline.panes),
                         levels=levels,

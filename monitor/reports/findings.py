@@ -30,7 +30,7 @@ from monitor.reports.evaluation.segments import ranges_of, segment_columns
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
-from monitor.sources.memory import MemoryTable
+from monitor.sources.formats import MemoryTable
 from monitor.sources.tables import EventTable, SegmentColumn, read_table
 
 _Result = TypeVar("_Result")

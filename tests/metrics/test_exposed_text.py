@@ -50,7 +50,7 @@ def exposed() -> str:
     body, _ = Exposition(
         [
             WindowFamilies(evaluations, MEASURES),
-            RefitFamilies(maps, MEASURES, lambda: maps.known),
+            RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known),
             PipelineFamilies(Pipeline(STATUS)),
             BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
             HttpFamilies(traffic, RefusedRequests()),

@@ -14,7 +14,7 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.inference import NullLevel
 from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
-from monitor.measures.bins import first_rows
+from monitor.measures.binned_errors import first_rows
 from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.inference.resampling import outcomes
-from monitor.measures.corp import corp_curve
+from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import DRAWS, drawn, smce_result
