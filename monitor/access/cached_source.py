@@ -127,7 +127,7 @@ class CachedSource(Generic[Value]):
             self._last_read = read
 
     def wait(self) -> bool:
-        """Wait for a read that is under way, unless the one before failed: then the next one will hardly succeed.
+        """Wait for a read that is under way, unless the one before failed: the next one will probably fail, too.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class CachedSource(Generic[Value]):
         except self._unavailable as error:
             self._outage.failed(error)
         except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
-            # A fault of the service: values must expire nevertheless, and requests must not wait in vain.
+            # A fault of the service: values must expire nevertheless, and requests must not wait for nothing.
             _log.exception(f"{self._name} cannot be read")
         else:
             self._outage.over()

@@ -5,15 +5,15 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
-from monitor.http.access import Of, may, needs
+from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.request_parsing import paginate
+from monitor.http.request_parsing import Cursor, PageLimit, Parameters, paginate
 from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
 from monitor.http.schemas import ModelBody, ModelsBody, PolicyBody, VersionBody
 from monitor.http.services import ServicesOf
@@ -22,13 +22,11 @@ from monitor.http.snapshots import ModelView, SnapshotView
 router: Final = APIRouter(tags=["reports"])
 
 
-class ModelsQuery(BaseModel):
+class ModelsQuery(Parameters):
     """The models of a page."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    limit: Annotated[int, Field(ge=1, le=1000, description="models on a page")] = 100
-    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
+    limit: Annotated[PageLimit, Field(description="models on a page")] = 100
+    cursor: Cursor = ""
 
 
 @router.get(
@@ -48,12 +46,12 @@ async def models(request: Request, services: ServicesOf, query: Annotated[Models
 
     def encode() -> TaggedBody:
         names = sorted(filter(may_read, {*view.models, *services.declared}))
-        page = paginate([(name,) for name in names], query.cursor or "", query.limit)
+        page, next_cursor = paginate(names, query.cursor, query.limit, lambda name: (name,))
         return tagged(
             ModelsBody(
-                models=[_model(name, view, services.policy(name)) for (name,) in page.keys],
-                next_cursor=page.next_cursor,
-                partitions=sorted(services.pipeline.status.partitions),
+                models=[_model(name, view, services.policy(name)) for name in page],
+                next_cursor=next_cursor,
+                partitions=sorted(services.status().partitions),
             )
         )
 

@@ -6,17 +6,25 @@ from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.rejection import Rejected
 from monitor.events.times import read_time
-from monitor.http.access import Of, may, needs, principal_of
+from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import check_media_type, paginate, parse_body, read_body
+from monitor.http.request_parsing import (
+    Cursor,
+    PageLimit,
+    Parameters,
+    check_media_type,
+    paginate,
+    parse_body,
+    read_body,
+)
 from monitor.http.responses import (
     BODY_PROBLEMS,
     JSON,
@@ -28,9 +36,11 @@ from monitor.http.responses import (
     tagged_response,
 )
 from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
-from monitor.http.services import Evaluator, ServicesOf
+from monitor.http.services import ServicesOf
+from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.windows.evaluator import Evaluator
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -47,10 +57,8 @@ _SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
 _read_data: Final = reader(DataBody)
 
 
-class ReportQuery(BaseModel):
-    """The report that is requested. An empty parameter counts as left out."""
-
-    model_config = ConfigDict(extra="forbid")
+class ReportQuery(Parameters):
+    """The report that is requested."""
 
     version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
     segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
@@ -65,17 +73,15 @@ class ReportQuery(BaseModel):
     ] = ""
 
 
-class ReportsQuery(BaseModel):
-    """The reports of a page. An empty parameter counts as left out."""
-
-    model_config = ConfigDict(extra="forbid")
+class ReportsQuery(Parameters):
+    """The reports of a page."""
 
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
     version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
     segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
     window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
-    limit: Annotated[int, Field(ge=1, le=1000, description="reports on a page")] = 100
-    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+    limit: Annotated[PageLimit, Field(description="reports on a page")] = 100
+    cursor: Cursor = ""
 
 
 @router.get(
@@ -127,13 +133,15 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
     def encode() -> TaggedBody:
         keys = view.keys
         if may_read is not None:
-            keys = [key for key in keys if may_read(key[0])]
+            keys = [key for key in keys if may_read(key.series.model)]
         if any(wanted):
             keys = [
-                key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
+                key
+                for key in keys
+                if all(not want or want == have for want, have in zip(wanted, flat_key(key), strict=True))
             ]
-        page = paginate(keys, query.cursor, query.limit)
-        return tagged(view.listing(page.keys, page.next_cursor))
+        page, next_cursor = paginate(keys, query.cursor, query.limit, flat_key)
+        return tagged(view.listing(page, next_cursor))
 
     return tagged_response(request, await anyio.to_thread.run_sync(encode))
 

@@ -7,8 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.http.access import Of, needs, principal_of, public
-from monitor.http.authorization import Credential
+from monitor.http.authorization import Credential, Of, needs, principal_of, public
 from monitor.http.problems import SESSION_COOKIE, Problem, expired_cookie
 from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, problems
