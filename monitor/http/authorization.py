@@ -121,8 +121,8 @@ class Authorization:
         self._fingerprint_key = secrets.token_bytes(32)
         self._models: dict[str, str] = {}
         """Refit -> its model, which never changes."""
-        self._new = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
-        self._known = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
+        self._new_checks = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
+        self._accepted_checks = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
 
     @property
     def is_off(self) -> bool:
@@ -171,7 +171,7 @@ class Authorization:
 
         try:
             if fingerprint in self._accepted:
-                principal = await self._known.run(check)
+                principal = await self._accepted_checks.run(check)
             else:
                 self._check_failures(address)
                 if not credential.is_well_formed:
@@ -179,7 +179,7 @@ class Authorization:
                         "the API key or token cannot be read: send it whole, as Authorization: Bearer cmk_..."
                     )
                 # Checked again when it starts: many may have come at once.
-                principal = await self._new.run(check, before=lambda: self._check_failures(address))
+                principal = await self._new_checks.run(check, before=lambda: self._check_failures(address))
         except Unauthenticated:
             self._accepted.pop(fingerprint, None)
             self._failures.hit(address)

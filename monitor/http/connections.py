@@ -1,4 +1,4 @@
-"""Open connections: how many each address may have, and the limits of time and size of what comes before a body.
+"""Limits of connections: how many an address may have, and how long and large the headers of a request may be.
 
 uvicorn limits connections in total only (``limit_concurrency``), and the parser that it uses takes headers of any size
 for as long as they come: see docs/decisions/0016-http-and-its-libraries.md.
@@ -23,9 +23,9 @@ MAX_CONNECTIONS: Final = 768
 class Connections:
     """Counts open connections per address. Use it in the event loop's thread.
 
-    **An address may have as many connections as are left free**: alone half of all, beside another that does so a
-    quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many addresses work together,
-    and no address has to be declared as a proxy's. Accepted connections stay.
+    One address may have at most half of the connections that the others leave free: alone half of all, beside another
+    one that uses its half a quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many
+    addresses work together, and no address has to be declared as a proxy's. Accepted connections stay.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ class LimitedProtocol(HttpToolsProtocol):
     max_header_bytes
         Of request line and headers together.
     header_seconds
-        How long they may take to come, and how long after an answer the next request may take to begin. Where no byte
-        comes at all, uvicorn's own limit between requests is shorter; any byte ends that one, such as one of a body
+        How long they may take to arrive, and how long after an answer the next request may take to begin. If no byte
+        arrives at all, uvicorn's own limit between requests is shorter; any byte ends that one, such as one of a body
         that was answered before it was read.
     open_connections
-        Counts them, and refuses further ones.
+        Counts the connections, and refuses further ones.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows the type that asyncio passes
         self._network = self._open_connections.acquire(self.client[0] if self.client is not None else "")
         if self._network is None:
-            # Without an answer: sending one would keep the connection open until the client has read it.
+            # Without an answer, because sending one would keep the connection open until the client has read it.
             self.transport.abort()
             return
         self._start_timer(self._refuse, HTTPStatus.REQUEST_TIMEOUT)

@@ -18,7 +18,7 @@ SEE_PAGE: Final[dict[int | str, dict[str, Any]]] = {
 _JSON: Final = "application/json"
 
 _INCLUDE: Final = re.compile(r"(?:/\*|<!--) @include ([a-z.]+) (?:\*/|-->)")
-"""A comment in a page that is replaced by a file that pages share."""
+"""A comment in a page, to be replaced by a file that pages share."""
 
 
 def accept_weights(header: str) -> dict[str, float]:

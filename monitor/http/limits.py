@@ -76,7 +76,7 @@ class ConcurrencyLimit:
     def __init__(self, max_running: int, wait_seconds: float) -> None:
         self._max_running = max_running
         self._wait_seconds = wait_seconds
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._limiter = anyio.CapacityLimiter(max_running)
 
     async def run(self, compute: Callable[[], T], *, before: Callable[[], None] | None = None) -> T:
         """The result of ``compute``, run in a thread.
@@ -91,8 +91,6 @@ class ConcurrencyLimit:
         Problem
             503: no place was free in time.
         """
-        if self._limiter is None:  # a limiter belongs to the event loop that runs when it is made
-            self._limiter = anyio.CapacityLimiter(self._max_running)
         limiter, borrower = self._limiter, object()
         try:
             async with asyncio.timeout(self._wait_seconds):

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor.errors import InputError
 from monitor.http.problems import Problem
 
 T = TypeVar("T")
@@ -23,8 +24,11 @@ class Parameters(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-PageLimit = Annotated[int, Field(ge=1, le=1000)]
-Cursor = Annotated[str, Field(description="next_cursor of the page before")]
+class PageParameters(Parameters):
+    """The query parameters of a list."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="items on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
 async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -101,13 +105,13 @@ def parse_body(body: bytes, read: Callable[[bytes], T], example: str) -> T:
 
     Raises
     ------
-    Problem
-        422: it is not JSON, or not of this form.
+    InputError
+        It is not JSON, or not of this form.
     """
     try:
         return read(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(422, "invalid-input", f"the body must be JSON like {example}: {error}") from None
+        raise InputError(f"the body must be JSON like {example}: {error}") from None
 
 
 async def _no_parameters(_: Annotated[Parameters, Query()]) -> None:

@@ -7,6 +7,7 @@ are written here, one set of labels at a time. The tests compare the output with
 
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, ProcessCollector
@@ -69,7 +70,7 @@ def write_families(families: Iterable[Family], *, openmetrics: bool) -> str:
     """The families in the Prometheus text format 0.0.4, or in OpenMetrics 1.0.0 without its closing ``# EOF``."""
     lines: list[str] = []
     texts_by_names: dict[Labels, dict[Labels, str]] = {}
-    escaped = _Escaped()
+    escape_once = cache(_escape)
     for series, rows in families:
         lines.append(_head(series.name, series.kind, series.meaning, series.unit_in_name, openmetrics=openmetrics))
         name, texts = series.name, texts_by_names.setdefault(series.labels, {})
@@ -79,7 +80,7 @@ def write_families(families: Iterable[Family], *, openmetrics: bool) -> str:
         for labels, value in rows:
             text = texts.get(labels)
             if text is None:
-                text = texts[labels] = template % tuple([escaped[labels[at]] for at in order])
+                text = texts[labels] = template % tuple([escape_once(labels[at]) for at in order])
             number = repr(float(value)) if -_PLAIN_BELOW < value < _PLAIN_BELOW else _with_exponent(value)
             lines.append(f"{name}{text} {number}\n")
     return "".join(lines)
@@ -92,14 +93,6 @@ def _head(name: str, kind: str, meaning: str, unit: str, *, openmetrics: bool) -
     name = name.removesuffix("_total").removesuffix("_info")
     head = f"# HELP {name} {_escape(meaning)}\n# TYPE {name} {kind}\n"
     return f"{head}# UNIT {name} {unit}\n" if unit else head
-
-
-class _Escaped(dict[str, str]):
-    """Escaped label values; each is escaped once."""
-
-    def __missing__(self, text: str) -> str:
-        escaped = self[text] = _escape(text)
-        return escaped
 
 
 def _escape(text: str) -> str:

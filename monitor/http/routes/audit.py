@@ -9,19 +9,17 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.http.authorization import Of, needs, require
 from monitor.http.recalibration_schemas import AuditBody, AuditEntryBody
-from monitor.http.request_parsing import Cursor, PageLimit, Parameters, read_cursor, write_cursor, wrong_cursor
+from monitor.http.request_parsing import PageParameters, read_cursor, write_cursor, wrong_cursor
 from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.services import ServicesOf
 
 router: Final = APIRouter(tags=["recalibration"])
 
 
-class AuditQuery(Parameters):
+class AuditQuery(PageParameters):
     """The entries of a page."""
 
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
-    limit: Annotated[PageLimit, Field(description="entries on a page")] = 100
-    cursor: Cursor = ""
 
 
 @router.get(

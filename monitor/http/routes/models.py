@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -13,20 +12,13 @@ from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.request_parsing import Cursor, PageLimit, Parameters, paginate
+from monitor.http.request_parsing import PageParameters, paginate
 from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
 from monitor.http.schemas import ModelBody, ModelsBody, PolicyBody, VersionBody
 from monitor.http.services import ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView
 
 router: Final = APIRouter(tags=["reports"])
-
-
-class ModelsQuery(Parameters):
-    """The models of a page."""
-
-    limit: Annotated[PageLimit, Field(description="models on a page")] = 100
-    cursor: Cursor = ""
 
 
 @router.get(
@@ -39,7 +31,7 @@ class ModelsQuery(Parameters):
     response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
 )
-async def models(request: Request, services: ServicesOf, query: Annotated[ModelsQuery, Query()]) -> Response:
+async def models(request: Request, services: ServicesOf, query: Annotated[PageParameters, Query()]) -> Response:
     if wants_page(request):
         return see_page(request)
     view, may_read = services.latest(), may(request, Role.READ)

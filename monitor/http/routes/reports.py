@@ -1,7 +1,6 @@
 """Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Final
 
 import anyio.to_thread
@@ -17,8 +16,7 @@ from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import (
-    Cursor,
-    PageLimit,
+    PageParameters,
     Parameters,
     check_media_type,
     paginate,
@@ -73,15 +71,13 @@ class ReportQuery(Parameters):
     ] = ""
 
 
-class ReportsQuery(Parameters):
+class ReportsQuery(PageParameters):
     """The reports of a page."""
 
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
     version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
     segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
     window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
-    limit: Annotated[PageLimit, Field(description="reports on a page")] = 100
-    cursor: Cursor = ""
 
 
 @router.get(
@@ -101,16 +97,21 @@ async def report(
     request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
+    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
+
+    def recompute() -> Report:
+        return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+
     if wants_page(request):
-        draw = _page_of(evaluator, _recompute(evaluator, model, query), root_of(request))
-        return Response(await services.computations.run(draw), headers=_PAGE_HEADERS, media_type=HTML)
-    if not query.as_of:
+        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request)))
+        return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
+    if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
         if body is not None:
             return tagged_response(request, body)
-    recomputed = await services.computations.run(_recompute(evaluator, model, query))
+    recomputed = await services.computations.run(recompute)
     return tagged_response(request, recomputed.to_dict())
 
 
@@ -184,20 +185,11 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _recompute(evaluator: Evaluator, model: str, query: ReportQuery) -> Callable[[], Report]:
-    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
-    return lambda: evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+def _page_of(evaluator: Evaluator, report: Report, root: str) -> bytes:
+    # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
+    from monitor.reports.page import window_page  # noqa: PLC0415
 
-
-def _page_of(evaluator: Evaluator, recompute: Callable[[], Report], root: str) -> Callable[[], bytes]:
-    def draw() -> bytes:
-        # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
-        from monitor.reports.page import window_page  # noqa: PLC0415
-
-        recomputed = recompute()
-        return window_page(recomputed, evaluator.scores(recomputed), root)
-
-    return draw
+    return window_page(report, evaluator.scores(report), root)
 
 
 def _parse_time(text: str, name: str) -> int:
