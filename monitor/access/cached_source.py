@@ -108,10 +108,8 @@ class CachedSource(Generic[Value]):
 
     def refresh(self) -> None:
         """Start a read if it is due, and wait for it if the value is stale."""
-        age = self._age()
-        if age >= self._times.refresh:
+        if not self.is_fresh():
             self.start_read()
-        if age >= self._times.stale:
             self.wait()
 
     def start_read(self) -> None:

@@ -309,16 +309,18 @@ class ProviderKeys:
         """
         self._cache.refresh()
         keys = self._keys()
-        if not keys.matching(kid, algorithm):
+        matching = keys.matching(kid, algorithm)
+        if not matching:
             self._cache.start_read()
             is_current = self._cache.wait()
             keys = self._keys()
-            if not is_current and not keys.matching(kid, algorithm):
+            matching = keys.matching(kid, algorithm)
+            if not matching and not is_current:
                 raise ProviderUnavailable(
                     "the provider of tokens does not answer, so that this token cannot be checked at present: try again"
                     " soon, or use an API key"
                 )
-        return keys.version, keys.matching(kid, algorithm)
+        return keys.version, matching
 
     def _keys(self) -> KeySet:
         return self._cache.get() or KeySet()

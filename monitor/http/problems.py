@@ -5,7 +5,6 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from functools import cache
 from html import escape
 from http import HTTPStatus
 from typing import Any, Final
@@ -49,6 +48,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
 )
 """Errors whose message is for the caller. Any other one is a fault of the service."""
 
+_PAGE: Final = read_page("problem.html")
 _PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
 
 _log = structlog.get_logger(__name__)
@@ -135,13 +135,8 @@ def _response(problem: Problem, request: Request) -> Response:
     if not wants_page(request):
         return problem.response(request.url.path)
     texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
-    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _page())
+    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _PAGE)
     return Response(_to_bytes(page), problem.status, page_headers(page) | problem.all_headers(), "text/html")
-
-
-@cache
-def _page() -> str:
-    return read_page("problem.html")
 
 
 def _problem_of(error: Exception, request: Request) -> Problem:

@@ -112,10 +112,8 @@ class MeasureBody(Body):
     p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
     error_bound: float | None = field(
         3.1e-06,
-        (
-            "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
-            "estimate that holds nearly always"
-        ),
+        "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
+        "estimate that holds nearly always",
     )
 
 
@@ -211,10 +209,8 @@ class ReportBody(Body):
     )
     intervals_outdated_since: str | None = field(
         None,
-        (
-            "since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
-            "earlier predictions, or not there yet; null where they are of the same"
-        ),
+        "since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
+        "earlier predictions, or not there yet; null where they are of the same",
     )
 
 
@@ -311,10 +307,8 @@ class ModelBody(Body):
     model: str = field("churn")
     state: Literal["measured", "insufficient", "failed", "waiting"] = field(
         "measured",
-        (
-            "measured: a report has measures; insufficient: reports, but too little data for any; "
-            "failed: no report could be made; waiting: no events yet"
-        ),
+        "measured: a report has measures; insufficient: reports, but too little data for any; "
+        "failed: no report could be made; waiting: no events yet",
     )
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
@@ -342,10 +336,8 @@ class DataBody(Body):
     )
     y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = field(
         [1, 0, 1, 1, 0, 1, 0, 0],
-        (
-            "outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
-            "class that came true, from 0 on"
-        ),
+        "outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
+        "class that came true, from 0 on",
     )
     weight: list[Annotated[float, Field(ge=0)]] | None = Field(
         None,

@@ -19,6 +19,7 @@ from monitor.http.connections import Connections, LimitedProtocol
 from monitor.http.tls import Certificate
 
 _START_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.005
 _MAX_USER_TIMEOUT_MS: Final = 2**31 - 1
 """The longest that the system accepts, some 25 days."""
 
@@ -128,7 +129,7 @@ class ApiServer:
         self._port = listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, args=(listener,), name="api", daemon=True)
         self._thread.start()
-        if not self._answers():
+        if not self._answers(self._thread):
             self.stop()
             raise RuntimeError(f"the HTTP server did not start: {self._failure or 'it did not answer in time'}")
         if self._certificate is not None and self._context is not None:
@@ -193,13 +194,10 @@ class ApiServer:
             self._failure = error
             _log.error("the HTTP server ended", exc_info=error)
 
-    def _answers(self) -> bool:
+    def _answers(self, thread: threading.Thread) -> bool:
         """Wait until the server has started; False if it has not in time."""
-        thread = self._thread
-        waited = 0.0
-        while thread is not None and thread.is_alive() and waited < _START_SECONDS:
-            if self._server.started:
-                return True
-            thread.join(0.005)
-            waited += 0.005
-        return False
+        for _ in range(round(_START_SECONDS / _POLL_SECONDS)):
+            if self._server.started or not thread.is_alive():
+                break
+            thread.join(_POLL_SECONDS)
+        return self._server.started and thread.is_alive()

@@ -64,12 +64,8 @@ def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBo
         watermark=None if watermark_ms is None else format_time(watermark_ms),
         policy=None
         if policy is None
-        else PolicyBody(
-            horizon_seconds=policy.horizon_ms / 1000,
-            lateness_seconds=policy.lateness_ms / 1000,
-            implied_negative=policy.implied_negative,
-            segments=list(policy.segments),
-            classes=list(policy.classes),
+        else PolicyBody.of_attributes(
+            policy, horizon_seconds=policy.horizon_ms / 1000, lateness_seconds=policy.lateness_ms / 1000
         ),
         report=f"/v1/models/{quote(name)}/report",
     )
