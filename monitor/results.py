@@ -13,8 +13,7 @@ from monitor.clock import SystemClock
 from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
-from monitor.recalibration.refit_file import artifact
-from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
@@ -132,7 +131,7 @@ class _ReportResult(_MeasuredResult):
         NotEnoughData
             No outcome is known.
         """
-        from monitor.reports.pictures import reliability_of  # noqa: PLC0415
+        from monitor.reports.page import reliability_of  # noqa: PLC0415
 
         return reliability_of(self.measured.findings, ax)
 
@@ -209,7 +208,7 @@ class DataComparison(_MeasuredResult, Comparison):
 
     def plot(self) -> "Figure":
         """Draw the measures of both, with the interval of their difference."""
-        from monitor.reports.pictures import comparison_of  # noqa: PLC0415
+        from monitor.reports.page import comparison_of  # noqa: PLC0415
 
         return comparison_of(self)
 

@@ -54,8 +54,8 @@ FORMAT = '''
 
 from monitor.events.formats.base import Format, Messages
 from monitor.events.model import Kind, Reason, Record
-from monitor.events.rejection import Rejected
-from monitor.events.schemas import event_schema
+from monitor.events.fields import Rejected
+from monitor.events.formats.plain_json import event_schema
 from monitor.events.wire import Event
 
 

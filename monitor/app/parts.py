@@ -16,7 +16,7 @@ from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
@@ -179,7 +179,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
     start = LogStart(when_new=settings.source.start, when_purged=settings.source.when_purged)
     if settings.source.kind == "embedded":
         log = make_embedded_log(settings, clock)
-        return Log(EmbeddedSource(log, topics, log_start=start), EmbeddedWriter(log))
+        return Log(EmbeddedSource(log, topics, log_start=start), log)
     kafka = settings.source.kafka
     connection = make_connection(kafka)
     source = KafkaSource(
@@ -198,7 +198,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
 def make_writer(settings: Settings, clock: Clock) -> Writer:
     """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
     if settings.source.kind == "embedded":
-        return EmbeddedWriter(make_embedded_log(settings, clock))
+        return make_embedded_log(settings, clock)
     return KafkaWriter(make_connection(settings.source.kafka))
 
 

@@ -17,7 +17,7 @@ from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.folders import RefitFolders
+from monitor.recalibration.claims import Claims
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
@@ -77,11 +77,10 @@ class Recalibration:
         chosen = settings.recalibration
         refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
-        plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
         self.live = LiveMonitor(
             refits,
-            store,
+            store.read_sample,
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
@@ -91,8 +90,8 @@ class Recalibration:
         )
         self.runner = Runner(
             refits,
-            store,
-            RefitFolders(store.database.place),
+            store.read_sample,
+            Claims(store.database.place),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
@@ -103,8 +102,7 @@ class Recalibration:
         self.recalibrations = Recalibrations(
             refits,
             versions=make_versions(panes, windows, self.serving),
-            models=models,
-            plan=plan,
+            plan=make_plan(settings.models),
             serving=self.serving,
             live=self.live.document,
             wake=self.runner.wake,
@@ -113,9 +111,7 @@ class Recalibration:
         longest = longest_window(windows)
         self.scheduler = Scheduler(
             self.recalibrations,
-            refits,
-            models=models,
-            plan=plan,
+            models=make_models(settings.models, panes),
             finding=make_finding(panes, longest, latest, self.serving, self.live.document),
             cool_down_ms=longest.length_ms // _REFITS_PER_WINDOW,
             clock=clock,

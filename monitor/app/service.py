@@ -130,7 +130,7 @@ class Service:
                         levels=levels,
                     ),
                     RefitFamilies(
-                        self.recalibration.live,
+                        lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
                         make_known(self.pipeline.panes),
                         levels=levels,

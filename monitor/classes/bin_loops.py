@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 
 @njit()
-def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64], draws: int) -> NDArray[np.int32]:
+def categorical_draws(rng: np.random.Generator, cumulative: Floats, draws: int) -> NDArray[np.int32]:
     """Draw one class for each prediction.
 
     Parameters
@@ -42,7 +43,7 @@ def categorical_draws(rng: np.random.Generator, cumulative: NDArray[np.float64],
 
 
 @njit()
-def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> NDArray[np.float64]:
+def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> Floats:
     """Count the outcomes whose predicted probability is in each bin.
 
     Parameters
@@ -69,13 +70,7 @@ def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: in
 
 
 @njit()
-def weighted_residuals(
-    bins: NDArray[np.int32],
-    prediction: NDArray[np.float64],
-    outcome: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    size: int,
-) -> NDArray[np.float64]:
+def weighted_residuals(bins: NDArray[np.int32], prediction: Floats, outcome: Ints, weight: Floats, size: int) -> Floats:
     """Sum weighted residuals e_y - p in each bin.
 
     Parameters

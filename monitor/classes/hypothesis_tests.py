@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import scipy
 import xxhash
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.classes.base import require_rows
 from monitor.classes.bin_loops import categorical_draws
 from monitor.classes.pair_loops import term_rows
@@ -282,6 +282,6 @@ def _generator(table: ClassTable, draws: int, seed: int | None) -> np.random.Gen
     return np.random.default_rng(table_seed(table) if seed is None else seed)
 
 
-def _p_value(resampled_values: NDArray[np.float64], statistic: float) -> float:
+def _p_value(resampled_values: Floats, statistic: float) -> float:
     slack = _ROUNDING * abs(statistic)
     return (1 + int((resampled_values >= statistic - slack).sum())) / (1 + resampled_values.size)

@@ -4,8 +4,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 EXPONENTIAL: Final = 0
@@ -17,7 +17,7 @@ REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
 
 
 @njit(fastmath=REASSOCIATED)
-def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthscale: float) -> float:
+def _kernel(p: Floats, q: Floats, kind: int, lengthscale: float) -> float:
     """Kernel of two probability vectors: see :class:`~monitor.classes.skce.VectorKernel`."""
     total = 0.0
     if kind == TV_EXPONENTIAL:
@@ -33,7 +33,7 @@ def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthsca
 
 
 @njit(fastmath=REASSOCIATED)
-def _products(p: NDArray[np.float64], q: NDArray[np.float64]) -> tuple[float, float]:
+def _products(p: Floats, q: Floats) -> tuple[float, float]:
     """Sum of p q, and the trace of the product of the two vectors' covariances."""
     both = squared = 0.0
     for k in range(p.shape[0]):
@@ -45,9 +45,7 @@ def _products(p: NDArray[np.float64], q: NDArray[np.float64]) -> tuple[float, fl
 
 
 @njit()
-def pair_sums(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], kind: int, lengthscale: float
-) -> tuple[float, float, float]:
+def pair_sums(prediction: Floats, outcome: Ints, kind: int, lengthscale: float) -> tuple[float, float, float]:
     r"""Sums over all i < j of what the estimators of the SKCE and their variances are made of.
 
     Parameters
@@ -85,9 +83,7 @@ def pair_sums(
 
 
 @njit()
-def block_means(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], size: int, kind: int, lengthscale: float
-) -> NDArray[np.float64]:
+def block_means(prediction: Floats, outcome: Ints, size: int, kind: int, lengthscale: float) -> Floats:
     """Mean of h over the pairs of each whole block of ``size`` consecutive events; float64, shape (n // size,)."""
     blocks = outcome.shape[0] // size
     result = np.empty(blocks)
@@ -98,9 +94,7 @@ def block_means(
 
 
 @njit()
-def term_rows(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], first: int, end: int, kind: int, lengthscale: float
-) -> NDArray[np.float64]:
+def term_rows(prediction: Floats, outcome: Ints, first: int, end: int, kind: int, lengthscale: float) -> Floats:
     """Terms h_ij of the events i in [first, end) with all events j; float64, shape (end - first, n)."""
     n = outcome.shape[0]
     result = np.empty((end - first, n))
@@ -114,7 +108,7 @@ def term_rows(
 
 
 @njit()
-def pair_distances(prediction: NDArray[np.float64], total_variation: bool) -> NDArray[np.float64]:
+def pair_distances(prediction: Floats, total_variation: bool) -> Floats:
     """Distance of every pair i < j, Euclidean or total variation; float64, shape (n (n - 1) / 2,)."""
     n, classes = prediction.shape
     result = np.empty(n * (n - 1) // 2)

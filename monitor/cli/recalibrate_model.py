@@ -17,7 +17,7 @@ from monitor.cli.service import USUAL_URL, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
 from monitor.http_client import send_request
-from monitor.recalibration.refit_text import print_refit
+from monitor.recalibration.refit_view import print_refit
 from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
 from monitor.reports.view import report_console

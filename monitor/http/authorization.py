@@ -246,7 +246,7 @@ class Authorization:
         """The model of a refit. Raises UnknownRecalibration."""
         model = self._models.get(refit)
         if model is None:
-            model = (await self._lookups.run(lambda: self._recalibrations.job(refit))).order.model
+            model = (await self._lookups.run(lambda: self._recalibrations.store.job(refit))).model
             if len(self._models) >= _MAX_REFITS:
                 self._models.clear()
             self._models[refit] = model

@@ -12,12 +12,12 @@ from monitor.errors import InputError
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.rare_outcomes import contradictions, with_contradictions
 from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
-from monitor.measures.checks import require_choice, require_events, require_positive
+from monitor.measures.intce_loops import shifted_bins_mean, shifted_bins_means
 from monitor.measures.kce import Scale, kernel_location
 from monitor.measures.laplace_loops import laplace_cubic_form, laplace_potential, laplace_quadratic_form
-from monitor.measures.shifted_bins_loops import shifted_bins_mean, shifted_bins_means
 from monitor.scores import ScoreTable
-from monitor.scores.table import merge_rows
+from monitor.scores.arguments import require_choice, require_positive
+from monitor.scores.table import merge_rows, require_events
 
 RANK_BIN_WIDTH: Final = 1.0 / 16.0
 """Width of the bins over ranks: each holds a sixteenth of the events."""

@@ -5,13 +5,12 @@ from typing import Final
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.features import PrincipalComponents
-from monitor.measures.checks import require_whole
-
-Floats = NDArray[np.float64]
+from monitor.scores.arguments import require_whole
 
 DEFAULT_DIMENSIONS: Final = 2
 MIN_EVENTS: Final = 100

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.checks import require_whole
 from monitor.scores import ClassTable
-from monitor.scores.arguments import number_text
+from monitor.scores.arguments import number_text, numbers, require_whole
 from monitor.scores.table import check
-
-Floats = NDArray[np.float64]
 
 DEFAULT_DIMENSIONS: Final = 20
 """Of the principal components of a table's features (paper, section 3.2; 50 for images)."""
@@ -160,15 +158,7 @@ class PrincipalComponents:
         return self.standardised.apply(features) @ self.axes
 
 
-def numbers(name: str, values: ArrayLike) -> Floats:
-    """Convert values to float64. Raises InputError if they are not numbers."""
-    try:
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
-
-
-def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, NDArray[np.int64]]:
+def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, Ints]:
     """Check predictions P(y = 1), shape (n,), or class probabilities (n, K), and their outcomes.
 
     Raises

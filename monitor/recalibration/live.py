@@ -20,16 +20,15 @@ from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, StoreUnavailable, UnknownRecalibration
-from monitor.local.calibration import confidence_and_hit
+from monitor.events.times import format_time
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.comparison import Evaluate, held_out_until_ms, plain, report_parts, rfc3339
+from monitor.recalibration.comparison import Evaluate, held_out_until_ms, report_on, to_json_types
 from monitor.recalibration.data import shortage
 from monitor.recalibration.guard import weigh
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Champion, Overview, Sample, SampleStore, Tally
+from monitor.store.recalibrations import Champion, Overview, ReadSample, Sample, Tally
 
 INTERVAL_SECONDS: Final = 30.0
 MAX_EVENTS: Final = 20_000
@@ -112,7 +111,7 @@ class LiveMonitor:
 
     Parameters
     ----------
-    store, samples
+    store, read_sample
         Maps and champions, and the events.
     evaluate_of
         Model -> function that reports on predictions, with the model's tolerance.
@@ -129,7 +128,7 @@ class LiveMonitor:
     def __init__(
         self,
         store: RecalibrationStore,
-        samples: SampleStore,
+        read_sample: ReadSample,
         *,
         evaluate_of: Callable[[str], Evaluate],
         interval_seconds: float = INTERVAL_SECONDS,
@@ -138,7 +137,7 @@ class LiveMonitor:
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._samples = samples
+        self._read_sample = read_sample
         self._evaluate_of = evaluate_of
         self._interval_seconds = interval_seconds
         self._limit = limit
@@ -210,7 +209,7 @@ class LiveMonitor:
     def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the document of a version: the present one if nothing changed."""
         since_ms = max(self._used_until(map_id) for map_id in maps.values())
-        sample = self._samples.read_sample(*version, from_ms=since_ms, limit=self._limit)
+        sample = self._read_sample(*version, from_ms=since_ms, limit=self._limit)
         basis = _basis(maps, sample)
         present = self._state.documents.get(version)
         if present is not None and self._bases.get(version) == basis:
@@ -314,7 +313,7 @@ def live_document(
         Resamples for the measures' intervals and levels, at least 19; 0 leaves both out.
     """
     events = sample.events
-    insufficient = shortage(events, f"since {rfc3339(since_ms)}")
+    insufficient = shortage(events, f"since {format_time(since_ms)}")
     maps: dict[str, Any] = dict.fromkeys(MAPS)
     # Unchanged to the last bit: a map would normalise the probabilities again.
     predictions: dict[str, NDArray[np.float64]] = {NONE: events.prediction} if insufficient is None else {}
@@ -327,7 +326,7 @@ def live_document(
                 )
             except InputError as error:
                 missing = f"the map cannot be applied to these events: {error}"
-        report = _report(evaluate, predictions[name], events, draws) if name in predictions else {}
+        report = report_on(evaluate, predictions[name], events, draws) if name in predictions else {}
         maps[name] = {
             "id": candidate.id,
             "method": None if candidate.map is None else candidate.map.method,
@@ -340,9 +339,9 @@ def live_document(
             **report,
         }
     document = {
-        "since": rfc3339(since_ms),
-        "until": rfc3339(int(events.time_ms[-1]) + 1) if len(events) else None,
-        "changed": rfc3339(changed_ms),
+        "since": format_time(since_ms),
+        "until": format_time(int(events.time_ms[-1]) + 1) if len(events) else None,
+        "changed": format_time(changed_ms),
         "n": len(events),
         "population": sample.population,
         "weighted": not events.is_whole,
@@ -358,11 +357,4 @@ def live_document(
             for better, other in COMPARED
         },
     }
-    return plain(document)  # type: ignore[no-any-return]
-
-
-def _report(evaluate: Evaluate, prediction: NDArray[np.float64], events: LabelledEvents, draws: int) -> dict[str, Any]:
-    # Measures of whole vectors take seconds each: too slow here.
-    p, y = (prediction, events.outcome) if events.is_binary else confidence_and_hit(prediction, events.outcome)
-    weight = None if events.is_whole else events.weight
-    return report_parts(evaluate(p, y, weight=weight, draws=draws).to_dict())
+    return to_json_types(document)

@@ -20,8 +20,7 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.progress import StageProgress
-from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of, open_bytes
-from monitor.sources.memory import MemoryTable
+from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, TableFile, format_of, open_bytes
 from monitor.sources.tables import EventTable, read_table
 
 Floats = NDArray[np.float64]

@@ -9,15 +9,13 @@ from rich.table import Table as RichTable
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.compare import Comparison, Difference
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.reports.evaluation.difference import Difference
 from monitor.reports.evaluation.files import FileReport, SearchReport
-from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Verdict
+from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings
 from monitor.reports.formatting import interval_text, p_text, plain, share_text, time_text, value_text
-from monitor.reports.verdicts import BEYOND_CHANCE, WITHIN_CHANCE, judge_measure, judge_report
 from monitor.reports.view import (
     WIDE,
     Cell,
@@ -32,7 +30,20 @@ from monitor.reports.view import (
     row,
 )
 
-_TOO_FEW: Final = Word("too little data", "dim")
+_CHANCE_STYLES: Final = {
+    "not judged": "dim",
+    "within chance": "green",
+    "beyond chance": "yellow",
+    "below chance": "yellow",
+    "too little data": "dim",
+}
+_SEVERITY_STYLES: Final = {
+    None: "dim",
+    Severity.NONE: "green",
+    Severity.SLIGHT: "yellow",
+    Severity.MODERATE: "bold red",
+    Severity.SEVERE: "bold red",
+}
 
 _SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with one row per report."""
@@ -53,6 +64,7 @@ _READING: Final = (
     "as badly; q is p corrected for the number of segments that were looked at."
 )
 _CHANCE: Final = "chance: what a perfectly calibrated model stays below in 95% of cases"
+_IN_PARENTHESES: Final = "in parentheses: what a perfectly calibrated model stays below in 95% of cases"
 
 _MEASURE_COLUMNS: Final = (
     Column("measure", words=True),
@@ -65,21 +77,37 @@ _MEASURE_COLUMNS: Final = (
 )
 
 
+def _chance_word(verdict: str) -> Word:
+    return Word(verdict, _CHANCE_STYLES[verdict])
+
+
+def judge_measure(result: MeasureResult) -> Word:
+    """Whether chance explains a value."""
+    return _chance_word(result.verdict)
+
+
+def judge_report(report: Report) -> Word:
+    """The verdict of the diagnosis with its severity, in the words of REST and Prometheus."""
+    if report.diagnosis is None:
+        return _chance_word("not judged")
+    return Word(report.diagnosis.words, _SEVERITY_STYLES[report.diagnosis.severity])
+
+
 def judge_segment(segment: SegmentReport) -> Word:
     """The verdict on a segment, corrected for the number of segments."""
     if segment.q_value is None:
-        return _TOO_FEW
-    if not segment.real:
-        return WITHIN_CHANCE
+        return _chance_word("too little data")
+    if not segment.significant:
+        return _chance_word("within chance")
     diagnosis = segment.report.diagnosis
-    # Certain, and too small to matter.
+    # Significant, and too small to matter.
     small = diagnosis is not None and diagnosis.verdict in {Verdict.CALIBRATED, Verdict.INSUFFICIENT}
-    return BEYOND_CHANCE if small or diagnosis is None else judge_report(segment.report)
+    return _chance_word("beyond chance") if small or diagnosis is None else judge_report(segment.report)
 
 
 def judge_difference(difference: Difference, *, comparable: bool = True) -> Word:
     """Whether the second model is better by one measure; only whether it is lower where prevalences differ."""
-    if not difference.certain:
+    if not difference.significant:
         return Word("not certain", "dim")
     lower = difference.difference < 0.0
     if not comparable:
@@ -90,20 +118,16 @@ def judge_difference(difference: Difference, *, comparable: bool = True) -> Word
 def report_view(findings: Findings) -> View:
     """Build the view of a report or a comparison."""
     title = f"Calibration of {plain(findings.name)}"
-    if findings.many is not None:
-        lead = _verdict_lead(findings.many.top_label)
+    result, lead = findings.result, _verdict_lead(findings.report)
+    if isinstance(result, ClassReport):
         lead = lead._replace(word=f"The most probable class: {lead.word}" if lead.word else "")
-        sections = _class_sections(findings, findings.many)
-    elif findings.comparison is not None:
-        first, second = findings.comparison.first, findings.comparison.second
-        title = f"Calibration of {plain(second.model)} against {plain(first.model)}"
-        lead = Lead(comparison_sentence(findings.comparison), "bold")
-        sections = _comparison_sections(findings, findings.comparison)
-    elif findings.binary is not None:
-        lead = _verdict_lead(findings.binary.whole)
-        sections = _binary_sections(findings, findings.binary)
+        sections = _class_sections(findings, result)
+    elif isinstance(result, Comparison):
+        title = f"Calibration of {plain(result.second.model)} against {plain(result.first.model)}"
+        lead = Lead(comparison_sentence(result), "bold")
+        sections = _comparison_sections(findings, result)
     else:
-        lead, sections = Lead("Nothing was measured."), []
+        sections = _binary_sections(findings, result)
     if findings.local is not None:
         features = ", ".join(map(plain, findings.local.features))
         sections.append(Section(f"Among events that are alike: {features}", [findings.local.sentence]))
@@ -315,13 +339,13 @@ def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
             f"{report.positives:,}",
             share_text(report.prevalence),
             share_text(report.mean_prediction),
-            *(_short(report.measures.get(other))[0] for other in others),
+            *(_measure_cell(report.measures.get(other), level=True) for other in others),
             *_short(report.measures.get(name)),
             judge_report(report),
         )
         for class_name, report in zip(findings.class_names, reports, strict=True)
     ]
-    return Table(columns, rows, narrow_caption=_CHANCE, dense=True)
+    return Table(columns, rows, _IN_PARENTHESES if others else "", narrow_caption=_CHANCE, dense=True)
 
 
 def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | None = None) -> Table:
@@ -381,22 +405,22 @@ def _logit_text(value: float | None, interval: tuple[float, float] | None) -> st
 def segments_sentence(segments: Sequence[SegmentReport]) -> str:
     """Which segments are miscalibrated."""
     tested = [segment for segment in segments if segment.q_value is not None]
-    real = [segment for segment in tested if segment.real]
+    miscalibrated = [segment for segment in tested if segment.significant]
     if not tested and any(segment.report.measures for segment in segments):
         return "Segments are not judged: without draws there are no verdicts."
     if not tested:
         return f"None of {len(segments)} segments holds enough outcomes to be judged."
     small = len(segments) - len(tested)
     rest = f" {small} {'holds' if small == 1 else 'hold'} too little data to be judged." if small else ""
-    if not real:
+    if not miscalibrated:
         return (
             f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
             f"{rest}"
         )
-    be = "is" if len(real) == 1 else "are"
+    be = "is" if len(miscalibrated) == 1 else "are"
     return (
-        f"{len(real)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those named so "
-        f"is by chance): {_named(real)}.{rest}"
+        f"{len(miscalibrated)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those "
+        f"named so is by chance): {_named(miscalibrated)}.{rest}"
     )
 
 
@@ -438,7 +462,7 @@ def comparison_sentence(comparison: Comparison) -> str:
     if result.lower is None or result.upper is None:
         one, two = value_text(result.first, result.unit), value_text(result.second, result.unit)
         return f"{title} is {one} for {first} and {two} for {second}; how certain that is was not asked for."
-    if not result.certain:
+    if not result.significant:
         return (
             f"Neither is better calibrated for certain: {title} of {second} less that of {first} is "
             f"{value_text(result.difference, result.unit)} "
@@ -485,8 +509,7 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
                 judge_report(report),
             )
         )
-    caption = "in parentheses: what a perfectly calibrated model stays below in 95% of cases" if levels else ""
-    return rich_table(Table(headings, rows, caption, dense=True), width)
+    return rich_table(Table(headings, rows, _IN_PARENTHESES if levels else "", dense=True), width)
 
 
 def distinguishing_columns(reports: Iterable[Report]) -> list[str]:

@@ -17,7 +17,9 @@ from monitor.errors import InputError
 from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
+    CLASS_LOGIT,
     MISSING_WORDS,
+    PREDICTION,
     UNLABELLED,
     Codes,
     Column,
@@ -26,16 +28,14 @@ from monitor.sources.columns import (
     Place,
     decoded,
     is_missing,
-    predictions,
     such_rows,
     text_of,
 )
 
-_LARGEST_LOGIT: Final = float(np.finfo(np.float64).max) / 4.0
-"""Absolute value; the difference of two is finite."""
-
 _NEITHER: Final = -2
 """The outcome of a row with a value that is not a class."""
+
+_ADD_UP: Final = "predictions must add up to 1 over the classes"
 
 _NAMED: Final = 5
 """A hint names at most so many columns."""
@@ -56,14 +56,10 @@ class Vectors(Column):
     def __init__(self, place: Place, *, logits: bool = False) -> None:
         numbers = "finite logits" if logits else "numbers from 0 to 1"
         super().__init__(place, f"prediction must be a list of {numbers}, of one length in all rows")
-        self._sums = _sum_faults(place)
+        self._sums = Faults(place, _ADD_UP)
+        self.all_faults = (self.faults, self._sums)
         self._logits = logits
         self._length = 0
-
-    @property
-    def all_faults(self) -> Sequence[Faults]:
-        """The bad lists, and those that do not add up to 1."""
-        return (self.faults, self._sums)
 
     def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         lists = _as_lists(decoded(array))
@@ -74,8 +70,8 @@ class Vectors(Column):
         if not bad.all():
             flat = pc.list_flatten(lists.filter(pa.array(~bad))).to_numpy(zero_copy_only=False)
             values[~bad] = flat.reshape(-1, self._length)
-        least, most = (-_LARGEST_LOGIT, _LARGEST_LOGIT) if self._logits else (0.0, 1.0)
-        return values, bad | ~((values >= least) & (values <= most)).all(axis=1)
+        kind = CLASS_LOGIT if self._logits else PREDICTION
+        return values, bad | ~((values >= kind.least) & (values <= kind.most)).all(axis=1)
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -97,13 +93,10 @@ class ClassColumns:
 
     def __init__(self, place: Place, places: Sequence[Place], *, logits: bool = False) -> None:
         self._logits = logits
-        self._sums = _sum_faults(place)
-        self.builders: list[Numbers] = [_class_logits(one) if logits else predictions(one) for one in places]
-
-    @property
-    def all_faults(self) -> Sequence[Faults]:
-        """The bad numbers of each column, and the rows that do not add up to 1."""
-        return (*(builder.faults for builder in self.builders), self._sums)
+        self._sums = Faults(place, _ADD_UP)
+        kind = CLASS_LOGIT if logits else PREDICTION
+        self.builders = [Numbers(place_of_class, kind) for place_of_class in places]
+        self.all_faults = (*(builder.faults for builder in self.builders), self._sums)
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -123,11 +116,7 @@ class ClassOutcomes(Codes):
     def __init__(self, place: Place) -> None:
         super().__init__(lambda value: None if _is_unknown(value) else _class_text(value))
         self.faults = Faults(place, "outcome must be one of the classes")
-
-    @property
-    def all_faults(self) -> Sequence[Faults]:
-        """The values that are not a class."""
-        return (self.faults,)
+        self.all_faults = (self.faults,)
 
     def classes_of(self, columns: Sequence[str], classes: int) -> NDArray[np.int64]:
         """The class of each row, shape (n,), -1 where it is not known.
@@ -190,14 +179,6 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
     return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _NAMED else ''}"
 
 
-def _class_logits(place: Place) -> Numbers:
-    return Numbers(place, "logit must be a finite number", -_LARGEST_LOGIT, _LARGEST_LOGIT)
-
-
-def _sum_faults(place: Place) -> Faults:
-    return Faults(place, "predictions must add up to 1 over the classes")
-
-
 def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool) -> NDArray[np.float64]:
     """Vectors (n, K) as probabilities: logits by softmax; others must add up to 1 in every row."""
     if logits:
@@ -209,7 +190,7 @@ def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool
     if not faults.place.skip:
         row, place = int(np.argmax(off)), faults.place
         raise InputError(
-            f"{place.column}, {place.of_row(row + 1)}: predictions must add up to 1 over the classes, got "
+            f"{place.column}, {place.of_row(row + 1)}: {_ADD_UP}, got "
             f"{sum_text(vectors[row])} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
         )
     faults.add(off, 0, pa.array(sums))

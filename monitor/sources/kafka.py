@@ -1,11 +1,11 @@
 """Events from Kafka: one member of a consumer group, reading from the offsets that the store holds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import structlog
-from kafka import KafkaConsumer, OffsetAndMetadata
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -22,8 +22,13 @@ from monitor.sources.kafka_connection import (
     partition_counts,
     same_partition_count,
 )
-from monitor.sources.kafka_group import Membership, generation_is_current, remember_joins, request_topics
-from monitor.sources.kafka_records import speed_up
+from monitor.sources.kafka_extensions import (
+    generation_is_current,
+    remember_joins,
+    request_topics,
+    speed_up,
+    unblock,
+)
 
 _POLL_SECONDS: Final = 0.2
 """Longest wait of one poll of the library, so that a rebalance is noticed in time."""
@@ -34,6 +39,80 @@ _DISCONNECTED_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 5.0
 
 _log = structlog.get_logger(__name__)
+
+
+Parts = Mapping[int, frozenset[KafkaTopicPartition]]
+"""Topic partitions by their number: one of each topic."""
+
+
+class Membership(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-python ships no types
+    """Tracks which partitions are assigned to this member; kafka-python calls it while a poll rejoins the group.
+
+    The Range assignor revokes every partition before it assigns them anew, even those that come straight back. A
+    partition that comes back in the very next generation is not reported: no other member can have had it, and
+    restoring its state would take seconds.
+
+    Parameters
+    ----------
+    park
+        Keeps a newly assigned topic partition from bringing records.
+    generation
+        The group's current generation.
+    """
+
+    def __init__(self, park: Callable[[KafkaTopicPartition], None], generation: Callable[[], int]) -> None:
+        self.ours: Parts = {}
+        self._park = park
+        self._current_generation = generation
+        self._generation: int | None = None
+        self._revoked: set[int] = set()
+        self._assigned: set[int] = set()
+
+    def take_changes(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Partition numbers revoked and assigned since the last call. One may be in both: it was revoked first."""
+        changes = frozenset(self._revoked), frozenset(self._assigned)
+        self._revoked.clear()
+        self._assigned.clear()
+        return changes
+
+    def on_partitions_revoked(self, revoked: Collection[KafkaTopicPartition]) -> None:
+        """Do nothing: the assignment that follows says which of them are gone for good."""
+
+    def on_partitions_lost(self, lost: Collection[KafkaTopicPartition]) -> None:  # noqa: ARG002 - it is all of them
+        """Give everything up: the group has gone on without us."""
+        self.lose_all()
+
+    def on_partitions_assigned(self, assigned: Collection[KafkaTopicPartition]) -> None:
+        """Compare the new assignment with the one before."""
+        generation = self._current_generation()
+        successor = self._generation is not None and generation == self._generation + 1
+        self._generation = generation
+        before, self.ours = self.ours, _by_number(assigned)
+        kept = {number for number, parts in self.ours.items() if successor and before.get(number) == parts}
+        self._lose(before.keys() - kept)
+        for number in self.ours.keys() - kept:
+            self._assigned.add(number)
+            for part in self.ours[number]:
+                self._park(part)
+
+    def lose_all(self) -> None:
+        """Count every partition as revoked."""
+        self._lose(self.ours.keys())
+        self.ours = {}
+        self._generation = None
+
+    def _lose(self, numbers: Collection[int]) -> None:
+        for number in numbers:
+            # One that was assigned and revoked between two polls is never reported.
+            if number in self._assigned:
+                self._assigned.remove(number)
+            else:
+                self._revoked.add(number)
+
+
+def _by_number(parts: Collection[KafkaTopicPartition]) -> Parts:
+    numbers = {part.partition for part in parts}
+    return {number: frozenset(part for part in parts if part.partition == number) for number in sorted(numbers)}
 
 
 class KafkaSource:
@@ -145,7 +224,7 @@ class KafkaSource:
             remaining = deadline - self._clock.monotonic()
             wait_ms = max(0, round(min(remaining, _POLL_SECONDS) * 1000))
             fetched: Mapping[KafkaTopicPartition, Any] = {}
-            _unblock(consumer)
+            unblock(consumer)
             with self._translated():
                 fetched = consumer.poll(timeout_ms=wait_ms, max_records=max_records)
             revoked, assigned = self._take_changes()
@@ -393,14 +472,3 @@ class KafkaSource:
         self.purged_offsets_skipped += self._log_start.skip_purged(place, offset, onward, why, "topic")
         consumer.seek(part, onward)
         self._next[part] = None
-
-
-def _unblock(consumer: KafkaConsumer) -> None:
-    """Free the slot of exhausted records, so that a resumed partition goes on.
-
-    kafka-python (3.0.12) sets records of a paused partition aside, and takes them up again only if its one slot for
-    current records is empty; exhausted records stay in the slot, so a resumed partition would never be read again.
-    """
-    fetcher = consumer._fetcher  # noqa: SLF001 - there is no public way
-    if fetcher._next_partition_records is not None and not fetcher._next_partition_records:  # noqa: SLF001
-        fetcher._next_partition_records = None  # noqa: SLF001

@@ -17,7 +17,7 @@ from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDU
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
 
 
-_ORDER_DETAIL: Final = ("method", "options", "window_ms", "promote", "trigger")
+_REQUESTED: Final = ("method", "options", "window_ms", "promote", "trigger")
 
 
 class RecalibrationStore:
@@ -49,17 +49,17 @@ class RecalibrationStore:
         Conflict
             Another refit of the model is under way, or the key was used with another ``fingerprint``.
         """
-        model = job.order.model
+        model = job.model
         with self._changing() as connection:
             if idempotency_key is not None:
                 earlier = connection.execute(
-                    sa.select(REFITS).where(REFITS.c.idempotency_key == idempotency_key)
+                    refits.select().where(REFITS.c.idempotency_key == idempotency_key)
                 ).one_or_none()
                 if earlier is not None:
                     if earlier.fingerprint != fingerprint:
                         raise Conflict(
-                            f"the idempotency key was used for another order, which made the refit {earlier.id}:"
-                            " use a new key for a new order"
+                            f"the idempotency key was used for another request, which made the refit {earlier.id}:"
+                            " use a new key for a new request"
                         )
                     return refits.from_row(earlier), False
             other = refits.under_way(connection, model)
@@ -69,7 +69,7 @@ class RecalibrationStore:
             connection.execute(
                 sa.insert(REFITS).values(**refits.to_row(job), idempotency_key=idempotency_key, fingerprint=fingerprint)
             )
-            detail = {name: getattr(job.order, name) for name in _ORDER_DETAIL}
+            detail = {name: getattr(job, name) for name in _REQUESTED}
             audit.append(connection, [refits.entry(job, job.requested_ms, job.actor, "requested", detail)])
         return job, True
 
@@ -166,6 +166,7 @@ class RecalibrationStore:
                 connection, [refits.entry(ended, now_ms, owner, "finished", {"state": job.state, "reason": job.reason})]
             )
             if promote and job.state is JobState.CANDIDATE:
+                ended = refits.from_row(refits.find(connection, job.id))
                 try:
                     servings.promote_automatically(connection, ended, now_ms=now_ms)
                 except Conflict as error:
@@ -225,16 +226,6 @@ class RecalibrationStore:
         """
         with self._database.reading() as connection:
             return refits.page(connection, models, before, limit, comparisons=comparisons)
-
-    def promotable(self, job_ids: Collection[str]) -> set[str]:
-        """Return the refits among these that :meth:`promote` accepts now."""
-        with self._database.reading() as connection:
-            return servings.promotable(connection, job_ids)
-
-    def with_map(self, job_ids: Collection[str]) -> set[str]:
-        """Return the refits among these whose map is stored."""
-        with self._database.reading() as connection:
-            return refits.with_map(connection, job_ids)
 
     def artifact(self, map_id: str) -> StoredMap:
         """Return one map.

@@ -16,8 +16,8 @@ from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.fields import leaves
 from monitor.classes import CLASS_MEASURES
 from monitor.cli.main import COMMANDS, app
+from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind, Reason
-from monitor.events.schemas import event_schema
 from monitor.measures import MEASURES
 from tests.http.service import Service
 

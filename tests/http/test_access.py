@@ -69,7 +69,7 @@ def ask(operation: Operation, refit: str, *, method: str | None = None, **option
 
 
 def forget_refits_under_way() -> None:
-    for job in REFITS.jobs(None, before=None, limit=1):
+    for job in REFITS.store.jobs(None, before=None, limit=1):
         if job.finished_ms is None:
             REFITS.end(job.id)
 

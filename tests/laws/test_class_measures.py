@@ -23,12 +23,12 @@ every_drawn_measure = pytest.mark.parametrize(
 
 
 def test_every_file_that_declares_measures_is_found_and_exports_them() -> None:
-    declared = {
-        measure.name
-        for file in pkgutil.iter_modules(monitor.classes.__path__)
-        for measure in getattr(importlib.import_module(f"monitor.classes.{file.name}"), "MEASURES", ())
-    }
-    assert declared == set(CLASS_MEASURES)
+    declared: list[ClassMeasure] = []
+    for file in pkgutil.iter_modules(monitor.classes.__path__):
+        module = importlib.import_module(f"monitor.classes.{file.name}")
+        declared += [module.MEASURE] if hasattr(module, "MEASURE") else []
+        declared += getattr(module, "MEASURES", ())
+    assert {measure.name for measure in declared} == set(CLASS_MEASURES)
     assert list(CLASS_MEASURES.values()) == sorted(CLASS_MEASURES.values(), key=lambda each: (each.rank, each.name))
     for name, measure in CLASS_MEASURES.items():
         assert name == measure.name

@@ -48,7 +48,7 @@ def exposed() -> str:
     body, _ = Exposition(
         [
             WindowFamilies(evaluations, MEASURES),
-            RefitFamilies(maps, MEASURES, lambda: maps.known),
+            RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known),
             pipeline_families(lambda: STATUS),
             backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
             http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),

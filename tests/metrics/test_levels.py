@@ -30,7 +30,7 @@ def body(evaluations: Evaluations, levels: LevelSwitch, *, bins: bool = True) ->
     maps = Maps(state(MEASURES))
     parts: list[Families] = [
         WindowFamilies(evaluations, MEASURES, levels=levels, bins=bins),
-        RefitFamilies(maps, MEASURES, lambda: maps.known, levels=levels),
+        RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known, levels=levels),
     ]
     return Exposition(parts).render()[0].decode()
 

@@ -19,7 +19,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def exposed(maps: Maps) -> Exposition:
-    return Exposition([RefitFamilies(maps, WINDOW_MEASURES.values(), lambda: maps.known)])
+    return Exposition([RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known)])
 
 
 def samples(maps: Maps) -> Samples:
@@ -162,7 +162,9 @@ def test_versions_beyond_the_cap_are_left_out_and_counted() -> None:
     maps = Maps(state(documents=dict.fromkeys(versions, document())), dict.fromkeys(versions))
     of_one = 3 * (4 * len(WINDOW_MEASURES) + 2) + 4
     for cap, kept in ((3 * of_one, "789"), (3 * of_one - 1, "78"), (of_one, "7"), (of_one - 1, "")):
-        capped = Exposition([RefitFamilies(maps, WINDOW_MEASURES.values(), lambda: maps.known, max_series=cap)])
+        capped = Exposition(
+            [RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known, max_series=cap)]
+        )
         found = [each for metric in ExpositionCollector(capped).collect() for each in metric.samples]
         about = [each for each in found if each.name.startswith("calibration_map_")]
         assert {each.labels["version"] for each in about} == set(kept)

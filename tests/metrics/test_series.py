@@ -38,7 +38,7 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     traffic.count("GET", "/metrics", 200, 0.25)
     return [
         WindowFamilies(evaluations, MEASURES.values()),
-        RefitFamilies(maps, MEASURES.values(), lambda: maps.known),
+        RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
         pipeline_families(lambda: status),
         backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
         http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),

@@ -70,9 +70,8 @@ def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **to
     claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
     assert claimed is not None
     artifact = chosen if isinstance(chosen, bytes) else to_bytes(chosen, {"id": claimed.id})
-    order = claimed.order
     serving = {(each.model, each.version): each.map_id for each in RecalibrationStore.champions(store)}
-    ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((order.model, order.version)))
+    ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((claimed.model, claimed.version)))
     store.finish_job(ended, "w", stored_map(claimed.id, artifact), {}, promote=True)
 
 

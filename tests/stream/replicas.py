@@ -20,7 +20,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.sources.base import Polled, TopicPartition
-from monitor.sources.kafka_group import Membership
+from monitor.sources.kafka import Membership
 from monitor.store.address import connect
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.store.database import Database

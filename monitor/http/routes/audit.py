@@ -39,7 +39,7 @@ async def audit(request: Request, services: ServicesOf, query: Annotated[AuditQu
 
     def page() -> AuditBody:
         # One more than is shown: if it exists, there is a next page.
-        entries = services.recalibrations.audit(after=after, limit=query.limit + 1, model=query.model or None)
+        entries = services.recalibrations.store.audit(after=after, limit=query.limit + 1, model=query.model or None)
         shown = entries[: query.limit]
         return AuditBody(
             entries=[AuditEntryBody.of(entry) for entry in shown],

@@ -9,8 +9,8 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
+from monitor.events.fields import Rejected
 from monitor.events.model import ALL, SeriesKey
-from monitor.events.rejection import Rejected
 from monitor.events.times import read_time
 from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page

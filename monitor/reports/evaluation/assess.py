@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf, isfinite
 from typing import Final, NamedTuple
 
@@ -9,7 +10,7 @@ from monitor.errors import NotEnoughData, SettingsError
 from monitor.inference import NullLevel, intervals, null_level
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure
-from monitor.progress import Progress
+from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
 
@@ -61,7 +62,7 @@ def uncertainty(
     *,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Mapping[str, Uncertainty]:
     """Error bounds, intervals and levels under calibration.
 
@@ -90,18 +91,11 @@ def uncertainty(
     bounds = {name: measure.error_bound(table, values[name]) for name, measure in measures.items()}
     if draws == 0:
         return {name: Uncertainty(bound) for name, bound in bounds.items()}
-
-    def levels_progress(share: float) -> None:
-        if progress is not None:
-            progress(_LEVELS_SHARE * share)
-
-    def intervals_progress(share: float) -> None:
-        if progress is not None:
-            progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share)
-
     by_name = {measure.name: values[name] for name, measure in measures.items()}
-    levels = null_level(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=levels_progress)
-    ends = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
+    first = partial(null_level, progress=lambda share: progress(_LEVELS_SHARE * share))
+    then = partial(intervals, progress=lambda share: progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share))
+    levels = first(table, measures.values(), draws=draws, seed=seed, values=by_name)
+    ends = then(table, measures.values(), draws=draws, seed=seed, values=by_name)
     return {
         name: Uncertainty(
             bounds[name],
@@ -182,7 +176,7 @@ class Minimum:
         return None
 
 
-GIVEN: Final = Minimum(events=2, positives=0, negatives=0)
+FILE_MINIMUM: Final = Minimum(events=2, positives=0, negatives=0)
 """For a file or data in memory: users judge its size themselves, and each measure has an interval and a level under
 calibration. One event alone has no frequency to compare with."""
 
@@ -203,7 +197,7 @@ def assess(
     minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Assessment:
     """Measure a table, with intervals and levels under calibration.
 

@@ -14,7 +14,7 @@ from monitor.inference.prevalence import LEVEL, TOLERANCE, PriorShift, prior_shi
 from monitor.inference.rare_outcomes import caution_of_few, tail_of_few
 from monitor.inference.resampling import resampled
 from monitor.measures import Decomposition, corp_decomposition
-from monitor.measures.corp import Score
+from monitor.measures.proper_scores import Score
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
 from monitor.scores import ScoreTable

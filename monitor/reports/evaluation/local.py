@@ -13,10 +13,9 @@ from monitor.local import LocalMap, Standardised, local_calibration_error, local
 from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
-from monitor.measures.checks import require_whole
 from monitor.reports.evaluation.features import FeatureColumns
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import require_same_index
+from monitor.scores.arguments import require_same_index, require_whole
 from monitor.sources.tables import SegmentColumn
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ import numpy as np
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
-from monitor.measures.bins import first_rows
+from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
 
 THRESHOLD: Final = 0.5
@@ -148,6 +148,23 @@ class MeasureResult:
     null_q95: float | None = None
     p_value: float | None = None
     error_bound: float | None = None
+
+    @property
+    def below_chance(self) -> bool:
+        """Whether at most 5% of calibrated models score as low; never but for a proper score."""
+        return False
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the value is outside the range of 95 in 100 calibrated models; None without their level."""
+        return None if self.null_q95 is None else self.value > self.null_q95 or self.below_chance
+
+    @property
+    def verdict(self) -> str:
+        """The same in words: ``within chance``, ``beyond chance``, ``below chance`` or ``not judged``."""
+        if self.significant is None:
+            return "not judged"
+        return "below chance" if self.below_chance else "beyond chance" if self.significant else "within chance"
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON shows it: without an infinite bound, which JSON cannot hold."""

@@ -6,7 +6,7 @@ one that shares its rows. p-values are corrected for all tests (Holm): of a mode
 everywhere, a group is named in at most one search of twenty, however many columns there are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from monitor.errors import InputError
 from monitor.events.model import OTHER
 from monitor.inference.cox import LOGIT_BOUND
+from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
 from monitor.sources.tables import SegmentColumn
 
@@ -72,7 +73,7 @@ class SegmentSearch:
         Columns searched.
     groups
         Number of groups tested.
-    found
+    segments
         Groups with an error of their own, the most significant one first.
     closest
         The most significant of the other groups.
@@ -80,7 +81,7 @@ class SegmentSearch:
 
     columns: tuple[str, ...]
     groups: int
-    found: tuple[FoundSegment, ...]
+    segments: tuple[FoundSegment, ...]
     closest: FoundSegment | None
 
 
@@ -99,7 +100,7 @@ def find_segments(
     columns: Mapping[str, SegmentColumn],
     *,
     weight: Floats | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress = no_progress,
 ) -> SegmentSearch:
     """Find the groups of one column and of two that have an error of their own.
 
@@ -136,8 +137,7 @@ def find_segments(
     while len(chosen) < MAX_FOUND:
         results = []
         for number, partition in enumerate(partitions):
-            if progress is not None:
-                progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
+            progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
             results.append(data.p_values(partition))
         if not chosen:
             tests = sum(int(np.isfinite(p_values).sum()) for p_values in results)

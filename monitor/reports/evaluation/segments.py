@@ -232,7 +232,7 @@ class SegmentReport:
     q_value: float | None = None
 
     @property
-    def real(self) -> bool:
+    def significant(self) -> bool:
         """Whether it is significantly miscalibrated, given the number of groups."""
         return self.q_value is not None and self.q_value <= FALSE_DISCOVERY_RATE
 
@@ -266,9 +266,9 @@ def by_harm(segments: Iterable[SegmentReport]) -> tuple[SegmentReport, ...]:
 
     def harm(segment: SegmentReport) -> tuple[bool, float, float, str]:
         result = segment.report.measures.get("smce")
-        least_error = (result.lower or 0.0) if segment.real and result is not None else 0.0
+        least_error = (result.lower or 0.0) if segment.significant and result is not None else 0.0
         # Names decide between equals, so that the order does not depend on that of the rows.
-        return not segment.real, -least_error, -severity(segment.report), segment.report.segment
+        return not segment.significant, -least_error, -severity(segment.report), segment.report.segment
 
     return tuple(sorted(segments, key=harm))
 

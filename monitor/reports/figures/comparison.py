@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
-from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
 from monitor.reports.formatting import value_text
 
@@ -83,7 +83,7 @@ def _headings(first: str, second: str) -> tuple[str, str]:
 
 
 def _draw_row(axes: Axes, y: int, name: str, row: Difference, colors: tuple[str, str]) -> None:
-    color = GREY if not row.certain else colors[row.difference >= 0.0]
+    color = GREY if not row.significant else colors[row.difference >= 0.0]
     axes.text(0.0, y, name, size=TEXT_SIZE, color=INK, va="center")
     for x, value in ((0.36, row.first), (0.49, row.second)):
         axes.text(x, y, value_text(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
@@ -104,7 +104,7 @@ def _title(differences: Mapping[str, Difference], first: str, second: str, lower
     if lead.lower is None or lead.upper is None:
         one, two = (value_text(value, lead.unit) for value in (lead.first, lead.second))
         return f"{name} is {one} for {first} and {two} for {second};\nhow certain that is was not asked for"
-    if not lead.certain:
+    if not lead.significant:
         heading = f"Neither is better calibrated for certain (by {name})"
     else:
         one, two = (second, first) if lead.difference < 0.0 else (first, second)
@@ -113,7 +113,7 @@ def _title(differences: Mapping[str, Difference], first: str, second: str, lower
             if lower == "better"
             else f"{name} of {one} is lower than that of {two}"
         )
-    others = {title: row.difference < 0.0 for title, row in differences.items() if title != name and row.certain}
+    others = {title: row.difference < 0.0 for title, row in differences.items() if title != name and row.significant}
     parts = [
         f"{word} by {_some([title for title, falls in others.items() if falls == (word == lower)])}"
         for word in (lower, higher)

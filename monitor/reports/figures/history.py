@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.reports.evaluation.report import MeasureResult, ScoreResult
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
     CHANCE,
@@ -30,7 +30,6 @@ from monitor.reports.figures.style import (
     new_figure,
 )
 from monitor.reports.formatting import tick, value_text
-from monitor.reports.verdicts import beyond_chance
 
 Floats = NDArray[np.float64]
 
@@ -56,6 +55,11 @@ _GAP: Final = 1.6
 @dataclass(frozen=True, slots=True)
 class SignedResult(MeasureResult):
     """A result that chance moves to either side of 0, between ``-null_q95`` and ``null_q95``."""
+
+    @property
+    def significant(self) -> bool | None:
+        """Whether the value is outside that range."""
+        return None if self.null_q95 is None else abs(self.value) > self.null_q95
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +199,7 @@ def _null_lower(result: MeasureResult) -> float:
     mean, q95 = result.null_mean, result.null_q95
     if isinstance(result, SignedResult) and q95 is not None:
         return -q95
-    is_below = isinstance(result, ScoreResult) and result.below_chance
-    return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
-
-
-def _is_beyond(result: MeasureResult | None) -> bool | None:
-    if isinstance(result, SignedResult) and result.null_q95 is not None:
-        return abs(result.value) > result.null_q95
-    return None if result is None else beyond_chance(result)
+    return 2.0 * mean - q95 if result.below_chance and mean is not None and q95 is not None else 0.0
 
 
 def _on_time(axes: Axes, times: _Times) -> None:
@@ -219,22 +216,22 @@ def _on_time(axes: Axes, times: _Times) -> None:
 def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
     """Since when, or how often, smCE was beyond chance; that of the first measure where there is no smCE."""
     title = "smCE" if "smCE" in titles else titles[0] if titles else ""
-    beyond = [_is_beyond(moment.results.get(title)) for moment in moments]
-    known = [is_beyond for is_beyond in beyond if is_beyond is not None]
-    if not known:
+    results = [moment.results.get(title) for moment in moments]
+    beyond = [None if result is None else result.significant for result in results]
+    judged = [is_beyond for is_beyond in beyond if is_beyond is not None]
+    if not judged:
         return f"{_counted(len(moments), what)}: too little is known to compare with chance"
-    if not any(known):
-        return f"The error was never more than chance ({title}, {_counted(len(known), what)})"
+    if not any(judged):
+        return f"The error was never more than chance ({title}, {_counted(len(judged), what)})"
     clear = [number for number, is_beyond in enumerate(beyond) if is_beyond is False]
     run = [number for number, is_beyond in enumerate(beyond) if is_beyond and number > max(clear, default=-1)]
     if run:
         start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
         since = f"{start:%Y-%m-%d %H:%M} UTC"
-        before = f"; {sum(known)} of all {len(known)}" if sum(known) > len(run) else ""
+        before = f"; {sum(judged)} of all {len(judged)}" if sum(judged) > len(run) else ""
         return f"The error has been more than chance since {since}\n({title}, {_counted(len(run), what)}{before})"
-    return (
-        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({title})"
-    )
+    times = f"{sum(judged)} of {_counted(len(judged), what)}"
+    return f"The error was more than chance in {times}, but not in the last ({title})"
 
 
 def _counted(number: int, what: str) -> str:

@@ -14,10 +14,10 @@ _ID: Final = re.compile(r'(?<=\bid=")[^"]+')
 _USE: Final = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
 
 
-def to_png(figure: Figure) -> bytes:
-    """The figure as a PNG of 150 dots an inch."""
+def to_png(figure: Figure, dpi: int = PNG_DPI) -> bytes:
+    """Draw the figure as a PNG, of 150 dots per inch unless said otherwise."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 

@@ -1,7 +1,8 @@
 """Reliability diagrams: what was predicted against what came true, of one model or before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.inference.resampling import outcomes
-from monitor.measures.corp import corp_curve
+from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, BinSums, drawn, smce_result
+from monitor.reports.figures.cells import DRAWS, drawn, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -31,7 +32,6 @@ from monitor.reports.figures.style import (
     new_figure,
 )
 from monitor.reports.formatting import count, percent, points
-from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 from monitor.scores.table import merge_rows
 
@@ -59,6 +59,42 @@ _SHORT_CAPTION: Final = (
 )
 _CURVE_ROWS: Final = 100
 """More cannot be seen in a third of a page, and would be half of the picture's bytes."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinSums:
+    """Sums over bins of predictions, closed on the left and open on the right but for the last.
+
+    Attributes
+    ----------
+    counts, positives, prediction_sum, variance
+        float64, shape (bins,): events, positives, sum of p and of p (1 - p).
+    """
+
+    counts: Floats
+    positives: Floats
+    prediction_sum: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, table: ScoreTable, edges: Floats) -> Self:
+        """The sums between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
+        place = np.searchsorted(edges[1:-1], table.score, side="right")
+
+        def sums(weights: Floats) -> Floats:
+            return np.asarray(np.bincount(place, weights, minlength=edges.size - 1), np.float64)
+
+        return cls(
+            counts=sums(table.counts),
+            positives=sums(table.positives),
+            prediction_sum=sums(table.positive_sum + table.negative_sum),
+            variance=sums(table.counts * table.score * (1.0 - table.score)),
+        )
+
+    @property
+    def residual(self) -> Floats:
+        """Positives less their expected number, shape (bins,)."""
+        return self.positives - self.prediction_sum
 
 
 def reliability_diagram(
@@ -106,14 +142,13 @@ def draw_reliability(
     grid = frame(
         figure,
         HEIGHT,
-        finding(bins, beyond_chance=bool(beyond_chance(smce)), insufficient=insufficient),
+        finding(bins, significant=bool(smce.significant), insufficient=insufficient),
         caption,
         rows=(4.2, 1.0),
         gap=0.16,
         above=0.45,
     )
-    main = figure.add_subplot(grid[0, 0])
-    density = figure.add_subplot(grid[1, 0])
+    main, density = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
     dress(density)
     _draw_main(main, cells, bins, axis, labels=False)
@@ -154,11 +189,11 @@ def _legend(axes: Axes, above: float = 0.0) -> None:
     legend(axes, handles, columns=2, above=above)
 
 
-def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:
+def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None) -> str:
     """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
     if insufficient is not None:
         return f"Too little data to tell: {insufficient}"
-    if not beyond_chance:
+    if not significant:
         # Other tests may see what smCE does not, so the title says which one it speaks for; and of little data no
         # test sees much, so it does not say that there is nothing.
         return f"No difference beyond chance can be seen\n(by smCE, n = {count(float(bins.counts.sum()))})"
@@ -299,16 +334,16 @@ def _together(tables: Sequence[ScoreTable]) -> ScoreTable:
 
 
 def _size(row: MeasureResult) -> str:
-    return f"error {points(row.value)}, {'beyond' if beyond_chance(row) else 'within'} chance"
+    return f"error {points(row.value)}, {'beyond' if row.significant else 'within'} chance"
 
 
 def _change(rows: Sequence[MeasureResult]) -> str:
     before, after = rows[0], rows[-1]
-    if not beyond_chance(before) and not beyond_chance(after):
+    if not before.significant and not after.significant:
         return "The error was within chance before, and is after"
     change = f"from {points(before.value)} to {points(after.value)}"
     if after.value >= before.value:
         return f"The error did not fall: it went {change}"
-    if not beyond_chance(after):
+    if not after.significant:
         return f"The error fell {change},\nwhich a calibrated model shows by chance"
     return f"The error fell {change},\nwhich is still more than chance"

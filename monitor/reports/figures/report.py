@@ -28,7 +28,6 @@ from monitor.reports.figures.style import (
 )
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.formatting import interval_text, value_text
-from monitor.reports.verdicts import beyond_chance, judge_measure
 from monitor.scores import ScoreTable
 
 _HEAD_SIZE: Final = TITLE_SIZE + 3.0
@@ -181,7 +180,7 @@ def _draw_rows(figure: FigureBase, height: float, results: Results) -> None:
 
 
 def _draw_row(axes: Axes, y: float, title: str, result: MeasureResult) -> None:
-    beyond, unit, chance = beyond_chance(result), result.unit, result.null_q95
+    beyond, unit, chance = result.significant, result.unit, result.null_q95
     color = GREY if beyond is None else HAPPENED if beyond else GREEN
     weight = "bold" if beyond else "normal"
     interval = "" if result.lower is None or result.upper is None else interval_text(result.lower, result.upper, unit)
@@ -193,8 +192,7 @@ def _draw_row(axes: Axes, y: float, title: str, result: MeasureResult) -> None:
         ("chance", "" if chance is None else f"up to {value_text(chance, unit)}", "right", "normal"),
     ):
         axes.text(_COLUMNS[column], y, text, size=TEXT_SIZE, color=INK, ha=side, va="center", weight=style)
-    verdict = judge_measure(result).value
-    axes.text(_COLUMNS["verdict"], y, verdict, size=TEXT_SIZE, color=color, va="center", weight=weight)
+    axes.text(_COLUMNS["verdict"], y, result.verdict, size=TEXT_SIZE, color=color, va="center", weight=weight)
     if chance is not None and 0.0 < chance < math.inf:
         _draw_strip(axes, y, result, chance, color)
 

@@ -4,7 +4,6 @@ The colours are those of Okabe and Ito, which people who see few colours can tel
 or by form as well.
 """
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -14,6 +13,8 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.font_manager import FontProperties
 from matplotlib.gridspec import GridSpec
 from matplotlib.textpath import text_to_path
+
+from monitor.reports.figures.output import to_png
 
 WIDTH: Final = 8.0
 """Inches; 800 pixels on a page."""
@@ -58,9 +59,7 @@ class NotebookFigure(Figure):
     """A figure that a notebook shows without pyplot."""
 
     def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        self.savefig(buffer, format="png", dpi=_NOTEBOOK_DPI, metadata={"Software": None})
-        return buffer.getvalue()
+        return to_png(self, _NOTEBOOK_DPI)
 
 
 def _ruler(size: float, *, bold: bool) -> Callable[[str], float]:

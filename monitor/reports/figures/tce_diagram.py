@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
-from monitor.measures.tce import tce_draws
-from monitor.measures.tce_blocks import TceKeywords
+from monitor.measures.tce import TceKeywords, tce_draws
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import drawn

@@ -14,7 +14,6 @@ from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import drawn, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
 from monitor.reports.formatting import pair, percent, value_text
-from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -174,13 +173,12 @@ def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insu
 def draw_witness(figure: FigureBase, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None) -> None:
     """Draw it into a figure of ``HEIGHT``, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells)
-    sure = bool(beyond_chance(smce)) and insufficient is None
+    sure = bool(smce.significant) and insufficient is None
     ranges = places(cells) if sure else ()
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
     title = _title(cells, ranges, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
     grid = frame(figure, HEIGHT, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
-    line = figure.add_subplot(grid[0, 0])
-    bars = figure.add_subplot(grid[1, 0])
+    line, bars = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
     dress(line)
     dress(bars)
     _draw_witness(line, cells, axis, colors)
@@ -191,7 +189,7 @@ def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) ->
     if ranges:
         strongest = sorted(sorted(ranges, key=lambda place: -place.share)[:_MAX_PLACES], key=lambda place: place.first)
         return "\n".join(str(place) for place in strongest)
-    if beyond_chance(smce):
+    if smce.significant:
         return _on_the_whole(cells, smce)
     if smce.null_q95 is None:
         return f"How much of this is chance is not known\n(smCE {value_text(smce.value, smce.unit)})"

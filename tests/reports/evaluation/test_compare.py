@@ -12,8 +12,15 @@ from scipy.stats import norm
 
 from monitor.errors import InputError
 from monitor.measures import MEASURES, smce
-from monitor.reports.evaluation.compare import align, compare_tables
-from monitor.reports.evaluation.difference import Difference, Events, from_intervals, of_norm, paired_errors
+from monitor.reports.evaluation.compare import (
+    Difference,
+    Events,
+    align,
+    compare_tables,
+    from_intervals,
+    of_norm,
+    paired_errors,
+)
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable
@@ -106,9 +113,9 @@ def test_values_are_those_of_the_reports() -> None:
         assert each.upper is not None
         assert each.p_value is not None
         assert each.lower <= each.difference <= each.upper
-        assert each.certain == (not each.lower <= 0.0 <= each.upper)
+        assert each.significant == (not each.lower <= 0.0 <= each.upper)
     for name in ("kce", "smce", "ece", "brier"):
-        assert found.differences[name].certain, name
+        assert found.differences[name].significant, name
     assert json.loads(json.dumps(found.to_dict()))["differences"]["smce"]["difference"] > 0.0
 
 
@@ -133,7 +140,7 @@ def test_the_same_predictions_do_not_differ() -> None:
     a, _ = events(2000, seed=5)
     for name, each in compare_tables(a, a, measures=CHOSEN, draws=99).differences.items():
         assert each.difference == 0.0, name
-        assert not each.certain, name
+        assert not each.significant, name
         assert each.p_value is not None
         assert each.p_value > 0.5, name
 
@@ -183,7 +190,8 @@ def test_the_same_events_tell_more_than_different_ones() -> None:
 def test_no_draws_are_no_intervals_and_too_little_data_is_no_difference() -> None:
     a, b = events(300, seed=7, slope=2.0)
     bare = compare_tables(a, b, measures=CHOSEN, draws=0)
-    assert all((each.lower, each.p_value, each.certain) == (None, None, False) for each in bare.differences.values())
+    for difference in bare.differences.values():
+        assert (difference.lower, difference.p_value, difference.significant) == (None, None, False)
     few = replace(a, prediction=a.prediction[:1], outcome=a.outcome[:1])
     assert compare_tables(few, b, measures=CHOSEN).differences == {}
 
@@ -258,7 +266,7 @@ def test_intervals_of_two_make_that_of_the_difference() -> None:
     assert together.upper == pytest.approx(0.3 + 0.07)
     for each in (apart, together):
         assert each.p_value is not None
-        assert (each.p_value <= 0.05) == each.certain
+        assert (each.p_value <= 0.05) == each.significant
     assert from_intervals(MeasureResult(0.1, "ratio"), second, paired=False).lower is None
 
 
@@ -269,7 +277,7 @@ def test_a_logit_offset_of_both_is_no_difference_in_brier_beyond_its_interval() 
     losses = (noisy.prediction - a.outcome) ** 2 - (a.prediction - a.outcome) ** 2
     assert found.difference == pytest.approx(losses.mean())
     assert found.lower == pytest.approx(losses.mean() - 1.96 * losses.std() / np.sqrt(5000), abs=1e-4)
-    assert found.certain
+    assert found.significant
 
 
 @pytest.mark.parametrize("name", ["brier", "log_loss"])

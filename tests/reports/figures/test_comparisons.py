@@ -7,7 +7,7 @@ from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap, local_error_map
-from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.comparison import comparison_figure
 from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.local_map import local_map_figure
