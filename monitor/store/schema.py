@@ -21,6 +21,9 @@ from sqlalchemy.types import TypeDecorator
 
 METADATA: Final = MetaData()
 
+FORMER_TABLES: Final = ("closed_panes", "closed_sketches")
+"""Tables of earlier revisions that there are no more."""
+
 
 class Name(TypeDecorator[str]):
     """Text chosen by a producer. Escapes U+0000, which PostgreSQL cannot store and which must not stop a partition."""

@@ -1,6 +1,6 @@
 """Saves checkpoints as fast as it can until it is killed: ``python -m tests.store.crash_writer URL PARTITION SEED``.
 
-Checkpoint k brings one batch whose rows all say k, adds one event to a pane, counts k, and drops every tenth bucket.
+Checkpoint k brings one batch whose rows all say k, closes one pane, counts k, and drops every tenth bucket.
 It says each number on its standard output once it is saved.
 """
 
@@ -9,11 +9,10 @@ import sys
 import numpy as np
 
 from monitor.events.model import Stratum
-from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
-from tests.store.samples import HOUR_MS, letter, load, pane
+from tests.store.samples import HOUR_MS, letter, load, pane_closing
 
 CHECKPOINTS_A_BUCKET = 10
 
@@ -31,7 +30,7 @@ def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
         new_strata=[Stratum("churn", str(k), ())],
         journal=[JournalBatch(Bucket("churn", age * HOUR_MS), rows.tobytes())],
         dropped=[Bucket("churn", (age - 2) * HOUR_MS)] if place == 0 else [],
-        closed=[pane(0, GridTable.from_events([0.25], [1]))],
+        closings=[pane_closing(300_000 * k, 1)],
         counters={("prediction", "joined"): k},
         dead_letters=[letter(k, partition=partition)],
     )

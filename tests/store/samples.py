@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import sqlalchemy as sa
 
 from monitor.events.model import DeadLetter, Reason, SeriesKey, Stratum
 from monitor.scores import GridTable
@@ -14,7 +15,6 @@ from monitor.store.base import (
     Checkpoint,
     JournalBatch,
     ModelState,
-    StateStore,
 )
 from monitor.store.closings import Cells, Closing, Panes
 from monitor.store.sql import SqlStore
@@ -39,7 +39,7 @@ class Loaded(NamedTuple):
         return dict(found)
 
 
-def load(store: StateStore, partition: int = 0) -> Loaded:
+def load(store: SqlStore, partition: int = 0) -> Loaded:
     state = store.load(partition)
     journal = list(state.journal)
     return Loaded(state.offsets, state.models, state.strata, state.counters, journal)
@@ -59,7 +59,9 @@ def grid_table(events: int = 50, seed: int = 0) -> GridTable:
     return GridTable.from_events(rng.random(events), rng.integers(-1, 2, events))
 
 
-def closing(to_ms: int, seed: int = 0, *, model: str = "churn", version: str = "7", width_ms: int = 300_000) -> Closing:
+def pane_closing(
+    to_ms: int, seed: int = 0, *, model: str = "churn", version: str = "7", width_ms: int = 300_000
+) -> Closing:
     """The closing of the pane that ends at a time."""
     table = grid_table(seed=seed)
     size = table.cell.size
@@ -97,3 +99,23 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
             **changes,
         }
     )
+
+
+def undo_closings(url: str) -> None:
+    """Leave a store as the fifth revision had it."""
+    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    data = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
+    key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
+    with engine.begin() as connection:
+        for statement in (
+            "DROP TABLE closings",
+            "DROP TABLE unsettled",
+            "ALTER TABLE models DROP COLUMN closed_to_ms",
+            "ALTER TABLE models DROP COLUMN awaits_outcomes",
+            "ALTER TABLE models ADD COLUMN evicted_before_ms BIGINT NOT NULL DEFAULT -1",
+            f"CREATE TABLE closed_panes ({key}, grid_table {data})",
+            f"CREATE TABLE closed_sketches ({key}, sketch {data})",
+            "UPDATE alembic_version SET version_num = '0005'",
+        ):
+            connection.exec_driver_sql(statement)
+    engine.dispose()

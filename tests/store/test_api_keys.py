@@ -21,6 +21,8 @@ from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PostgresServer
 from tests.store.refits import queued
+from tests.store.samples import undo_closings
+from tests.store.test_open import execute
 
 
 @pytest.fixture
@@ -194,9 +196,9 @@ def test_a_store_of_the_revision_before_is_brought_forward_with_its_refits_and_i
         refits = RecalibrationStore(store.database)
         refits.add_job(queued(1))
         jobs, entries = refits.jobs(), refits.audit()
-        with store.database.writing() as connection:
-            connection.execute(sa.text("DROP TABLE api_keys"))
-            connection.execute(sa.text("UPDATE alembic_version SET version_num = '0004'"))
+    undo_closings(store_url)
+    execute(store_url, "DROP TABLE api_keys")
+    execute(store_url, "UPDATE alembic_version SET version_num = '0004'")
     with SqlStore.open(store_url) as store:
         refits = RecalibrationStore(store.database)
         assert (refits.jobs(), refits.audit()) == (jobs, entries)

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
 from monitor.store.address import connect
-from monitor.store.backup import back_up, store_tables
-from monitor.store.backup_file import MANIFEST, STORE, Manifest, sha256_of, write_backup
+from monitor.store.backup import MANIFEST, STORE, Manifest, back_up, sha256_of, store_tables, write_backup
 from monitor.store.base import JOURNAL_ROW, Bucket
 from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
 from monitor.store.recalibrations import JobState
@@ -26,7 +25,7 @@ from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.postgres import PostgresServer
 from tests.store import refits
-from tests.store.samples import HOUR_MS, batch, checkpoint, grid_table, letter, load, pane
+from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load, pane_closing
 
 NOT_COMPARED = {"partitions", "audit", "alembic_version"}
 """What a restore adds to: epochs are raised, and the audit trail tells of it."""
@@ -54,7 +53,7 @@ def fill(url: str, clock: ManualClock) -> None:
                         17 + partition,
                         partition=partition,
                         journal=[batch(bucket, 3000, seed=1), batch(bucket, 5, seed=2)],
-                        closed=[pane(HOUR_MS * at, grid_table(seed=at)) for at in range(5)],
+                        closings=[pane_closing(HOUR_MS * at, at) for at in range(5)],
                         counters={("prediction", "accepted"): 2**40},
                         dead_letters=[letter(at, partition=partition) for at in range(4)],
                     )
@@ -378,7 +377,10 @@ def test_the_triggers_and_indexes_are_those_of_the_migrations(
     restore(backup, f"sqlite:///{tmp_path}/new.db", clock, actor="cli:ada")
     statement = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
     shutil.copy(tmp_path / "new.db", tmp_path / "copy.db")
-    with closing(sqlite3.connect(tmp_path / "new.db")) as new, closing(sqlite3.connect(tmp_path / "state.db")) as old:
+    with (
+        closing(sqlite3.connect(tmp_path / "new.db")) as new,
+        closing(sqlite3.connect(tmp_path / "state.db")) as old,
+    ):
         assert new.execute(statement).fetchall() == old.execute(statement).fetchall()
     with (
         SqlStore.open(f"sqlite:///{tmp_path}/new.db") as store,

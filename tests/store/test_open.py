@@ -16,27 +16,19 @@ from alembic.runtime.migration import MigrationContext
 
 from monitor.errors import FencedOut, IncompatibleStore, SettingsError, StoreUnavailable
 from monitor.events.model import SeriesKey
+from monitor.scores import GridTable
 from monitor.scores.grid import GRID_VERSION
-from monitor.store.base import Bucket, ClosedPane, PaneKey
+from monitor.store.base import Bucket
 from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PASSWORD, PostgresServer
-from tests.store.samples import batch, checkpoint, grid_table, load
+from tests.store.samples import batch, checkpoint, grid_table, load, undo_closings
+from tests.stream.support import tables_of
 
 ROOT = Path(__file__).parents[2]
-FIRST_TABLES = (
-    "meta",
-    "partitions",
-    "offsets",
-    "models",
-    "strata",
-    "journal",
-    "closed_panes",
-    "counters",
-    "dead_letters",
-)
-"""Those of the first schema revision."""
+FIRST_TABLES = {"meta", "partitions", "offsets", "models", "strata", "journal", "counters", "dead_letters"}
+"""Those of the first schema revision, but for closed panes."""
 
 
 def execute(url: str, statement: str) -> None:
@@ -263,16 +255,43 @@ def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
 
 def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds(store_url: str) -> None:
     with SqlStore.open(store_url) as store:
-        pane = ClosedPane(PaneKey(60_000, 0, SeriesKey("churn", "7", "all")), grid_table())
-        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", 0))], closed=[pane])])
+        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", 7_200_000))])])
         before = load(store)
     # As the first revision left it.
+    undo_closings(store_url)
     for table in reversed(METADATA.sorted_tables):
-        if table.name not in FIRST_TABLES:
+        if table.name not in FIRST_TABLES | {"closings", "unsettled"}:
             execute(store_url, f"DROP TABLE {table.name}")
+    execute(store_url, "DROP TABLE closed_sketches")
+    # Panes of a minute for the last hour, and of half an hour for the hour before, too.
+    narrow = {start: grid_table(seed=start) for start in range(3_600_000, 7_200_000, 60_000)}
+    halves = range(3_600_000, 7_200_000, 1_800_000)
+    wide = {start: GridTable.sum(narrow[at] for at in range(start, start + 1_800_000, 60_000)) for start in halves}
+    wide |= {start: grid_table(seed=start) for start in range(0, 3_600_000, 1_800_000)}
+    # The first minutes of the last hour are not kept any more.
+    del narrow[3_600_000], narrow[3_660_000]
+    engine = sa.create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        for width, panes in ((60_000, narrow), (1_800_000, wide)):
+            for start, table in panes.items():
+                connection.execute(
+                    sa.text("INSERT INTO closed_panes VALUES (0, 'churn', :width, :start, '7', 'all', :data)"),
+                    {"width": width, "start": start, "data": table.to_bytes()},
+                )
+    engine.dispose()
     execute(store_url, "UPDATE alembic_version SET version_num = '0001'")
     with SqlStore.open(store_url) as store:
-        assert load(store) == before
-        assert list(store.load(0).sketches) == []
-    assert before.journal
-    assert before.panes
+        after = load(store)
+        found = store.read_closings("churn", {0: -1})[0]
+        (clock,) = store.clocks()["churn"].values()
+    assert after.journal == before.journal
+    assert after._replace(models=[], journal=[]) == before._replace(models=[], journal=[])
+    assert clock.closed_to_ms == 7_200_000
+    assert [(part.from_ms, part.to_ms, part.pane_ms) for part in found] == [
+        (0, 5_400_000, 1_800_000),
+        (5_400_000, 7_200_000, 60_000),
+    ]
+    series = SeriesKey("churn", "7", "all")
+    expected = {start: table for start, table in wide.items() if start < 5_400_000}
+    expected |= {start: table for start, table in narrow.items() if start >= 5_400_000}
+    assert tables_of(*(part.panes for part in found)) == {(start, series): table for start, table in expected.items()}

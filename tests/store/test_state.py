@@ -1,13 +1,12 @@
 """What is saved is what is loaded, on both databases."""
 
-
 import pytest
 
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
 from monitor.store.base import Bucket, JournalBatch, ModelState
 from monitor.store.sql import SqlStore
-from tests.store.samples import HOUR_MS, batch, checkpoint, closing, closings_in, letter, load, rows
+from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, letter, load, pane_closing, rows
 
 FIRST = Bucket("churn", 0)
 SECOND = Bucket("churn", HOUR_MS)
@@ -25,7 +24,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
         Stratum("odd\0name\\0\\", "unversioned", ()),
     ]
     models = [ModelState("churn", 12, -1, 5), ModelState("odd\0name\\0\\", -1, 99)]
-    odd = closing(60_000, 2, model="odd\0name\\0\\", version="\\")
+    odd = pane_closing(60_000, 2, model="odd\0name\\0\\", version="\\")
     store.save(
         [
             checkpoint(
@@ -36,7 +35,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
                 models=models,
                 new_strata=strata[:1],
                 journal=[batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)],
-                closings=[closing(300_000, 1), odd],
+                closings=[pane_closing(300_000, 1), odd],
                 counters={("prediction", "joined"): 5, ("outcome", "orphan"): 2**40},
             )
         ]
@@ -45,7 +44,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
 
     with SqlStore.open(store_url) as other:
         loaded = load(other, 3)
-        assert closings_in(other, 3) == [closing(300_000, 1).to_bytes()]
+        assert closings_in(other, 3) == [pane_closing(300_000, 1).to_bytes()]
         assert closings_in(other, 3, odd.model) == [odd.to_bytes()]
     assert loaded.offsets == {"predictions": 42, "outcomes": 0}
     assert loaded.models == models
@@ -58,12 +57,12 @@ def test_partitions_are_apart(store: SqlStore) -> None:
     for partition in (0, 1):
         epoch = store.claim(partition)
         journal = [batch(FIRST, seed=partition)]
-        closings = [closing(300_000, partition)]
+        closings = [pane_closing(300_000, partition)]
         store.save([checkpoint(epoch, partition, partition=partition, journal=journal, closings=closings)])
     store.save([checkpoint(1, 9, partition=1, dropped=[FIRST], expired_before_ms={"churn": 300_000})])
 
     assert load(store, 0).rows() == {FIRST: rows(3, 0)}
-    assert closings_in(store, 0) == [closing(300_000, 0).to_bytes()]
+    assert closings_in(store, 0) == [pane_closing(300_000, 0).to_bytes()]
     assert load(store, 1).journal == []
     assert closings_in(store, 1) == []
 
@@ -105,8 +104,8 @@ def test_a_dropped_bucket_goes_with_what_the_same_checkpoint_appends(store: SqlS
 
 def test_closings_come_in_order_and_from_a_time_on(store: SqlStore) -> None:
     epoch = store.claim(0)
-    saved = [closing(300_000 * at, at) for at in range(1, 6)]
-    store.save([checkpoint(epoch, 1, closings=[*saved[:2], closing(300_000, model="other")])])
+    saved = [pane_closing(300_000 * at, at) for at in range(1, 6)]
+    store.save([checkpoint(epoch, 1, closings=[*saved[:2], pane_closing(300_000, model="other")])])
     store.save([checkpoint(epoch, 2, closings=saved[2:])])
     assert closings_in(store) == [part.to_bytes() for part in saved]
     assert [part.to_ms for part in store.read_closings("churn", {0: 600_000})[0]] == [900_000, 1_200_000, 1_500_000]
@@ -116,17 +115,17 @@ def test_closings_come_in_order_and_from_a_time_on(store: SqlStore) -> None:
 
 def test_expired_closings_go_by_model(store: SqlStore) -> None:
     epoch = store.claim(0)
-    saved = [closing(300_000 * at, model=model) for model in ("churn", "other") for at in (1, 2, 3)]
+    saved = [pane_closing(300_000 * at, model=model) for model in ("churn", "other") for at in (1, 2, 3)]
     store.save([checkpoint(epoch, 1, closings=saved)])
     # What is closed and expired at once goes too.
-    store.save([checkpoint(epoch, 2, closings=[closing(100_000)], expired_before_ms={"churn": 600_000})])
-    assert closings_in(store) == [closing(900_000).to_bytes()]
+    store.save([checkpoint(epoch, 2, closings=[pane_closing(100_000)], expired_before_ms={"churn": 600_000})])
+    assert closings_in(store) == [pane_closing(900_000).to_bytes()]
     assert len(closings_in(store, 0, "other")) == 3
 
 
 def test_what_is_not_settled_is_replaced_until_it_is_left_out(store: SqlStore) -> None:
     epoch = store.claim(0)
-    first, second = closing(300_000, 1).panes, closing(600_000, 2).panes
+    first, second = pane_closing(300_000, 1).panes, pane_closing(600_000, 2).panes
     assert store.read_unsettled() == {}
     for offset, (given, expected) in enumerate([(first, first), (None, first), (second, second)]):
         store.save([checkpoint(epoch, offset, unsettled=given)])
@@ -154,7 +153,7 @@ def test_one_partition_twice_in_a_save_is_refused(store: SqlStore) -> None:
 
 def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
     first = store.claim(0)
-    store.save([checkpoint(first, 1, journal=[batch(FIRST)], closings=[closing(300_000)])])
+    store.save([checkpoint(first, 1, journal=[batch(FIRST)], closings=[pane_closing(300_000)])])
     before = load(store)
     with SqlStore.open(store_url) as other:
         second = other.claim(0)
@@ -168,7 +167,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
                         new_strata=[Stratum("churn", "7", ())],
                         journal=[batch(SECOND)],
                         dropped=[FIRST],
-                        closings=[closing(600_000)],
+                        closings=[pane_closing(600_000)],
                         expired_before_ms={"churn": 10**12},
                         counters={("a", "b"): 1},
                         dead_letters=[letter(1)],
@@ -176,7 +175,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
                 ]
             )
         assert load(store) == before
-        assert closings_in(store) == [closing(300_000).to_bytes()]
+        assert closings_in(store) == [pane_closing(300_000).to_bytes()]
         assert store.count_dead_letters() == {}
         other.save([checkpoint(second, 3)])
     assert load(store).offsets == {"predictions": 3}
@@ -193,7 +192,9 @@ def test_an_error_in_the_middle_leaves_nothing(store: SqlStore) -> None:
     before = load(store)
     with pytest.raises(StoreError):
         # One closing twice.
-        store.save([checkpoint(epoch, 2, journal=[batch(SECOND)], dropped=[FIRST], closings=[closing(300_000)] * 2)])
+        store.save(
+            [checkpoint(epoch, 2, journal=[batch(SECOND)], dropped=[FIRST], closings=[pane_closing(300_000)] * 2)]
+        )
     assert load(store) == before
     assert closings_in(store) == []
 

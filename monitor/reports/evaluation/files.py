@@ -94,7 +94,7 @@ class SearchReport:
 
 
 def model_of(path: str | Path) -> str:
-    """The default name of a file's model: the file name without its ending."""
+    """Return the default name of a file's model: the file name without its ending."""
     name = Path(path).name
     return name.split(".")[0] or name
 
@@ -193,7 +193,7 @@ def outcomes_or_nan(table: EventTable) -> NDArray[np.float64]:
 
 
 def looks_like_event_log(path: str | Path) -> bool:
-    """Whether a file of JSON lines holds events of the service rather than the rows of a table.
+    """Return whether a file of JSON lines holds events of the service rather than the rows of a table.
 
     Events name their model and id; their type too, except in a topic of one type, where a prediction has no outcome
     beside it. An object with prediction, outcome and no type is a row of a table. The majority of the first lines

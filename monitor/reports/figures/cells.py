@@ -32,7 +32,7 @@ def drawn(table: ScoreTable) -> ScoreTable:
 
 
 def judged(results: Results, name: str) -> MeasureResult | None:
-    """The result of a measure, if it has a level under calibration."""
+    """Return the result of a measure, if it has a level under calibration."""
     result = results.get(MEASURES[name].title)
     return None if result is None or result.null_q95 is None else result
 

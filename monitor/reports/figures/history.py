@@ -86,7 +86,7 @@ class Moment:
 
 
 def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
-    """The measures of a sequence of windows as small multiples.
+    """Draw the measures of a sequence of windows as small multiples.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _Times(NamedTuple):
         return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value per place; nan in gaps, and where there is no finite value."""
+        """Place values on the axis; nan in gaps, and where there is no finite value."""
         filled = [np.nan if value is None or math.isinf(value) else value for value in values]
         return np.insert(np.array(filled), self.gaps, np.nan)
 
@@ -152,8 +152,8 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
     ):
         axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
-    known = [value for moment in moments for value in (moment.prevalence, moment.mean_prediction) if value is not None]
-    axes.set_ylim(0.0, 1.15 * max(known, default=1.0) or 1.0)
+    rates = [rate for moment in moments for rate in (moment.prevalence, moment.mean_prediction) if rate is not None]
+    axes.set_ylim(0.0, 1.15 * max(rates, default=1.0) or 1.0)
     axes.yaxis.set_major_formatter(lambda value, _: tick(value))
     _on_time(axes, times)
     legend(
@@ -195,7 +195,7 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
 
 
 def _null_lower(result: MeasureResult) -> float:
-    """Where the range of chance begins: at 0, but for a result with a sign, and a score that lies below its range."""
+    """Return the lower end of the range of chance: 0, but for a result with a sign, and a score below its range."""
     mean, q95 = result.null_mean, result.null_q95
     if isinstance(result, SignedResult) and q95 is not None:
         return -q95

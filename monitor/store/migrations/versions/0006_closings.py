@@ -17,14 +17,6 @@ from monitor.store.schema import Name
 revision = "0006"
 down_revision = "0005"
 
-_PANE: tuple[sa.ColumnClause[Any], ...] = (
-    sa.column("model", Name()),
-    sa.column("slide_ms"),
-    sa.column("start_ms"),
-    sa.column("version", Name()),
-    sa.column("segment", Name()),
-    sa.column("partition"),
-)
 _MODELS = sa.table(
     "models",
     *map(sa.column, ("partition", "evicted_before_ms", "closed_to_ms", "awaits_outcomes")),
@@ -122,7 +114,9 @@ def _closings(connection: sa.Connection, partition: int, model: str) -> Iterator
 def _by_width(
     connection: sa.Connection, table: str, column: str, partition: int, model: str
 ) -> Mapping[int, Sequence[Any]]:
-    of = sa.table(table, *_PANE, sa.column(column))
+    names = [sa.column(name, Name()) for name in ("model", "version", "segment")]
+    numbers = [sa.column(name) for name in ("partition", "slide_ms", "start_ms", column)]
+    of = sa.table(table, *names, *numbers)
     rows = connection.execute(
         sa.select(of.c.slide_ms, of.c.start_ms, of.c.version, of.c.segment, of.c[column].label("data")).where(
             of.c.partition == partition, of.c.model == model
