@@ -237,7 +237,7 @@ class Join:
                 column[: part.size] = part
             predictions = np.maximum(predictions, known[0] - models.lateness_ms)
             outcomes = np.maximum(outcomes, known[1] - models.lateness_ms)
-            read_to = known[2]
+            read_to = np.maximum(known[2], known[0] - models.lateness_ms)
         return np.asarray(np.minimum(predictions, np.maximum(outcomes, read_to - wait)) - wait)
 
     def close(self, before_ms: NDArray[np.int64]) -> list[NDArray[np.void]]:

@@ -1,5 +1,6 @@
 """The pipeline: poll, join, save checkpoints, and follow the assignment of partitions."""
 
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,6 +73,8 @@ class PipelineSettings:
         How long a poll waits for the first record, and how many records it returns at most.
     checkpoint_seconds
         How often the state is saved while events come.
+    summary_seconds
+        How often what is not settled is summed up, at a checkpoint.
     alignment_seconds
         How far one topic of a partition may be ahead of another, by the times at which records were written.
     """
@@ -80,6 +83,7 @@ class PipelineSettings:
     poll_seconds: float = 0.2
     max_poll_records: int = 20_000
     checkpoint_seconds: float = 2.0
+    summary_seconds: float = 10.0
     alignment_seconds: float = 60.0
     dead_letter_ceiling: DeadLetterCeiling = DeadLetterCeiling()
 
@@ -145,6 +149,7 @@ class Pipeline:
         self._fenced_retry = Retry(clock)
         self._dead_letter_log = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
+        self._last_summary = -math.inf
         self._block = Counter[str]()
         self._fenced = ""
         self._stopping = threading.Event()
@@ -295,16 +300,22 @@ class Pipeline:
             self._begin_checkpoint()
             self._save()
 
-    def _begin_checkpoint(self) -> None:
+    def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
             self._newest = self._store.newest()
+        now = self._clock.monotonic()
+        summarise |= now - self._last_summary >= self._settings.summary_seconds
         self._unsaved = [
-            self._checkpoint(number) for number, part in self._partitions.items() if part.changed(self._silence(number))
+            self._checkpoint(number, summarise=summarise)
+            for number, part in self._partitions.items()
+            if summarise or part.changed(self._silence(number))
         ]
-        self._last_checkpoint = self._clock.monotonic()
+        self._last_checkpoint = now
+        if summarise:
+            self._last_summary = now
 
-    def _checkpoint(self, number: int) -> Checkpoint:
-        return self._partitions[number].checkpoint(self._silence(number))
+    def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
+        return self._partitions[number].checkpoint(self._silence(number), summarise=summarise)
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
@@ -383,7 +394,7 @@ class Pipeline:
         if self._unsaved:
             self._save()
         if not self._unsaved:
-            self._begin_checkpoint()
+            self._begin_checkpoint(summarise=True)
             self._save()
         if self._unsaved:
             _log.warning("stopping without a last checkpoint; its records are read again at the next start")

@@ -57,7 +57,9 @@ def pipeline(
         source,
         store,
         Decoder(classes={OF_CLASSES: len(CLASSES)}),
-        partitions=PartitionSettings(policy=policy_of, pane_ms=SLIDE_MS, kept_ms=DAY_MS, samples=samples),
+        partitions=PartitionSettings(
+            policy=policy_of, pane_ms=SLIDE_MS, kept_ms=DAY_MS, unsettled_cells=True, samples=samples
+        ),
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),
     )

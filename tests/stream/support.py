@@ -196,6 +196,6 @@ class Published:
         return tables_of(*(closing.panes for closing in self.closings), *open_panes)
 
 
-def closings_in(store: SqlStore, *models: str) -> list[Closing]:
-    """The closings of the first partition that a store holds."""
-    return [closing for model in models for closing in store.read_closings(model, {0: -1}).get(0, ())]
+def closings_in(store: SqlStore, *models: str, partition: int = 0) -> list[Closing]:
+    """The closings of a partition that a store holds."""
+    return [part for model in models for part in store.read_closings(model, {partition: -1}).get(partition, ())]

@@ -29,7 +29,7 @@ from tests.patience import eventually
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresServer
 from tests.stream.replicas import MAX_POLL_SECONDS, PARTITIONS, Group, Replica, Weather, events
-from tests.stream.support import START_MS, TOPIC
+from tests.stream.support import TOPIC, closings_in, tables_of
 
 PAIRS = 12
 
@@ -101,10 +101,11 @@ def assert_counted_once(store: SqlStore, number: int, pairs: int) -> None:
     held = Partition(number, 0, PARTITIONS, store.load(number))
     counts = {fate: count for fate, count in held.event_counters().items() if count}
     assert counts == {("prediction", "accepted"): pairs, ("outcome", "joined"): pairs}
-    (series,) = (key for key in held.panes.series if key.segment == "all")
-    panes = list(held.panes.counts(series, 1_000, START_MS, START_MS + 200 * pairs))
-    assert sum(predictions for _, predictions, _ in panes) == pairs
-    assert sum(labelled for _, _, labelled in panes) == pairs
+    open_panes = held.unsettled(cells=True)
+    tables = tables_of(*(closing.panes for closing in closings_in(store, "m", partition=number)), open_panes)
+    of_model = [table for (_, series), table in tables.items() if series.segment == "all"]
+    assert sum(table.predictions for table in of_model) == pairs
+    assert sum(table.labelled for table in of_model) == pairs
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from monitor.stream.sample_candidates import Candidates
 from monitor.stream.status import Phase
+from monitor.windows.panes import ClosedPanes, read_closings
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import (
@@ -38,10 +39,11 @@ from tests.real.mixed_log import (
     SPAN_MS,
     START_MS,
     MixedLog,
+    policy_of,
     unjoined_as_one,
 )
 from tests.real.produce import produce
-from tests.real.stream_worker import pipeline, topics
+from tests.real.stream_worker import DAY_MS, pipeline, topics
 from tests.real.vanishing import broker_vanishes, collected
 from tests.reference.naive_sample import naive_closed
 
@@ -107,15 +109,20 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
     expected = log.expected
     assert unjoined_as_one(instance.status.counters) == unjoined_as_one(expected.counters)
     assert instance.status.pending + sum(instance.status.departed.values()) == expected.predictions
-    series = instance.panes.series()
-    assert set(series) == {key for _, key in expected.panes}
-    panes: dict[tuple[int, object], GridTable] = {}
-    for key in series:
-        for start, _, _ in instance.panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
-            panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
-    assert panes == expected.panes
+
+
+def assert_panes_as_expected(log: MixedLog, store: SqlStore) -> None:
+    """What the store holds of closings, and of what is not settled, is what obvious loops count."""
+    panes = ClosedPanes({SLIDE_MS: DAY_MS}, policy_of)
+    read_closings(store, panes)
+    assert set(panes.series()) == {key for _, key in log.expected.panes}
+    found: dict[tuple[int, object], GridTable] = {}
+    for key in panes.series():
+        for start, _, _ in panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
+            found[start, key] = panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
+    assert found == log.expected.panes
     for (start, key), sketch in log.sketches(SLIDE_MS).items():
-        kept = instance.panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
+        kept = panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
         assert kept is not None
         assert kept.sums.tobytes() == sketch.sums.tobytes()
 
@@ -169,6 +176,7 @@ def finish_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str)
             wait_for(log, instance)
             assert_as_expected(log, instance)
         with SqlStore.open(url) as store:
+            assert_panes_as_expected(log, store)
             assert_samples_as_expected(log, store)
 
 

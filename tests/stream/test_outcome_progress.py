@@ -3,11 +3,12 @@
 import numpy as np
 
 from monitor.events.codec import Decoder
-from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
+from monitor.stream.join import Silence
 from monitor.stream.offline import OfflineStream
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.topic_progress import OutcomeProgress
+from monitor.stream.topic_progress import AtEnd
 from tests.stream.support import START_MS, LogRecord
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
@@ -16,7 +17,8 @@ EVENTS = 600
 STEP_MS = 1_000
 PREDICTIONS = [encode_prediction("m", str(at), START_MS + at * STEP_MS, 0.5) for at in range(EVENTS)]
 OUTCOMES = [encode_outcome("m", str(at), START_MS + at * STEP_MS + 5, at % 2) for at in range(EVENTS)]
-NONE_READ = np.zeros(0, np.int64)
+NOTHING = np.zeros(0, np.int64)
+NONE_READ = Silence(NOTHING, NOTHING, NOTHING)
 
 
 def batch(topic: str, values: list[bytes]) -> RecordBatch:
@@ -43,7 +45,7 @@ def test_predictions_that_are_read_after_all_outcomes_find_them() -> None:
 def test_where_no_outcome_was_written_predictions_leave_all_the_same() -> None:
     partition = Partition(0, 1, SETTINGS)
     partition.apply(batch("p", PREDICTIONS), Decoder(), Kind.PREDICTION)
-    partition.checkpoint(partition.join.predictions_ms())
+    partition.checkpoint(Silence(NOTHING, NOTHING, partition.join.predictions_ms()))
     kept_ms = 2 * POLICY.retention_ms
     assert kept_ms <= partition.join.predictions * STEP_MS < 2 * kept_ms
     assert partition.departed["expired_unlabelled"] == EVENTS - partition.join.predictions
@@ -59,21 +61,63 @@ def test_a_file_may_hold_one_topic_behind_the_other() -> None:
 
 
 def test_what_was_read_just_before_does_not_count_as_answered_yet() -> None:
-    progress = OutcomeProgress()
-    progress.note_caught_up(100.0, np.array([7]))
-    assert progress.outcomes_read_ms.size == 0
-    progress.note_caught_up(104.0, np.array([8, 1]))
-    assert progress.outcomes_read_ms.size == 0
-    progress.note_caught_up(105.0, np.array([9, 2]))
-    assert progress.outcomes_read_ms.tolist() == [7]
-    progress.note_caught_up(111.0, np.array([10, 3]))
-    assert progress.outcomes_read_ms.tolist() == [9, 2]
+    at_end: AtEnd[int] = AtEnd()
+    for now, known, counts in [(100.0, 7, None), (104.0, 8, None), (105.0, 9, 7), (109.0, 10, 7), (111.0, 11, 9)]:
+        at_end.note(now, lambda known=known: known)
+        assert at_end.known == counts
 
 
-def test_what_was_noted_does_not_move_with_the_join() -> None:
-    progress = OutcomeProgress()
-    watermarks = np.array([7])
-    progress.note_caught_up(0.0, watermarks)
-    watermarks[0] = 99
-    progress.note_caught_up(10.0, watermarks)
-    assert progress.outcomes_read_ms.tolist() == [7]
+MINUTE_MS = 60_000
+RETENTION_MS = POLICY.retention_ms
+
+
+def closed_to(partition: Partition, silence: Silence) -> int:
+    partition.checkpoint(silence)
+    return int(partition.join.closed_to_ms[0]) - START_MS
+
+
+def test_a_model_that_is_idle_here_is_closed_by_its_clocks_in_other_partitions() -> None:
+    """By both of them, less the lateness; and what comes late after that is refused."""
+    partition = Partition(0, 1, SETTINGS)
+    partition.apply(batch("p", PREDICTIONS[:1]), Decoder(), Kind.PREDICTION)
+    partition.apply(batch("y", OUTCOMES[:1]), Decoder(), Kind.OUTCOME)
+    own = partition.join.predictions_ms()
+    elsewhere = START_MS + 10 * MINUTE_MS
+    lateness, both = POLICY.lateness_ms, np.array([elsewhere])
+    # Its outcomes are as new elsewhere: it is closed to where it would be, had the newest event come here, less lateness.
+    assert closed_to(partition, Silence(both, both, own)) == 10 * MINUTE_MS - lateness - RETENTION_MS
+    assert partition.join.predictions == 0
+    late = [encode_prediction("m", "late", elsewhere - lateness - RETENTION_MS - 1_000, 0.5)]
+    good = [encode_prediction("m", "good", elsewhere - lateness - RETENTION_MS, 0.5)]
+    partition.apply(batch("p", late + good), Decoder(), Kind.PREDICTION)
+    assert partition.event_counters()["prediction", "late"] == 1
+    assert partition.event_counters()["prediction", "accepted"] == 2
+
+
+def test_where_outcomes_are_silent_everywhere_an_idle_model_waits_for_one_more_retention() -> None:
+    partition = Partition(0, 1, SETTINGS)
+    partition.apply(batch("p", PREDICTIONS[:1]), Decoder(), Kind.PREDICTION)
+    silent, elsewhere = np.array([-1]), np.array([START_MS + 10 * MINUTE_MS])
+    assert (
+        closed_to(partition, Silence(elsewhere, silent, partition.join.predictions_ms()))
+        == 10 * MINUTE_MS - POLICY.lateness_ms - 2 * RETENTION_MS
+    )
+
+
+def test_a_model_of_labelled_events_alone_waits_for_the_lateness_alone() -> None:
+    partition = Partition(0, 1, SETTINGS)
+    labelled = [encode_labelled("m", str(at), START_MS + at * STEP_MS, 0.5, 1) for at in range(EVENTS)]
+    partition.apply(batch("p", labelled), Decoder(), Kind.LABELLED)
+    silence = Silence(NOTHING, NOTHING, partition.join.predictions_ms())
+    newest = (EVENTS - 1) * STEP_MS
+    assert closed_to(partition, silence) == newest - POLICY.lateness_ms
+    # One prediction by itself, and the model waits for its horizon; what is closed stays closed.
+    partition.apply(
+        batch("p", [encode_prediction("m", "own", START_MS + newest + 5_000, 0.5)]), Decoder(), Kind.PREDICTION
+    )
+    assert closed_to(partition, silence) == newest - POLICY.lateness_ms
+    later = START_MS + newest + 2 * MINUTE_MS + POLICY.horizon_ms
+    partition.apply(batch("p", [encode_labelled("m", "later", later, 0.5, 1)]), Decoder(), Kind.LABELLED)
+    assert closed_to(
+        partition, Silence(NOTHING, NOTHING, partition.join.predictions_ms())
+    ) == newest + 2 * MINUTE_MS - (POLICY.lateness_ms)
