@@ -82,7 +82,7 @@ class Backlog:
         try:
             # Offsets first: otherwise a record that is read in between would count below zero.
             saved = self._store.saved_offsets()
-            bounds = self._bounds()
+            bounds = self._bounds.read()
         except (SourceError, StoreError) as error:
             # The pipeline has the same failure, and reports it.
             _log.debug("the backlog is unknown", detail=str(error))

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.options import LogitsOption
-from monitor.cli.targets import check_target
+from monitor.cli.options import LogitsOption, check_target
 from monitor.errors import InputError
 from monitor.reports.apply_file import (
     Columns,

@@ -1,17 +1,24 @@
 """`monitor report`: how calibrated a file is, with no service."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor.app.offline import report_log
+from monitor.app.offline import LogReport, report_log
 from monitor.cli.fail_if import FAILED_CONDITION, Condition
-from monitor.cli.options import ConfigOption, LogitsOption, PositiveOption, SkipBadRowsOption, read_settings
-from monitor.cli.report_log import print_log
-from monitor.cli.targets import check_target, write_target
+from monitor.cli.options import (
+    ConfigOption,
+    LogitsOption,
+    PositiveOption,
+    SkipBadRowsOption,
+    check_target,
+    read_settings,
+    write_target,
+)
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.inference.prevalence import TOLERANCE
@@ -19,10 +26,12 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.findings import Findings, ReportOptions, measure_files
+from monitor.reports.formatting import time_text
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import print_findings
+from monitor.reports.report_view import distinguishing_columns, print_findings, reports_table
 from monitor.reports.view import report_console
+from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
 
@@ -190,7 +199,7 @@ def report(
             )
         with bytes_progress(f"reading {file.name}") as progress:
             log = report_log(file, read_settings(config), SystemClock(), progress)
-        print_log(file, log, as_json=as_json)
+        _print_log(file, log, as_json=as_json)
         return
     findings = measure_files(options, pictures=html is not None)
     _write(findings, targets)
@@ -227,3 +236,45 @@ def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
         for number, (option, path) in enumerate(targets.items()):
             progress(f"drawing {path.name}", 0.5 * number)
             write_target(option, path, draw[option](findings))
+
+
+def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
+    """Print how many events had which result, and the windows at the end of the log."""
+    snapshot = log.snapshot
+    invalid = Counter(letter.reason.value for letter in log.dead_letters)
+    if as_json:
+        counts: dict[str, dict[str, int]] = {}
+        for (kind, result), number in sorted(log.events.items()):
+            if number:
+                counts.setdefault(kind, {})[result] = number
+        tree = {
+            "reports": [report.to_dict() for report in snapshot.reports.values()],
+            "failures": [
+                {**key.series._asdict(), "window": key.window, "detail": detail}
+                for key, detail in snapshot.failures.items()
+            ],
+            "events": counts,
+            "dead_letters": invalid,
+        }
+        typer.echo(json.dumps(tree, indent=2))
+        return
+    console = report_console()
+    total = sum(log.events.values())
+    valid = [(key, number) for key, number in log.events.items() if number and key[0] != event_results.UNKNOWN]
+    valid.sort(key=lambda item: (-item[1], item[0]))
+    results = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in valid)
+    console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
+    if invalid:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in invalid.items())
+        first = f"line {log.dead_letters[0].offset}: {log.dead_letters[0].detail}"
+        console.print(f"no valid events: {reasons}; the first is {first}", style="yellow", markup=False)
+    for model, watermark in snapshot.watermarks_ms.items():
+        console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
+    if reports := list(snapshot.reports.values()):
+        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
+    else:
+        console.print("no predictions in any window")
+    for report in reports:
+        if report.insufficient is not None:
+            where = f"{report.model} {report.version} {report.segment} {report.window}"
+            console.print(f"{where}: {report.insufficient}", style="dim", markup=False)

@@ -24,4 +24,5 @@ def serve(*, config: ConfigOption = None) -> None:
         settings.log.level, settings.log.format, instance=settings.log.instance, secrets=secrets_of(settings)
     )
     log_what_nobody_caught()
-    leave(run_service(Service(settings)))
+    service = Service(settings)
+    leave(run_service(service, service.wait))

@@ -151,7 +151,10 @@ def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[st
     assert inside("backup", str(tmp_path), cwd=folder.path).returncode == 0
     (made,) = tmp_path.glob("calibration-monitor-*Z.zip")
     shutil.copytree(folder.path / "log", tmp_path / "log-after")
-    for name, said in (("log-before", "records before the backup"), ("log-after", "0 records are read")):
+    for name, said in (
+        ("log-before", "records before the store's offset: it was created anew"),
+        ("log-after", "0 records are read"),
+    ):
         path = tmp_path / f"restored-{name}"
         new = Folder(path, f"sqlite:///{path}/state.db")
         shutil.copytree(tmp_path / name, path / "log")

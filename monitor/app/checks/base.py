@@ -1,11 +1,11 @@
 """Checks: each reports findings, one line each, and changes nothing."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from monitor.app.settings import Settings
 from monitor.clock import Clock, SystemClock
@@ -73,12 +73,8 @@ class Surroundings:
     thresholds: Thresholds = field(default_factory=Thresholds)
 
 
-class Check(Protocol):
-    """A check. A MonitorError that it raises counts as a failed finding with the error's message."""
-
-    def __call__(self, around: Surroundings) -> Iterator[Finding]:
-        """Make the check."""
-        ...
+Check = Callable[[Surroundings], Iterator[Finding]]
+"""A MonitorError that a check raises counts as a failed finding with the error's message."""
 
 
 def ok(check: str, detail: str) -> Finding:
@@ -96,11 +92,7 @@ def fail(check: str, detail: str) -> Finding:
     return Finding(check, Verdict.FAIL, detail)
 
 
-def size_text(size: float) -> str:
-    """A size in bytes, to three digits."""
-    units = ("B", "KiB", "MiB", "GiB")
-    for unit in units:
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
+def existing_folder(path: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
+    absolute = path.absolute()
+    return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())

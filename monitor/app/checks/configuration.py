@@ -8,7 +8,6 @@ from monitor.app.checks.base import Finding, Surroundings, ok, warn
 from monitor.app.settings import Settings
 from monitor.app.settings.load import PREFIX
 from monitor.app.settings.values import hide_password
-from monitor.durations import to_ms
 from monitor.store.address import sqlite_path
 
 
@@ -70,11 +69,9 @@ def _warn_of_risks(settings: Settings) -> Iterator[Finding]:
         yield warn("configuration", "source.kafka.ssl_check_hostname is false: any host may pose as a broker")
     if settings.source.when_purged == "earliest":
         yield warn("configuration", "source.when_purged is earliest: a gap in the log is passed over, and only counted")
+    longest = max(window.reach for window in settings.windows)
     for name in sorted(settings.models.declared):
-        declared = settings.models.declared[name]
-        horizon = declared.horizon or settings.models.defaults.horizon
-        longest = max(window.reach for window in settings.windows)
-        if to_ms(horizon) > 10 * to_ms(longest):
+        if settings.models.of(name).horizon > 10 * longest:
             yield warn(
                 "configuration",
                 f"models.declared.{name}.horizon is over ten times the longest window: most predictions have left every"

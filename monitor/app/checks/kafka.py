@@ -115,10 +115,8 @@ def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -
 
 
 def _longest_horizon_ms(settings: Settings) -> int:
-    usual, declared = settings.models.defaults, settings.models.declared.values()
-    horizons = [usual.horizon, *(model.horizon or usual.horizon for model in declared)]
-    lateness = [usual.allowed_lateness, *(model.allowed_lateness or usual.allowed_lateness for model in declared)]
-    return to_ms(max(horizons)) + to_ms(max(lateness))
+    models = [settings.models.defaults, *map(settings.models.of, settings.models.declared)]
+    return to_ms(max(model.horizon for model in models)) + to_ms(max(model.allowed_lateness for model in models))
 
 
 def _value(configs: Mapping[str, Any], key: str, usual: object) -> Any:

@@ -7,8 +7,7 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
-from monitor.app.settings.models import ModelsSettings
-from monitor.app.settings.refits import RecalibrationSettings
+from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
 from monitor.app.settings.values import Duration, FilePath, MeasureNames, Names, Positive, Section, StoreAddress, Text
 from monitor.durations import format_duration
 
