@@ -82,7 +82,7 @@ def replay_letters(
     *,
     reason: ReasonOption = None,
     number: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Only the one of this number. May be given several times.")
+        list[int] | None, typer.Option(metavar="N", help="Only the one with this number. Repeatable.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many, oldest first.")] = None,
     config: ConfigOption = None,

@@ -53,13 +53,13 @@ def create(
         list[str],
         typer.Option(
             metavar="ROLE[:MODEL]",
-            help=f"What it allows: {', '.join(Role)}; for one model alone as in promote:churn. write and promote"
-            " include read. May be given several times.",
+            help=f"What it allows: {', '.join(Role)}; for one model only as in promote:churn. write and promote"
+            " include read. Repeatable.",
         ),
     ],
     expires: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="How long it is valid, such as 90d; without it, until revoked."),
+        typer.Option(metavar="DURATION", help="How long it is valid, such as 90d; until revoked without it."),
     ] = None,
     write_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the key to this new file, which only its owner can read.")

@@ -1,4 +1,4 @@
-"""`monitor report`: how calibrated a file is, with no service."""
+"""`monitor report`: report on the calibration of a file, without a service."""
 
 import json
 from collections import Counter
@@ -61,11 +61,7 @@ def report(
     ],
     *,
     prediction: Annotated[
-        list[str],
-        _column(
-            "Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column of "
-            "lists."
-        ),
+        list[str], _column("Column with P(y = 1), guessed if left out; for classes, a column each, or one of lists.")
     ] = _NONE,
     outcome: Annotated[
         str | None, _column("Column with the outcome, 0 or 1, or the class; guessed if left out.")
@@ -76,33 +72,19 @@ def report(
     logits: LogitsOption = False,
     skip_bad_rows: SkipBadRowsOption = False,
     segment: Annotated[
-        list[str],
-        _column(
-            "Report on each value of this column, or range of its numbers; 'region*device' crosses two columns. May be "
-            "given several times."
-        ),
+        list[str], _column("Report on each value or range of this column; 'region*device' crosses two. Repeatable.")
     ] = _NONE,
     find_segments: Annotated[
-        bool,
-        typer.Option(
-            "--find-segments",
-            help="Find the groups of one and two columns that the model is wrong about: of the columns that --segment "
-            "names, or of all.",
-        ),
+        bool, typer.Option("--find-segments", help="Find groups of one or two columns (--segment, or all) with errors.")
     ] = False,
     feature: Annotated[
-        list[str],
-        _column(
-            "Column that says which events are alike, of numbers or categories: where the worst error is. May be given "
-            "several times."
-        ),
+        list[str], _column("Numbers or categories by which events are alike, to find the worst error. Repeatable.")
     ] = _NONE,
     show_all: Annotated[
         bool, typer.Option("--all", help="Show all measures, and not only the five main ones. JSON has all.")
     ] = False,
     measure: Annotated[
-        list[str],
-        typer.Option(metavar="NAME", help="Show this measure, and those named likewise, in place of the usual ones."),
+        list[str], typer.Option(metavar="NAME", help="Show this measure instead of the usual ones. Repeatable.")
     ] = _NONE,
     draws: Annotated[
         int | None,
@@ -117,16 +99,16 @@ def report(
         typer.Option(
             min=0.0,
             metavar="LOGITS",
-            help="Error of the logits up to which nothing is called a fault, however certain: 0.05 if left out, which "
-            "changes odds by 5%; 0.2 changes them by 22%.",
+            help="Error of the logits up to which nothing is a fault, however certain: 0.05 if left out, which changes "
+            "odds by 5%; 0.2 changes them by 22%.",
         ),
     ] = None,
     fail_if: Annotated[
         list[str],
         typer.Option(
             metavar="CONDITION",
-            help="End with exit status 3 where this holds: verdict (it names a fault), 'severity>=moderate', "
-            "'smce>0.02', 'tce.lower>10', 'auc<0.7'. May be given several times; one is enough.",
+            help="End with exit status 3 if this holds: verdict (it names a fault), 'severity>=moderate', "
+            "'smce>0.02', 'tce.lower>10', 'auc<0.7'. Repeatable; one is enough.",
         ),
     ] = _NONE,
     compare: Annotated[
@@ -145,9 +127,8 @@ def report(
 ) -> None:
     """Report on the calibration of a file.
 
-    A table is measured as it stands, exactly. A log of events is joined, windowed and matured with the horizon, the
-    windows and the segments of the settings, as the service does it. The exit status is 3 where a condition of
-    --fail-if holds.
+    A table is measured exactly. A log of events is joined, windowed and matured with the horizon, the windows and the
+    segments of the settings, as in the service. The exit status is 3 if a condition of --fail-if holds.
     """
     for path in (file, compare):
         if path is not None and not path.exists():
@@ -228,7 +209,7 @@ def _require_weighable(weight: str | None, names: list[str]) -> None:
 
 
 def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
-    """Write the page and the picture, where they are wanted."""
+    """Write the page and the picture, if they were requested."""
     draw = {"--html": report_page, "--png": report_picture}
     if not targets:
         return

@@ -29,7 +29,7 @@ def check_configuration(around: Surroundings) -> Iterator[Finding]:
 
 
 def holds_secrets(settings: Settings) -> bool:
-    """Whether there is a secret among the settings."""
+    """Whether the settings contain a secret."""
     kafka = settings.source.kafka
     has_password = hide_password(settings.store.url) != settings.store.url
     return has_password or kafka.sasl_plain_password is not None or kafka.ssl_password is not None
@@ -37,7 +37,7 @@ def holds_secrets(settings: Settings) -> bool:
 
 def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
     if around.file is not None and holds_secrets(around.settings):
-        # A secret may come from the environment. Then the file holds none, and everybody may read it.
+        # A secret may come from the environment: then the file contains none, and everybody may read it.
         text = around.file.read_text(encoding="utf-8", errors="replace")
         if "password" in text or ("://" in text and "@" in text):
             yield around.file, "which holds a password"
@@ -52,7 +52,7 @@ def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[Finding]:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # The part that reads it reports it.
+        return  # Whatever reads the file reports the error.
     if mode & stat.S_IROTH:
         yield warn("secrets", f"every user of this machine can read {path}, {content}: run `chmod o-rwx {path}`")
 

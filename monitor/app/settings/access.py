@@ -7,9 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor.access.model import parse_grants
 from monitor.access.oidc import ALGORITHMS, check_url
-from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Text, reported
-
-_SECOND = timedelta(seconds=1)
+from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Span, Text, reported
 
 
 def _off_of_yaml(value: Any) -> Any:
@@ -39,7 +37,7 @@ class OidcSettings(Section):
     """The claim under which the audit trail keeps who it was."""
     leeway: Annotated[Duration, Field(le=timedelta(minutes=10))] = timedelta(seconds=30)
     """By how much the clocks of provider and service may differ."""
-    refresh: Annotated[Duration, Field(ge=_SECOND, le=timedelta(days=1))] = timedelta(minutes=10)
+    refresh: Annotated[Span, Field(le=timedelta(days=1))] = timedelta(minutes=10)
     """How long the provider's keys are kept before they are asked for again. While the provider does not answer, they
     go on for an hour more."""
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from monitor.app.settings.values import Classes, Duration, Names, Positive, Section, Text, reported
+from monitor.app.settings.values import Classes, Duration, Names, NonNegative, Positive, Section, Span, Text, reported
 from monitor.errors import SettingsError
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE
@@ -14,8 +14,6 @@ from monitor.recalibration.plan import check_schedule, check_suits
 
 NEVER: Final = "never"
 """As a schedule: there is none, whatever the defaults say."""
-
-_SECOND: Final = timedelta(seconds=1)
 
 
 def _check_method(name: str) -> str:
@@ -35,7 +33,6 @@ def _check_schedule(expression: str) -> str:
 
 Method = Annotated[str, AfterValidator(_check_method)]
 Schedule = Annotated[str, AfterValidator(_check_schedule)]
-Reach = Annotated[Duration, Field(ge=_SECOND)]
 Options = dict[str, Any]
 
 
@@ -46,7 +43,7 @@ class RefitSettings(Section):
     """Method by which maps are fitted. `GET /v1/recalibration-methods` lists them."""
     options: Options = Field(default_factory=dict)
     """Options of the method, such as {gamma: 0.4}; those left out are at their defaults."""
-    window: Reach | None = None
+    window: Span | None = None
     """How far back labelled events are taken; null: since the last change of calibration, or all that are kept."""
     schedule: Schedule | None = None
     """When to refit, as a cron expression in UTC, such as '0 3 * * *'; null, or never: at no time by itself."""
@@ -73,7 +70,7 @@ class DeclaredRefitSettings(Section):
 
     method: Method | None = None
     options: Options | None = None
-    window: Reach | None = None
+    window: Span | None = None
     schedule: Schedule | None = None
     on_verdict: bool | None = None
     promotion: Literal["manual", "automatic"] | None = None
@@ -89,7 +86,7 @@ class DeclaredRefitSettings(Section):
 class ModelDefaults(Section):
     """What holds for a model unless `declared` says otherwise."""
 
-    horizon: Annotated[Duration, Field(ge=_SECOND)] = timedelta(hours=24)
+    horizon: Span = timedelta(hours=24)
     """How long after a prediction its outcome still counts. A prediction is mature once this has passed."""
     allowed_lateness: Duration = timedelta(hours=1)
     """How far out of order events may stand in their log; older ones are counted as late and dropped."""
@@ -106,7 +103,7 @@ class ModelDefaults(Section):
 class DeclaredModel(Section):
     """What holds for one model; a key that is left out is as in `defaults`."""
 
-    horizon: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    horizon: Span | None = None
     allowed_lateness: Duration | None = None
     implied_negative: bool | None = None
     segments: Names | None = None
@@ -182,13 +179,13 @@ def _check_classes(path: str, declared: DeclaredModel, model: ModelDefaults) -> 
 class RecalibrationSettings(Section):
     """Recalibration: what refits are made of, and how they run."""
 
-    sample: Annotated[int, Field(ge=0)] = 100_000
+    sample: NonNegative = 100_000
     """Labelled events with their features that are kept for refits, of each model version and partition, spread over
     the longest window: a sixteenth of it keeps a sixteenth of them. 0 keeps none, and refits have nothing to be made
     of."""
-    jobs: Annotated[int, Field(ge=0)] = 1
+    jobs: NonNegative = 1
     """Refits that this replica runs at one time, each in a process of its own; 0 leaves them to other replicas."""
-    timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=15)
+    timeout: Span = timedelta(minutes=15)
     """How long a refit may take before it is given up."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Share of the events, the latest ones, that a fit never sees: maps are compared on them."""

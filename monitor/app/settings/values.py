@@ -18,6 +18,7 @@ from monitor.measures import choose_measures
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
@@ -60,6 +61,9 @@ def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A length of time, at a resolution of milliseconds."""
+
+Span = Annotated[Duration, Field(ge=timedelta(seconds=1))]
+"""A `Duration` of at least a second."""
 
 
 def _name_classes(value: Any) -> Any:
