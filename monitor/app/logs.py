@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO
 
@@ -132,17 +133,12 @@ def log_uncaught_errors() -> None:
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """Every secret among the settings."""
-    texts: list[str] = []
-    for leaf in leaves():
-        value: Any = settings
-        for part in leaf.path:
-            value = getattr(value, part)
-        if isinstance(value, SecretStr):
-            texts.append(value.get_secret_value())
+    """Return every secret in the settings."""
+    values = (reduce(getattr, leaf.path, settings) for leaf in leaves())
+    secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
     url = sa.make_url(settings.store.url)
-    texts += [str(item) for item in (url.password, url.query.get("password"), url.query.get("sslpassword")) if item]
-    return texts
+    passwords = (url.password, url.query.get("password"), url.query.get("sslpassword"))
+    return [*secrets, *(str(password) for password in passwords if password)]
 
 
 class _Ordered:

@@ -40,7 +40,7 @@ def report_log(
         The file cannot be read.
     """
     file = EventFile(path)
-    # The events may come from topics of one type each, where an event need not name its type.
+    # In topics of one type, events need not name their type.
     decoder = make_decoder(settings, clock, kind_by_keys=True)
     stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False))
     for batch in file.batches():

@@ -35,7 +35,7 @@ from monitor.windows.windows import PaneReader, Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
 _SPANS: Final = 16
-"""Of the sample, in the longest window."""
+"""Spans of the sample in the longest window."""
 
 
 def make_topics(settings: Settings) -> Topics:
@@ -45,7 +45,7 @@ def make_topics(settings: Settings) -> Topics:
 
 
 def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
-    """The policy of a model by name, or None where the model has to be declared and is not."""
+    """Return a function: model -> its policy, or None if models must be declared and this one is not."""
     declared = {name: _policy(models.of(name), model) for name, model in models.declared.items()}
     default = None if models.only_declared else _policy(models.defaults, DeclaredModel())
     return lambda name: declared.get(name, default)
@@ -71,7 +71,7 @@ def make_windows(settings: Settings) -> list[Window]:
 
 
 def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
-    """What all partitions have in common; without ``sampling``, nothing is kept for refits."""
+    """The settings of all partitions; without ``sampling``, nothing is kept for refits."""
     caps = settings.caps
     return PartitionSettings(
         policy=make_policy(settings.models),
@@ -83,7 +83,7 @@ def make_partition_settings(settings: Settings, *, sampling: bool = True) -> Par
 
 
 def make_sample_settings(settings: Settings) -> SampleSettings:
-    """How many labelled events are kept for refits, and how long: as far as any window or refit reaches back."""
+    """How many labelled events are kept for refits, and how long: for the longest window or refit."""
     longest_ms = max(window.length_ms for window in make_windows(settings))
     models = [settings.models.defaults, *map(settings.models.of, settings.models.declared)]
     refit_windows = [model.recalibration.window for model in models if model.recalibration.window is not None]
@@ -96,7 +96,7 @@ def make_sample_settings(settings: Settings) -> SampleSettings:
 
 
 def pane_retention_ms(windows: Sequence[Window], look_back_ms: int) -> Mapping[int, int]:
-    """Width of panes -> how long they are kept beyond horizon and lateness: as long as a window may ask for them."""
+    """Width of panes -> how long they are kept beyond horizon and lateness: as long as a window needs them."""
     kept: dict[int, int] = {}
     for window in windows:
         # A window ends at the start of a pane, so it may reach back one pane further than it is long.
@@ -143,7 +143,7 @@ def make_measures(settings: Settings) -> Mapping[str, Measure]:
 
 
 _HEADER: Final = "calibration-dead-letter-"
-"""Begins the names of the headers that a dead letter gets besides its own."""
+"""Prefix of the headers that are added to a dead letter."""
 
 
 class Log(NamedTuple):
@@ -159,7 +159,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
     Raises
     ------
     SettingsError
-        Something that the settings name is not there, or is wrong.
+        Something that the settings name does not exist, or is wrong.
     SourceError
         The embedded log cannot be opened.
     """
@@ -184,14 +184,14 @@ def make_log(settings: Settings, clock: Clock) -> Log:
 
 
 def make_writer(settings: Settings, clock: Clock) -> Writer:
-    """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
+    """Only the writing end of the log. Raises as :func:`make_log` does."""
     if settings.source.kind == "embedded":
         return EmbeddedWriter(make_embedded_log(settings, clock))
     return KafkaWriter(make_connection(settings.source.kafka))
 
 
 def log_directory(settings: Settings) -> Path:
-    """Where the embedded log is. Raises SettingsError if the path begins with an unknown home directory."""
+    """The directory of the embedded log. Raises SettingsError if it begins with an unknown home directory."""
     return expand_home(settings.source.embedded.directory, "source.embedded.directory")
 
 
@@ -222,7 +222,7 @@ def make_connection(kafka: KafkaSettings) -> KafkaConnection:
 
 
 def open_store(settings: Settings, clock: Clock) -> SqlStore:
-    """The store; made when it is not there.
+    """Open the store, or create it.
 
     Raises
     ------

@@ -100,7 +100,7 @@ class SimulatedModel:
     name
         Name in its events.
     story
-        What happens to it, in words.
+        Description for people.
     before, after
         Its behaviour before and after its change.
     ramp_seconds

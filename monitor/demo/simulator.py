@@ -1,4 +1,4 @@
-"""Write the simulated traffic to the log at its pace."""
+"""Write the simulated events to the log as simulated time passes."""
 
 import math
 import threading
