@@ -15,7 +15,6 @@
     ├── ProviderUnavailable      the provider of tokens does not answer; retried, its last keys are used for a while
     ├── NotEnoughData            fewer events than a measure needs
     ├── CorruptMap               a recalibration map cannot be read: damaged, or of another format
-    ├── BrokenHandover           the folder of a refit's worker is incomplete; the refit runs again
     ├── EvaluationFailed         a report could not be computed; the next evaluation tries again
     ├── IncompatibleTables       two score tables cannot be added, or bytes are of another grid
     ├── SourceError
@@ -91,10 +90,6 @@ class NotEnoughData(MonitorError):  # noqa: N818
 
 class CorruptMap(MonitorError):  # noqa: N818
     """A recalibration map cannot be read: its bytes are damaged, or of a format that this version does not know."""
-
-
-class BrokenHandover(MonitorError):  # noqa: N818
-    """The folder between a refit's worker and the service is incomplete or damaged: one of them was killed."""
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818

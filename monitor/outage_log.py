@@ -4,7 +4,7 @@ import threading
 from collections.abc import Hashable
 from typing import Any, Final
 
-from structlog.typing import FilteringBoundLogger
+from structlog.stdlib import BoundLogger
 
 from monitor.clock import Clock
 
@@ -35,7 +35,7 @@ class Outage:
         Message of the last failure; empty while there is no outage.
     """
 
-    def __init__(self, log: FilteringBoundLogger, away: str, back: str, clock: Clock) -> None:
+    def __init__(self, log: BoundLogger, away: str, back: str, clock: Clock) -> None:
         self._log = log
         self._away = away
         self._back = back

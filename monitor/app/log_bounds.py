@@ -2,6 +2,7 @@
 
 import fcntl
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import TopicPartition
-from monitor.sources.embedded_log import EmbeddedLog, LogCursor
+from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_connection import partition_counts
 
 
@@ -81,7 +82,6 @@ class LogBounds:
         self._clock = clock
         self._topics = list(make_topics(settings).kinds)
         self._embedded: EmbeddedLog | None = None
-        self._cursors: dict[TopicPartition, LogCursor] = {}
 
     def read(self) -> Mapping[TopicPartition, Bounds]:
         """Read the current bounds.
@@ -105,12 +105,8 @@ class LogBounds:
         for topic in self._topics:
             for number in range(log.partitions):
                 part = TopicPartition(topic, number)
-                try:
-                    segments = log.segments(part)
-                    end = self._cursors.setdefault(part, LogCursor(log, part)).end()
-                except FileNotFoundError:
-                    continue
-                result[part] = Bounds(segments[0].base_offset if segments else 0, end)
+                with suppress(FileNotFoundError):
+                    result[part] = Bounds(*log.bounds(part))
         return result
 
     def _read_kafka(self) -> Mapping[TopicPartition, Bounds]:

@@ -24,7 +24,7 @@ from monitor.app.settings import Settings
 from monitor.app.settings.fields import leaves
 from monitor.clock import SystemClock
 from monitor.redaction import Redactor
-from monitor.sources.kafka_log import KafkaOutageFilter
+from monitor.sources.kafka_connection import KafkaOutageFilter
 
 _NOISY_LIBRARIES: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
 """Libraries that log too much for an operator: only their warnings are logged."""

@@ -20,8 +20,7 @@ from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_store
 from monitor.app.settings import Settings
-from monitor.cli.actor import command_actor
-from monitor.cli.options import ConfigOption, check_target, read_settings
+from monitor.cli.options import ConfigOption, check_target, command_actor, read_settings
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated

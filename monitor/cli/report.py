@@ -29,8 +29,8 @@ from monitor.reports.findings import Findings, ReportOptions, measure_files
 from monitor.reports.formatting import time_text
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import distinguishing_columns, print_findings, reports_table
-from monitor.reports.view import report_console
+from monitor.reports.report_view import distinguishing_columns, report_view, reports_table
+from monitor.reports.view import print_view, report_console
 from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
@@ -188,7 +188,7 @@ def report(
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
-        print_findings(report_console(), findings)
+        print_view(report_console(), report_view(findings))
         for path in targets.values():
             typer.echo(f"wrote {path}")
     failures = [failure for condition in conditions if (failure := condition.failure(document))]

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from structlog.typing import FilteringBoundLogger
+from structlog.stdlib import BoundLogger
 
 from monitor.clock import Clock
 from monitor.events.model import DeadLetter
@@ -13,7 +13,7 @@ from monitor.outage_log import OncePerMinute
 class DeadLetterLog:
     """Logs saved dead letters. The letters themselves are in the store, and counted. Not thread-safe."""
 
-    def __init__(self, log: FilteringBoundLogger, clock: Clock) -> None:
+    def __init__(self, log: BoundLogger, clock: Clock) -> None:
         self._log = log
         self._limit = OncePerMinute(clock)
         self._reasons: Counter[str] = Counter()
