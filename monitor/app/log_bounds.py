@@ -15,16 +15,9 @@ from monitor.app.parts import log_directory, make_connection, make_embedded_log,
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
-from monitor.sources.base import TopicPartition
+from monitor.sources.base import LogRange, TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_connection import partition_counts
-
-
-class Bounds(NamedTuple):
-    """Of one topic partition: its first offset, and the one after its last."""
-
-    begin: int
-    end: int
 
 
 class Continuation(NamedTuple):
@@ -51,7 +44,7 @@ class Continuation(NamedTuple):
         ]
 
 
-def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicPartition, Bounds]) -> Continuation:
+def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicPartition, LogRange]) -> Continuation:
     """Compare the offsets of a store (topic, partition, offset) with a log."""
     to_read = 0
     missing: dict[TopicPartition, int] = {}
@@ -65,9 +58,9 @@ def continuation(offsets: Iterable[tuple[str, int, int]], bounds: Mapping[TopicP
         elif offset > bound.end:
             ahead[part] = offset - bound.end
         else:
-            to_read += bound.end - max(offset, bound.begin)
-            if offset < bound.begin:
-                missing[part] = bound.begin - offset
+            to_read += bound.end - max(offset, bound.earliest)
+            if offset < bound.earliest:
+                missing[part] = bound.earliest - offset
     return Continuation(to_read, missing, ahead, tuple(sorted(unknown)))
 
 
@@ -83,7 +76,7 @@ class LogBounds:
         self._topics = list(make_topics(settings).kinds)
         self._embedded: EmbeddedLog | None = None
 
-    def read(self) -> Mapping[TopicPartition, Bounds]:
+    def read(self) -> Mapping[TopicPartition, LogRange]:
         """Read the current bounds.
 
         Raises
@@ -95,21 +88,21 @@ class LogBounds:
         """
         return self._read_embedded() if self._settings.source.kind == "embedded" else self._read_kafka()
 
-    def _read_embedded(self) -> Mapping[TopicPartition, Bounds]:
+    def _read_embedded(self) -> Mapping[TopicPartition, LogRange]:
         directory = log_directory(self._settings)
         if not (directory / "log.json").is_file():
             # Reading its bounds must not create it.
             raise SourceUnavailable(f"there is no embedded log in {directory}")
         log = self._embedded = self._embedded or make_embedded_log(self._settings, self._clock)
-        result: dict[TopicPartition, Bounds] = {}
+        result: dict[TopicPartition, LogRange] = {}
         for topic in self._topics:
             for number in range(log.partitions):
                 part = TopicPartition(topic, number)
                 with suppress(FileNotFoundError):
-                    result[part] = Bounds(*log.bounds(part))
+                    result[part] = log.bounds(part)
         return result
 
-    def _read_kafka(self) -> Mapping[TopicPartition, Bounds]:
+    def _read_kafka(self) -> Mapping[TopicPartition, LogRange]:
         connection = make_connection(self._settings.source.kafka)
         counts = partition_counts(connection, self._topics)
         parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
@@ -121,7 +114,7 @@ class LogBounds:
                 end = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
         except kafka_errors.KafkaError as error:
             raise connection.explain(error) from error
-        return {TopicPartition(*part): Bounds(int(begin[part].offset), int(end[part].offset)) for part in parts}
+        return {TopicPartition(*part): LogRange(int(begin[part].offset), int(end[part].offset)) for part in parts}
 
 
 def is_log_read(directory: Path) -> bool:

@@ -90,7 +90,7 @@ class Backlog:
             for part, bound in bounds.items():
                 offset = saved.get(part, 0)
                 # Purged records cannot be read any more.
-                unread[part] = Unread(max(bound.end - max(offset, bound.begin), 0), offset)
+                unread[part] = Unread(max(bound.end - max(offset, bound.earliest), 0), offset)
         finally:
             self.unread = unread
 

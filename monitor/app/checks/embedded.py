@@ -30,7 +30,7 @@ def check_embedded_log(around: Surroundings) -> Iterator[Finding]:
         yield ok("log", f"{directory} holds no log yet; the first start makes it")
         return
     bounds = LogBounds(around.settings, around.clock).read()
-    records = sum(bound.end - bound.begin for bound in bounds.values())
+    records = sum(bound.end - bound.earliest for bound in bounds.values())
     size = sum(path.stat().st_size for path in directory.rglob("*.log"))
     reader = "a service reads it" if is_log_read(directory) else "no service reads it now"
     yield ok("log", f"{directory}: {records:,} records, {size_text(size)}; {reader}; it keeps {_kept(around)}")
