@@ -85,7 +85,7 @@ def configure_logs(
         traceback = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         last = [
             structlog.processors.ExceptionRenderer(traceback),
-            _Ordered(instance or socket.gethostname()),
+            _ordered(instance or socket.gethostname()),
             structlog.processors.JSONRenderer(serializer=_serialise),
         ]
     _processors[:] = [*common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
@@ -141,17 +141,14 @@ def secrets_of(settings: Settings) -> list[str]:
     return [*secrets, *(str(password) for password in passwords if password)]
 
 
-class _Ordered:
-    """Puts the fields that every line has first."""
+def _ordered(instance: str) -> structlog.typing.Processor:
+    """Return a processor that adds the instance, and puts the fields that every line has first."""
 
-    def __init__(self, instance: str) -> None:
-        self._instance = instance
-
-    def __call__(self, logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """Add the instance, and sort."""
-        del logger, name
-        event.setdefault("instance", self._instance)
+    def order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("instance", instance)
         return {**{key: event[key] for key in _FIRST if key in event}, **event}
+
+    return order
 
 
 class _Redacted(structlog.stdlib.ProcessorFormatter):

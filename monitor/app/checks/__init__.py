@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from monitor.app.checks.access import check_access
-from monitor.app.checks.base import Check, Finding, Surroundings, Thresholds, Verdict, fail
+from monitor.app.checks.base import Check, Finding, Surroundings, Verdict, fail
 from monitor.app.checks.configuration import check_configuration
 from monitor.app.checks.embedded import check_embedded_log
 from monitor.app.checks.kafka import check_kafka
@@ -13,7 +13,7 @@ from monitor.app.checks.server import check_certificate, check_port
 from monitor.app.checks.store import check_store
 from monitor.errors import MonitorError
 
-__all__ = ["CHECKS", "Finding", "Surroundings", "Thresholds", "Verdict", "run_checks"]
+__all__ = ["CHECKS", "Finding", "Surroundings", "Verdict", "run_checks"]
 
 CHECKS: Final[dict[str, Check]] = {
     "configuration": check_configuration,

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.app.settings import Settings
 from monitor.clock import Clock, SystemClock
+
+MAX_SKEW_SECONDS: Final = 1.0
+"""Largest difference between two clocks without a warning."""
 
 
 class Verdict(StrEnum):
@@ -32,23 +35,6 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Limits of the checks that compare amounts.
-
-    Attributes
-    ----------
-    warn_free_bytes, fail_free_bytes
-        Free space of a disk.
-    skew_seconds
-        Largest difference between two clocks without a warning.
-    """
-
-    warn_free_bytes: int = 2 << 30
-    fail_free_bytes: int = 200 << 20
-    skew_seconds: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Surroundings:
     """Input of the checks.
 
@@ -62,15 +48,12 @@ class Surroundings:
         The environment variables.
     clock
         This machine's.
-    thresholds
-        Limits.
     """
 
     settings: Settings
     file: Path | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     clock: Clock = field(default_factory=SystemClock)
-    thresholds: Thresholds = field(default_factory=Thresholds)
 
 
 Check = Callable[[Surroundings], Iterator[Finding]]

@@ -9,7 +9,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
@@ -156,7 +156,7 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
     if newest_ms < 0:
         return
     ahead = (newest_ms - around.clock.now_ms()) / 1000
-    if ahead > around.thresholds.skew_seconds:
+    if ahead > MAX_SKEW_SECONDS:
         yield warn(
             "clock",
             f"the newest message was written {ahead:,.1f} s in this machine's future: its clock, or a producer's, is"

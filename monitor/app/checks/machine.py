@@ -15,6 +15,8 @@ from monitor.reports.formatting import size_text
 from monitor.store.address import sqlite_path
 
 _MIN_FREE_FILES: Final = 1000
+_WARN_FREE_BYTES: Final = 2 << 30
+_FAIL_FREE_BYTES: Final = 200 << 20
 
 
 def check_disks(around: Surroundings) -> Iterator[Finding]:
@@ -28,27 +30,26 @@ def check_disks(around: Surroundings) -> Iterator[Finding]:
         places["store"] = store.parent
     places["temporary files"] = Path(tempfile.gettempdir())
     for what, path in places.items():
-        yield _check_space(around, what, existing_folder(path))
+        yield _check_space(what, existing_folder(path))
 
 
-def _check_space(around: Surroundings, what: str, path: Path) -> Finding:
-    thresholds = around.thresholds
+def _check_space(what: str, path: Path) -> Finding:
     usage = shutil.disk_usage(path)
     inodes = os.statvfs(path)
     message = f"{path} ({what}): {size_text(usage.free)} of {size_text(usage.total)} free"
-    if usage.free < thresholds.fail_free_bytes:
+    if usage.free < _FAIL_FREE_BYTES:
         return fail(
             "disk",
-            f"{message}, less than {size_text(thresholds.fail_free_bytes)}: checkpoints and events will soon be"
+            f"{message}, less than {size_text(_FAIL_FREE_BYTES)}: checkpoints and events will soon be"
             " refused; make room, or a larger volume",
         )
     # Some file systems count no inodes, and say 0 of 0.
     if inodes.f_files and inodes.f_favail < _MIN_FREE_FILES:
         return warn("disk", f"{message}, but room for {inodes.f_favail:,} more files only: remove some")
-    if usage.free < thresholds.warn_free_bytes:
+    if usage.free < _WARN_FREE_BYTES:
         return warn(
             "disk",
-            f"{message}, less than {size_text(thresholds.warn_free_bytes)}: make room, keep less"
+            f"{message}, less than {size_text(_WARN_FREE_BYTES)}: make room, keep less"
             " (source.embedded.retention, dead_letters.keep), or make the volume larger",
         )
     return ok("disk", message)

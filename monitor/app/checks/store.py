@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from monitor.app.checks.base import Finding, Surroundings, existing_folder, fail, ok, warn
+from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.log_bounds import LogBounds, continuation
 from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.reports.formatting import size_text
@@ -78,7 +78,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
         if server["now_ms"] is not None:
-            yield _compare_clocks(around, server["now_ms"], began_ms, ended_ms)
+            yield _compare_clocks(server["now_ms"], began_ms, ended_ms)
 
 
 def _server(database: Database, connection: sa.Connection) -> dict[str, Any]:
@@ -135,11 +135,11 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
             yield warn("offsets", f"{gap}; the service goes on without what is missing")
 
 
-def _compare_clocks(around: Surroundings, server_ms: int, began_ms: int, ended_ms: int) -> Finding:
+def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:
     """Compare the server's clock, which was read between two moments of ours, with this machine's."""
     # Only what lies outside of these moments is certainly a difference.
     seconds = (max(server_ms - ended_ms, 0) - max(began_ms - server_ms, 0)) / 1000
-    if abs(seconds) <= around.thresholds.skew_seconds:
+    if abs(seconds) <= MAX_SKEW_SECONDS:
         return ok("clock", f"the database's clock and this machine's differ by {abs(seconds):.1f} s at most")
     direction = "ahead of" if seconds > 0 else "behind"
     return warn(
