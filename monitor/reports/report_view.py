@@ -182,8 +182,8 @@ def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
         lines = [segments_sentence(report.segments)]
         sections.append(Section("Segments, worst first", lines, segments_table(report.segments)))
     if report.search is not None:
-        found = report.search.segments
-        table = segments_table(found) if found else None
+        groups = report.search.segments
+        table = segments_table(groups) if groups else None
         sections.append(Section("Segments that were found, worst first", search_sentences(report.search), table))
     return sections
 

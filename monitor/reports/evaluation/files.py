@@ -145,24 +145,24 @@ def report_table(
     outcome = outcomes_or_nan(table)
 
     def report(
-        rows: NDArray[np.intp] | slice, name: str, least: Minimum, wanted: Mapping[str, Measure], step: str
+        rows: NDArray[np.intp] | slice, name: str, enough: Minimum, chosen: Mapping[str, Measure], step: str
     ) -> Report:
         return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
             weight=None if table.weight is None else table.weight[rows],
             time_ms=None if table.time_ms is None else table.time_ms[rows],
-            measures=wanted,
-            minimum=least,
+            measures=chosen,
+            minimum=enough,
             progress=lambda share: progress(step, share),
             segment=name,
             **options,
         )
 
     whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    enough, chosen = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
     groups = segments_of(segment_columns(table.segments, segments))
-    ranked = rank_segments(report(rows, name, least, wanted, f"measuring {name}") for name, rows in groups)
+    ranked = rank_segments(report(rows, name, enough, chosen, f"measuring {name}") for name, rows in groups)
     search = None
     if searched is not None:
         result = find_segments(
@@ -174,7 +174,7 @@ def report_table(
         )
         reports = (
             SegmentReport(
-                report(group.rows, group.name, FILE_MINIMUM, wanted, f"measuring {group.name}"),
+                report(group.rows, group.name, FILE_MINIMUM, chosen, f"measuring {group.name}"),
                 group.p_value,
                 group.q_value,
             )

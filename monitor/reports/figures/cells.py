@@ -18,7 +18,7 @@ DRAWS = 199
 """Resamples behind a band or a level of a figure."""
 
 
-def drawn(table: ScoreTable) -> ScoreTable:
+def on_cells(table: ScoreTable) -> ScoreTable:
     """Put a large table onto the cells of the shared grid: no figure shows the difference.
 
     Raises
