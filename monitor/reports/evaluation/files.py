@@ -117,7 +117,6 @@ def report_table(
     searched: Mapping[str, SegmentColumn] | None = None,
     measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = FILE_MINIMUM,
-    segment_minimum: Minimum | None = None,
     progress: StageProgress = no_progress,
     **options: Unpack[TableOptions],
 ) -> FileReport:
@@ -136,9 +135,9 @@ def report_table(
         Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
     measures
         Measures by name. If left out, those of a report for the whole, and those of a window for each segment.
-    minimum, segment_minimum
-        How much data the whole, and a segment, needs. Users judge the size of a file themselves, but not that of each
-        of its many groups, so these need as much as a window.
+    minimum
+        How much data the whole needs. Users judge the size of a file themselves, but not that of its many groups: each
+        needs as much as a window.
     progress
         Called with the current step and the share of it that is done.
     """
@@ -160,9 +159,9 @@ def report_table(
         )
 
     whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    enough, chosen = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    chosen = WINDOW_MEASURES if measures is None else measures
     groups = segments_of(segment_columns(table.segments, segments))
-    ranked = rank_segments(report(rows, name, enough, chosen, f"measuring {name}") for name, rows in groups)
+    ranked = rank_segments(report(rows, name, Minimum(), chosen, f"measuring {name}") for name, rows in groups)
     search = None
     if searched is not None:
         result = find_segments(
