@@ -22,7 +22,6 @@ from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from monitor.store.address import expand_home
-from monitor.store.base import StateStore
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
@@ -255,7 +254,7 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
     return SqlStore.open(settings.store.url, dead_letter_limit=settings.dead_letters.keep, clock=clock)
 
 
-def make_pipeline(settings: Settings, log: Log, store: StateStore, clock: Clock) -> Pipeline:
+def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -> Pipeline:
     """The pipeline between a log and a store."""
     pipeline, letters = settings.pipeline, settings.dead_letters
     return Pipeline(

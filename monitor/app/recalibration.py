@@ -37,7 +37,6 @@ _REFITS_PER_WINDOW: Final = 4
 
 _EVALUATIONS_PER_ROUND: Final = 6
 """Live maps are measured once per this many evaluations, because their events arrive one span at a time."""
-_READY_POLL_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -86,12 +85,13 @@ class Recalibration:
             ),
             interval_seconds=_EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
+            ready=ready,
             clock=clock,
         )
         self.runner = Runner(
             refits,
             store.read_sample,
-            Claims(store.database.place),
+            Claims(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
@@ -116,11 +116,9 @@ class Recalibration:
             cool_down_ms=longest.length_ms // _REFITS_PER_WINDOW,
             clock=clock,
         )
-        self._ready = ready
         self._clock = clock
-        self._stopping = threading.Event()
         self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
-        self._live_thread = threading.Thread(target=self._run_live, name="live maps", daemon=True)
+        self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
 
     def start(self) -> None:
         """Start the threads."""
@@ -130,7 +128,6 @@ class Recalibration:
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
-        self._stopping.set()
         self.live.stop()
         self.scheduler.stop()
         self.runner.stop()
@@ -151,12 +148,6 @@ class Recalibration:
             # It only reads: it need not end in time.
             self._live_thread.join(left())
         return ended and not self._scheduler_thread.is_alive()
-
-    def _run_live(self) -> None:
-        while not self._ready():
-            if self._stopping.wait(_READY_POLL_SECONDS):
-                return
-        self.live.run()
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:

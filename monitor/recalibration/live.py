@@ -12,7 +12,7 @@ Prometheus and the verdict trigger read.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import structlog
@@ -32,7 +32,8 @@ from monitor.store.recalibrations import Champion, Overview, ReadSample, Sample,
 
 INTERVAL_SECONDS: Final = 30.0
 MAX_EVENTS: Final = 20_000
-"""Maximum number of measured events of a version: about a second of work per map, and enough to compare maps."""
+"""Maximum number of measured events of a version, a deterministic, stratified part of its sample: about a second of
+work per map, and enough to compare maps."""
 DRAWS: Final = 99
 """Fewer than for a report: values that are always updated need no third digit of their p-values."""
 
@@ -44,6 +45,7 @@ MAPS: Final = (NONE, CHAMPION, CANDIDATE)
 COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
 """Pairs of maps; the document has the evidence that the first is better than the second."""
 
+_READY_POLL_SECONDS: Final = 0.05
 _REST_FACTOR: Final = 3.0
 """After each version the thread rests this many times as long as it worked: events and windows come first."""
 
@@ -97,15 +99,6 @@ class Shown:
     missing: str | None = None
 
 
-class _Basis(NamedTuple):
-    """The inputs of a document: while they are the same, so is the document."""
-
-    maps: tuple[tuple[str, str], ...]
-    content: str
-    population: int
-    left_out: tuple[tuple[str, int], ...]
-
-
 class LiveMonitor:
     """Keeps the live documents up to date. One thread calls ``run``; any thread may read and ``stop``.
 
@@ -117,10 +110,10 @@ class LiveMonitor:
         Model -> function that reports on predictions, with the model's tolerance.
     interval_seconds
         Time between two rounds, above 0.
-    limit
-        Maximum number of measured events of a version: a deterministic, stratified part of the sample.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out.
+    ready
+        Whether kernels are compiled and state is restored; nothing is measured before.
     clock
         The clock.
     """
@@ -132,20 +125,21 @@ class LiveMonitor:
         *,
         evaluate_of: Callable[[str], Evaluate],
         interval_seconds: float = INTERVAL_SECONDS,
-        limit: int = MAX_EVENTS,
         draws: int = DRAWS,
+        ready: Callable[[], bool] = lambda: True,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._read_sample = read_sample
         self._evaluate_of = evaluate_of
         self._interval_seconds = interval_seconds
-        self._limit = limit
         self._draws = draws
+        self._ready = ready
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._state = LiveState()
-        self._bases: dict[Version, _Basis] = {}
+        self._bases: dict[Version, Any] = {}
+        """The inputs of each document: while they are the same, so is the document."""
         self._used_until_ms: dict[str, int] = {}
         """Refit -> end of the events that it used; cached, so that no comparison is read twice."""
         self._logged: dict[Version | None, str] = {}
@@ -162,6 +156,9 @@ class LiveMonitor:
 
     def run(self) -> None:
         """Measure now and after each interval, until :meth:`stop`."""
+        while not self._ready():
+            if self._stopping.wait(_READY_POLL_SECONDS):
+                return
         while not self._stopping.is_set():
             self.update()
             self._stopping.wait(self._interval_seconds)
@@ -209,8 +206,8 @@ class LiveMonitor:
     def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the document of a version: the present one if nothing changed."""
         since_ms = max(self._used_until(map_id) for map_id in maps.values())
-        sample = self._read_sample(*version, from_ms=since_ms, limit=self._limit)
-        basis = _basis(maps, sample)
+        sample = self._read_sample(*version, from_ms=since_ms, limit=MAX_EVENTS)
+        basis = (maps, sample.events.content_hash(), sample.population, sample.left_out)
         present = self._state.documents.get(version)
         if present is not None and self._bases.get(version) == basis:
             return present
@@ -274,15 +271,6 @@ def _shown(overview: Overview) -> dict[Version, dict[str, str]]:
     for candidate in overview.candidates:
         shown.setdefault((candidate.model, candidate.version), {})[CANDIDATE] = candidate.map_id
     return shown
-
-
-def _basis(maps: Mapping[str, str], sample: Sample) -> _Basis:
-    return _Basis(
-        tuple(sorted(maps.items())),
-        sample.events.content_hash(),
-        sample.population,
-        tuple(sorted(sample.left_out.items())),
-    )
 
 
 def live_document(

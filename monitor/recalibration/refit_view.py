@@ -22,7 +22,7 @@ _WORSE: Final = Word("worse", "bold red")
 _NOT_FITTED: Final = Word("not fitted", "dim")
 
 _NO_FEATURES: Final = (
-    "Whether it is worse among rows that are alike was not looked at: name columns of numbers that tell with --feature."
+    "Whether it is worse among rows that are alike was not tested: name columns of numbers with --feature."
 )
 _READING: Final = (
     "Maps were fitted on the earlier rows, and all numbers are of the later ones, which no fit saw. A method is better "
@@ -252,7 +252,7 @@ def _advice_against(trial: Trial) -> str:
     if verdict in _FAULTS:
         return (
             f"{text}, although the later rows are miscalibrated: that they are takes fewer rows to show than that one "
-            f"map, fitted on others, repairs them. Leave predictions as they are for now. {_power(trial)}"
+            f"map, fitted on others, corrects them. Leave predictions as they are for now. {_power(trial)}"
         )
     if p_value is not None and p_value > 0.05:
         if local_p is not None and local_p <= 0.05:
@@ -260,14 +260,14 @@ def _advice_against(trial: Trial) -> str:
             return (
                 f"{text}. On the whole the later rows show no miscalibration beyond chance (smCE, p = "
                 f"{p_text(p_value)}), but among rows that are alike they do (MLCE, p = {p_text(local_p)}): "
-                f"{'come again with more rows' if tried else 'try lore'}."
+                f"{'try again with more rows' if tried else 'try lore'}."
             )
         return (
-            f"{text}, and on the later rows there is no miscalibration beyond chance to repair (smCE, "
+            f"{text}, and on the later rows there is no miscalibration beyond chance to correct (smCE, "
             f"p = {p_text(p_value)}): leave predictions as they are."
-            + ("" if _is_local(trial) else " Errors among rows that are alike were not looked at: name --feature.")
+            + ("" if _is_local(trial) else " Errors among rows that are alike were not tested: name --feature.")
         )
-    return f"{text}: leave predictions as they are, or come again with more rows. {_power(trial)}"
+    return f"{text}: leave predictions as they are, or try again with more rows. {_power(trial)}"
 
 
 def _power(trial: Trial) -> str:
@@ -355,7 +355,7 @@ def decision(job: Mapping[str, Any], options: str = "") -> str:
         case "candidate":
             if job["links"]["promotion"] is None:
                 why = reason or "what it was compared with serves no more, or its map is not kept: refit"
-                return f"It cannot be promoted as things stand: {why}"
+                return f"It cannot be promoted now: {why}"
             because = f"{reason}\n" if reason else ""
             return f"{because}Let it serve with: monitor promote {job_id}{options}"
         case "champion":

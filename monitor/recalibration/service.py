@@ -114,10 +114,6 @@ class Recalibrations:
 
         Raises
         ------
-        InputError
-            The method or an option is wrong.
-        UnknownSeries
-            There is no such model or version.
         Conflict
             Another refit of the model is under way, or the key was used for another request.
         """
@@ -159,9 +155,6 @@ class Recalibrations:
         return None if schedule is None else next_slot_ms(schedule, self._clock.now_ms())
 
     def _queue(self, request: RefitRequest, actor: str, key: str | None, fingerprint: str) -> tuple[Job, bool]:
-        method = choose_method(request.method)
-        check_options(method, request.options)
-        self.version_of(request.model, request.version)
         job = Job(
             **asdict(request),
             # Random: ids can neither be guessed nor counted.

@@ -84,7 +84,7 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
         map_id = stored.about.get("id")
         champion = Contender(map_id if isinstance(map_id, str) else None, stored.map)
     progress("choosing the events", 0.0)
-    data = refit_data(sample.events, window_ms=job.window_ms, held_out=task.held_out, seed=task.seed)
+    data = refit_data(sample.events, window_ms=job.window_ms, held_out=task.held_out)
     progress(f"fitting {method.title}", 0.1)
     fitted = fit_map(method, data.fit, options)
     comparison = compare(
@@ -94,7 +94,6 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
         evaluate=partial(evaluate, tolerance=task.tolerance),
         left_out=sample.left_out,
         draws=draws,
-        seed=task.seed,
         progress=lambda step, share: progress(step, _FITTED + (_COMPARED - _FITTED) * share),
     )
     progress("drawing", _COMPARED)
@@ -104,7 +103,6 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
         comparison.phi,
         segments=comparison.document["segments"],
         methods={"challenger": fitted.method} | ({} if champion is None else {"champion": champion.map.method}),
-        seed=task.seed,
     )
     figures = {name: to_svg(figure).encode() for name, figure in pictures.items()}
     progress("writing", 0.95)

@@ -50,8 +50,6 @@ class RefitTask:
         Share of the latest events that the fit never sees, above 0 and below 1.
     tolerance
         Error of the logits up to which a verdict is "calibrated".
-    seed
-        Seed of the comparison's random draws.
     """
 
     job: Job
@@ -60,7 +58,6 @@ class RefitTask:
     champion: bytes | None = None
     held_out: float = HELD_OUT
     tolerance: float = TOLERANCE
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,8 +163,9 @@ class WorkerProcess:
                 try:
                     self.latest = _decode(line)
                 except msgspec.DecodeError:
-                    # Output of some library.
-                    _log.debug("output of a refit's worker", line=line.decode(errors="replace").strip())
+                    # Output of some library, or the blank line before each message.
+                    if text := line.decode(errors="replace").strip():
+                        _log.debug("output of a refit's worker", line=text)
 
 
 def describe_signal(status: int) -> str:

@@ -62,7 +62,9 @@ class RecalibrationStore:
                             " use a new key for a new request"
                         )
                     return refits.from_row(earlier), False
-            other = refits.under_way(connection, model)
+            other = connection.execute(
+                sa.select(REFITS.c.id).where(REFITS.c.model == model, REFITS.c.state.in_(UNDER_WAY))
+            ).scalar_one_or_none()
             if other is not None:
                 raise Conflict(f"the refit {other} of model {model!r} is under way: wait until it has ended")
             # A unique index over refits under way refuses a second one too.
@@ -224,8 +226,13 @@ class RecalibrationStore:
 
         Without ``comparisons``, which are large, ``comparison`` of every job is None.
         """
+        statement = refits.select(comparisons=comparisons).order_by(REFITS.c.number.desc()).limit(limit)
+        if models is not None:
+            statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
         with self._database.reading() as connection:
-            return refits.page(connection, models, before, limit, comparisons=comparisons)
+            if before is not None:
+                statement = statement.where(REFITS.c.number < refits.find(connection, before).number)
+            return [refits.from_row(row) for row in connection.execute(statement)]
 
     def artifact(self, map_id: str) -> StoredMap:
         """Return one map.
@@ -338,7 +345,7 @@ class RecalibrationStore:
     def _changing(self) -> Iterator[sa.Connection]:
         """Open a write transaction that sees all changes of those before it."""
         with self._database.writing() as connection:
-            audit.take_turn(self._database, connection)
+            audit.wait_for_turn(self._database, connection)
             yield connection
 
 

@@ -1,6 +1,6 @@
 """Rows of refits in the database."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import UnknownRecalibration
-from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Job, JobState, Tally
+from monitor.store.recalibrations import AuditEntry, Job, JobState, Tally
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS, SERVINGS
 
 MAX_ATTEMPTS: Final = 3
@@ -67,30 +67,6 @@ def find(connection: sa.Connection, job_id: str) -> "sa.Row[Any]":
     if row is None:
         raise UnknownRecalibration(f"no refit is called {job_id!r}")
     return row
-
-
-def under_way(connection: sa.Connection, model: str) -> str | None:
-    """Return the id of the model's refit that is queued or running, if there is one."""
-    statement = sa.select(REFITS.c.id).where(REFITS.c.model == model, REFITS.c.state.in_(UNDER_WAY))
-    job_id: str | None = connection.execute(statement).scalar_one_or_none()
-    return job_id
-
-
-def page(
-    connection: sa.Connection,
-    models: str | Collection[str] | None,
-    before: str | None,
-    limit: int,
-    *,
-    comparisons: bool = True,
-) -> list[Job]:
-    """Return jobs of a model, of several or of all, newest first; ``before`` is an id. Raises UnknownRecalibration."""
-    statement = select(comparisons=comparisons).order_by(REFITS.c.number.desc()).limit(limit)
-    if models is not None:
-        statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
-    if before is not None:
-        statement = statement.where(REFITS.c.number < find(connection, before).number)
-    return [from_row(row) for row in connection.execute(statement)]
 
 
 def update(connection: sa.Connection, job_id: str, **values: Any) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from rich.console import Console
 
-from monitor.cli import recalibrate_model as command
+from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
 from monitor.http.recalibration_schemas import RefitBody
@@ -150,10 +150,10 @@ def test_a_candidate_that_cannot_be_promoted_is_not_offered() -> None:
         f"not promoted: a map of churn 8 was taken back\nLet it serve with: monitor promote {candidate['id']} --url u"
     )
     assert decision({**waits, "links": no_link}) == (
-        "It cannot be promoted as things stand: not promoted: a map of churn 8 was taken back"
+        "It cannot be promoted now: not promoted: a map of churn 8 was taken back"
     )
     assert decision({**candidate, "links": no_link}) == (
-        "It cannot be promoted as things stand: what it was compared with serves no more, or its map is not kept: refit"
+        "It cannot be promoted now: what it was compared with serves no more, or its map is not kept: refit"
     )
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.base import Outcomes, Prepared
-from monitor.classes.bin_loops import categorical_draws, hits_of_draws
+from monitor.classes.class_loops import categorical_draws, hits_of_draws
 from monitor.errors import NotEnoughData
 from monitor.inference import NullLevel, coarsen
 from monitor.inference.interval import interval_of_norm
