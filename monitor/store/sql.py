@@ -260,7 +260,7 @@ class SqlStore:
         with self._database.writing() as connection:
             connection.execute(sa.delete(DEAD_LETTERS).where(DEAD_LETTERS.c.number.in_(numbers)))
             if entry is not None:
-                audit.take_turn(self._database, connection)
+                audit.wait_for_turn(self._database, connection)
                 audit.append(connection, [entry])
 
     def read_sample(
