@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaTopicPartition
-from kafka import errors as kafka_errors
 from kafka.admin import OffsetSpec
 
 from monitor.app.parts import log_directory, make_connection, make_embedded_log, make_topics
@@ -108,12 +107,9 @@ class LogBounds:
         parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         if not parts:
             return {}
-        try:
-            with KafkaAdminClient(**connection.options()) as admin:
-                begin = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
-                end = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
-        except kafka_errors.KafkaError as error:
-            raise connection.explain(error) from error
+        with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
+            begin = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
+            end = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
         return {TopicPartition(*part): LogRange(int(begin[part].offset), int(end[part].offset)) for part in parts}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import sqlalchemy as sa
 
 from monitor.events.model import DeadLetter, Reason, SeriesKey, Stratum
 from monitor.scores import GridTable
@@ -17,6 +18,7 @@ from monitor.store.base import (
     ModelState,
     PaneKey,
 )
+from monitor.store.schema import PARTITIONS
 from monitor.store.sql import SqlStore
 
 HOUR_MS = 3_600_000
@@ -90,3 +92,9 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
             **changes,
         }
     )
+
+
+def pruned_dead_letters(store: SqlStore) -> int:
+    """Number of letters that were removed because of the limit or their age."""
+    with store.database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.sum(PARTITIONS.c.dead_letters_pruned))).scalar_one() or 0)

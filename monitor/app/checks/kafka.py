@@ -45,21 +45,18 @@ def _check_cluster(around: Surroundings) -> Iterator[Finding]:
     connection = make_connection(settings.source.kafka)
     topics = list(make_topics(settings).kinds)
     counts = partition_counts(connection, topics)
-    try:
-        with KafkaAdminClient(**connection.options()) as admin:
-            yield _brokers(connection, admin)
-            yield _partitions(counts)
-            present = [topic for topic in topics if counts[topic]]
-            if present:
-                yield from _retention(settings, admin, present)
-            yield _group(settings.source.kafka.group_id, admin)
-            if present:
-                yield from _newest(around, admin, {topic: counts[topic] for topic in present})
-            letters = settings.dead_letters.topic
-            if letters is not None:
-                yield _dead_letters(letters, connection)
-    except kafka_errors.KafkaError as error:
-        raise connection.explain(error) from error
+    with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
+        yield _brokers(connection, admin)
+        yield _partitions(counts)
+        present = [topic for topic in topics if counts[topic]]
+        if present:
+            yield from _retention(settings, admin, present)
+        yield _group(settings.source.kafka.group_id, admin)
+        if present:
+            yield from _newest(around, admin, {topic: counts[topic] for topic in present})
+        letters = settings.dead_letters.topic
+        if letters is not None:
+            yield _dead_letters(letters, connection)
 
 
 def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
