@@ -49,7 +49,7 @@ class Beta(BinaryMap):
         if self.a == self.b == 0.0:
             return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if SLOPE_LIMIT in {self.a, self.b}:
-            return f"{text}: a slope is at its limit, for predictions part the outcomes"
+            return f"{text}: a slope is at its limit, for predictions separate the outcomes"
         return text
 
 

@@ -45,7 +45,7 @@ class Platt(BinaryMap):
         if self.slope == 0.0:
             return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if self.slope == SLOPE_LIMIT:
-            return f"{text}: the slope is at its limit, for predictions part the outcomes"
+            return f"{text}: the slope is at its limit, for predictions separate the outcomes"
         return text
 
 
@@ -82,7 +82,7 @@ METHOD: Final = Method(
             "flag",
             False,
             "Fit to Platt's targets (positives + 1) / (positives + 2) and 1 / (negatives + 2) in place of 1 and 0: "
-            "for few events, or predictions that part the outcomes.",
+            "for few events, or predictions that separate the outcomes.",
         )
     },
 )

@@ -47,7 +47,7 @@ class Temperature(PredictionMap):
         if self.temperature >= SLOPE_LIMIT:
             effect = "the limit: predictions say nothing of the outcomes, or the opposite"
         elif self.temperature <= 1.0 / SLOPE_LIMIT:
-            effect = "the limit: predictions part the outcomes, and a smaller one would fit better still"
+            effect = "the limit: predictions separate the outcomes, and a smaller one would fit better still"
         elif round(self.temperature, 3) == 1.0:
             effect = "predictions hardly change"
         else:
