@@ -35,7 +35,7 @@ def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re
 def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_path: Path) -> None:
     output = tmp_path / "output.txt"
     with output.open("wb") as stream:
-        process = start("demo", "--speed", "400", "--port", "0", "--keep", "kept", cwd=tmp_path, output=stream)
+        process = start("demo", "--speed", "800", "--port", "0", "--keep", "kept", cwd=tmp_path, output=stream)
     try:
         # However busy the machine is: until both drifts are seen.
         wait_for(output, r"simulated \|.*overconfident [^|]*shape.*rare-event [^|]*prior shift", process)
