@@ -260,7 +260,7 @@ def _shape(evidence: _Evidence) -> str:
         if surprise.p_value <= LEVEL:
             side, kind = ("low", "came true") if surprise.positive else ("high", "failed to come true")
             return (
-                f"are too sure at their {side} end: {surprise.found:g} {kind} where, after the best offset, "
+                f"are too sure at their {side} end: {surprise.observed:g} {kind} where, after the best offset, "
                 f"{surprise.expected:.2g} would be expected to ({off})"
             )
         return f"are too high in parts of their range and too low in others ({off})"
