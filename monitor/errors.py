@@ -15,7 +15,6 @@
     ├── ProviderUnavailable      the provider of tokens does not answer; retried, and its last keys go on for a while
     ├── NotEnoughData            fewer events than a measure needs
     ├── CorruptMap               a recalibration map cannot be read; its bytes are damaged or of another format
-    ├── BrokenHandover           what a refit's worker was given, or left, is not all there; it is done again
     ├── EvaluationFailed         a report could not be made; the next evaluation tries again
     ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
     ├── SourceError
@@ -91,10 +90,6 @@ class NotEnoughData(MonitorError):  # noqa: N818
 
 class CorruptMap(MonitorError):  # noqa: N818
     """A recalibration map cannot be read: its bytes are damaged, or of a format that this version does not know."""
-
-
-class BrokenHandover(MonitorError):  # noqa: N818
-    """The folder between a refit's worker and the service is incomplete or damaged: one of them was killed."""
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818

@@ -7,3 +7,7 @@ Progress = Callable[[float], None]
 
 StageProgress = Callable[[str, float], None]
 """Called with the stage that runs, and the share of it that is done."""
+
+
+def no_progress(*_: object) -> None:
+    """Report nothing."""

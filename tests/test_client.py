@@ -61,7 +61,7 @@ class World:
         return made
 
     def serve(self, chosen: RecalibrationMap, version: str | None = None) -> str:
-        order = self.refits.order("churn", version)
+        order = self.refits.make_request("churn", version)
         job, _ = self.refits.request(order, actor="a")
         self.refits.end(job.id, chosen=chosen)
         self.refits.promote(job.id, actor="a", note="")
@@ -344,10 +344,16 @@ class Slow(Refits):
     asked = 0
     gate: Callable[[], object] = staticmethod(lambda: None)
 
-    def champion(self, model: str, version: str) -> Champion:
-        self.asked += 1
-        self.gate()
-        return super().champion(model, version)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        champion = self.serving.champion
+
+        def wait(model: str, version: str) -> Champion:
+            self.asked += 1
+            self.gate()
+            return champion(model, version)
+
+        self.serving.champion = wait  # type: ignore[method-assign]
 
 
 def test_many_threads_ask_once(tmp_path: Path) -> None:

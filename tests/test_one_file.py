@@ -39,7 +39,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from monitor.http.access import public
+from monitor.http.authorization import public
 
 router: Final = APIRouter()
 
@@ -54,8 +54,8 @@ FORMAT = '''
 
 from monitor.events.formats.base import Format, Messages
 from monitor.events.model import Kind, Reason, Record
-from monitor.events.rejection import Rejected
-from monitor.events.schemas import event_schema
+from monitor.events.fields import Rejected
+from monitor.events.formats.plain_json import event_schema
 from monitor.events.wire import Event
 
 

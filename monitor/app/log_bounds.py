@@ -1,6 +1,7 @@
 """Compare the first and last offsets of the log with the offsets that a store continues from."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from kafka import KafkaAdminClient
@@ -13,7 +14,7 @@ from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.sources.base import TopicPartition
-from monitor.sources.embedded_log import EmbeddedLog, LogCursor
+from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts
 
 
@@ -81,7 +82,6 @@ class LogBounds:
         self._clock = clock
         self._topics = list(make_topics(settings).kinds)
         self._embedded: EmbeddedLog | None = None
-        self._cursors: dict[TopicPartition, LogCursor] = {}
 
     def __call__(self) -> Mapping[TopicPartition, Bounds]:
         """Read the bounds once."""
@@ -101,12 +101,8 @@ class LogBounds:
         for topic in self._topics:
             for number in range(log.partitions):
                 part = TopicPartition(topic, number)
-                try:
-                    segments = log.segments(part)
-                    end = self._cursors.setdefault(part, LogCursor(log, part)).end()
-                except FileNotFoundError:
-                    continue
-                result[part] = Bounds(segments[0].base_offset if segments else 0, end)
+                with suppress(FileNotFoundError):
+                    result[part] = Bounds(*log.bounds(part))
         return result
 
 

@@ -23,7 +23,7 @@ from monitor.app.settings import Settings
 from monitor.app.settings.fields import leaves
 from monitor.clock import SystemClock
 from monitor.redaction import Redactor
-from monitor.sources.kafka_log import KafkaOutageFilter
+from monitor.sources.kafka_connection import KafkaOutageFilter
 
 _QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
 """Libraries that tell more than an operator wants to know: theirs begins at warnings."""

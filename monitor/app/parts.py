@@ -16,13 +16,12 @@ from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from monitor.store.address import expand_home
-from monitor.store.base import StateStore
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
@@ -179,7 +178,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
     start = LogStart(when_new=settings.source.start, when_purged=settings.source.when_purged)
     if settings.source.kind == "embedded":
         log = make_embedded_log(settings, clock)
-        return Log(EmbeddedSource(log, topics, log_start=start), EmbeddedWriter(log))
+        return Log(EmbeddedSource(log, topics, log_start=start), log)
     kafka = settings.source.kafka
     connection = make_connection(kafka)
     source = KafkaSource(
@@ -198,7 +197,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
 def make_writer(settings: Settings, clock: Clock) -> Writer:
     """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
     if settings.source.kind == "embedded":
-        return EmbeddedWriter(make_embedded_log(settings, clock))
+        return make_embedded_log(settings, clock)
     return KafkaWriter(make_connection(settings.source.kafka))
 
 
@@ -255,7 +254,7 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
     return SqlStore.open(settings.store.url, dead_letter_limit=settings.dead_letters.keep, clock=clock)
 
 
-def make_pipeline(settings: Settings, log: Log, store: StateStore, clock: Clock) -> Pipeline:
+def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -> Pipeline:
     """The pipeline between a log and a store."""
     pipeline, letters = settings.pipeline, settings.dead_letters
     return Pipeline(

@@ -17,7 +17,7 @@ from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.folders import RefitFolders
+from monitor.recalibration.claims import Claims
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
@@ -37,7 +37,6 @@ _REFITS_PER_WINDOW: Final = 4
 
 _EVALUATIONS_PER_ROUND: Final = 6
 """Live maps are measured once per this many evaluations, because their events arrive one span at a time."""
-_READY_POLL_SECONDS: Final = 0.05
 
 _log = structlog.get_logger(__name__)
 
@@ -77,22 +76,22 @@ class Recalibration:
         chosen = settings.recalibration
         refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
-        plan, models = make_plan(settings.models), make_models(settings.models, panes)
         self.measures = make_map_measures(settings)
         self.live = LiveMonitor(
             refits,
-            store,
+            store.read_sample,
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
             interval_seconds=_EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
+            ready=ready,
             clock=clock,
         )
         self.runner = Runner(
             refits,
-            store,
-            RefitFolders(store.database.place),
+            store.read_sample,
+            Claims(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
@@ -103,8 +102,7 @@ class Recalibration:
         self.recalibrations = Recalibrations(
             refits,
             versions=make_versions(panes, windows, self.serving),
-            models=models,
-            plan=plan,
+            plan=make_plan(settings.models),
             serving=self.serving,
             live=self.live.document,
             wake=self.runner.wake,
@@ -113,18 +111,14 @@ class Recalibration:
         longest = longest_window(windows)
         self.scheduler = Scheduler(
             self.recalibrations,
-            refits,
-            models=models,
-            plan=plan,
+            models=make_models(settings.models, panes),
             finding=make_finding(panes, longest, latest, self.serving, self.live.document),
             cool_down_ms=longest.length_ms // _REFITS_PER_WINDOW,
             clock=clock,
         )
-        self._ready = ready
         self._clock = clock
-        self._stopping = threading.Event()
         self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
-        self._live_thread = threading.Thread(target=self._run_live, name="live maps", daemon=True)
+        self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
 
     def start(self) -> None:
         """Start the threads."""
@@ -134,7 +128,6 @@ class Recalibration:
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
-        self._stopping.set()
         self.live.stop()
         self.scheduler.stop()
         self.runner.stop()
@@ -155,12 +148,6 @@ class Recalibration:
             # It only reads: it need not end in time.
             self._live_thread.join(left())
         return ended and not self._scheduler_thread.is_alive()
-
-    def _run_live(self) -> None:
-        while not self._ready():
-            if self._stopping.wait(_READY_POLL_SECONDS):
-                return
-        self.live.run()
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:

@@ -44,16 +44,14 @@ from monitor.errors import MonitorError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
 from monitor.http.limits import Limits
-from monitor.http.refused_requests import RefusedRequests
-from monitor.http.request_log import Traffic
+from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.http import HttpFamilies
-from monitor.metrics.levels import Level, LevelSwitch
-from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
+from monitor.metrics.series import Level, LevelSwitch
+from monitor.metrics.service import backlog_families, http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
 from monitor.store.sql import SqlStore
@@ -122,8 +120,8 @@ class Service:
             levels = _levels(settings)
             exposition = Exposition(
                 [
-                    PipelineFamilies(self.pipeline),
-                    BacklogFamilies(lambda: backlog.unread),
+                    pipeline_families(lambda: self.pipeline.status),
+                    backlog_families(lambda: backlog.unread),
                     WindowFamilies(
                         self.evaluator,
                         self.evaluator.measures.values(),
@@ -132,19 +130,19 @@ class Service:
                         levels=levels,
                     ),
                     RefitFamilies(
-                        self.recalibration.live,
+                        lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
                         make_known(self.pipeline.panes),
                         levels=levels,
                     ),
-                    HttpFamilies(traffic, refused),
+                    http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
             self.server = ApiServer(
                 create_api(
                     Services(
                         evaluator=self.evaluator,
-                        pipeline=self.pipeline,
+                        status=lambda: self.pipeline.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,
                         topics=make_topics(settings),

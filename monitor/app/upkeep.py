@@ -14,7 +14,7 @@ from monitor.errors import SourceError, StoreError
 from monitor.outage_log import Outage
 from monitor.sources.base import TopicPartition
 from monitor.store.database import Database
-from monitor.store.housekeeping import Housekeeping
+from monitor.store.housekeeping import sweep
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Unread
 
@@ -100,12 +100,12 @@ class Backlog:
 def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callable[[], None]:
     """A task that removes from the store what is past its retention."""
     retention = settings.dead_letters.retention
-    housekeeping = Housekeeping(database, None if retention is None else to_ms(retention), clock)
+    letter_retention_ms = None if retention is None else to_ms(retention)
     outage = Outage(_log, "the store could not be swept", "the store is swept again", clock)
 
     def clean_up() -> None:
         try:
-            swept = housekeeping.sweep()
+            swept = sweep(database, letter_retention_ms)
         except StoreError as error:
             outage.failed(error)
             return

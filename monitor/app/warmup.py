@@ -17,9 +17,8 @@ from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.evaluate import evaluate
-from monitor.sources.kafka_batch_loops import SPANS, locate_records
+from monitor.sources.kafka_loops import SPANS, locate_records, partitions_of
 from monitor.sources.log_format import LogRecord
-from monitor.sources.partitioner_loops import partitions_of
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.pane_view import PaneView
 from monitor.stream.partition import Partition, PartitionSettings

@@ -1,10 +1,9 @@
 """Measures and tests of predictions over many classes.
 
-A file of this folder that declares ``MEASURES`` adds them to :data:`CLASS_MEASURES`; no other file needs to change.
+A file of this folder that declares ``MEASURE``, or several in ``MEASURES``, adds them to :data:`CLASS_MEASURES`; no
+other file needs to change.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from monitor.classes.base import ClassMeasure, Findings
@@ -22,7 +21,7 @@ from monitor.classes.mmce import mmce
 from monitor.classes.reductions import classwise, classwise_tce, of_each_class, tce_of_each_class, top_label
 from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
-from monitor.scanning import scan_modules
+from monitor.scanning import scan_declared
 
 __all__ = [
     "CLASS_MEASURES",
@@ -53,19 +52,5 @@ __all__ = [
 ]
 
 
-def _scan() -> Mapping[str, ClassMeasure]:
-    """Import the files of this folder and return the measures they declare, by name, in ascending rank."""
-    measures: list[ClassMeasure] = []
-    for module in scan_modules(__name__):
-        for measure in getattr(module, "MEASURES", ()):
-            if not isinstance(measure, ClassMeasure):
-                raise TypeError(f"MEASURES in {module.__file__} must be of ClassMeasure, got {measure!r}")
-            if any(measure.name == other.name for other in measures):
-                raise ValueError(f"monitor/classes declares two measures called {measure.name}")
-            measures.append(measure)
-    measures.sort(key=lambda measure: (measure.rank, measure.name))
-    return MappingProxyType({measure.name: measure for measure in measures})
-
-
-CLASS_MEASURES: Final = _scan()
+CLASS_MEASURES: Final = scan_declared(__name__, "MEASURE", ClassMeasure)
 """Every measure of many classes by its name, in the order of a report."""

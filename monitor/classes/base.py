@@ -8,7 +8,8 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.arrays import Floats
+from monitor.classes.class_loops import hits_of_draws, weighted_residuals
 from monitor.errors import NotEnoughData
 from monitor.measures.base import Unit
 from monitor.scores import ClassTable
@@ -16,7 +17,7 @@ from monitor.scores import ClassTable
 Outcomes = NDArray[np.int32]
 """Drawn outcomes, shape (draws, n)."""
 
-Weights = NDArray[np.float64]
+Weights = Floats
 """Drawn weights of the events, shape (draws, n)."""
 
 
@@ -36,29 +37,29 @@ class Prepared(ABC):
 
     table: ClassTable
     bins: NDArray[np.int32]
-    sums: NDArray[np.float64]
+    sums: Floats
 
     @abstractmethod
-    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def errors(self, residual: Floats) -> Floats:
         """Compute the measure from binned residuals, (draws, *sums.shape) -> (draws,)."""
 
     @abstractmethod
-    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def functional(self, residual: Floats) -> Floats:
         """Return the linear functional of binned residuals that attains the measure at these; both as ``sums``."""
 
-    def draws(self, outcomes: Outcomes) -> NDArray[np.float64]:
+    def draws(self, outcomes: Outcomes) -> Floats:
         """Compute the measure for each row of outcomes, (draws, n) -> (draws,)."""
         hits = hits_of_draws(self.bins, outcomes, self.sums.size)
         return self.errors(hits.reshape(-1, *self.sums.shape) - self.sums)
 
-    def norms(self, weight: Weights) -> NDArray[np.float64]:
+    def norms(self, weight: Weights) -> Floats:
         """Compute the measure of residuals multiplied by each row of weights, (draws, n) -> (draws,).
 
         The measure is a semi-norm of the residuals. With all weights 1 this is its value; intervals follow from it.
         """
         return self.errors(self._residuals(weight))
 
-    def shares(self) -> NDArray[np.float64]:
+    def shares(self) -> Floats:
         """Return the contribution of each event to the measure, shape (n,): the attaining functional at its residual.
 
         They sum to the measure, and weighted by any row of weights they are at most ``norms`` of that row. Intervals of
@@ -70,7 +71,7 @@ class Prepared(ABC):
         expected = (of_probability * self.table.prediction).sum(axis=1)
         return np.asarray(of_probability[events, self.table.outcome] - expected)
 
-    def _residuals(self, weight: Weights) -> NDArray[np.float64]:
+    def _residuals(self, weight: Weights) -> Floats:
         table = self.table
         sums = weighted_residuals(self.bins, table.prediction, table.outcome, weight, self.sums.size)
         return sums.reshape(-1, *self.sums.shape)
@@ -144,13 +145,6 @@ class ClassMeasure:
 def gamma_q95(mean: float, variance: float) -> float:
     """Return the 95% point of a quadratic form of residuals with this mean and variance."""
     return mean if variance <= 0.0 else float(scipy.stats.gamma.ppf(0.95, mean**2 / variance, scale=variance / mean))
-
-
-def gamma_tail(value: float, mean: float, variance: float) -> float:
-    """Return the probability that a quadratic form with this mean and variance is at least ``value``."""
-    if variance <= 0.0:
-        return 1.0 if value <= mean else 0.0
-    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
 
 
 def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:

@@ -7,9 +7,10 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
-from monitor.measures.checks import require_choice, require_whole
 from monitor.scores import ClassTable
+from monitor.scores.arguments import require_choice, require_whole
 
 Distance = Literal["total_variation", "cityblock", "squared_euclidean"]
 VectorBins = Literal["median_variance", "equal_width"]
@@ -151,7 +152,7 @@ class _Binned(Prepared):
         Between a bin's mean prediction and its class frequencies.
     """
 
-    counts: NDArray[np.float64]
+    counts: Floats
     distance: Distance
 
     @classmethod
@@ -162,26 +163,24 @@ class _Binned(Prepared):
         bins = (groups[:, None] * table.classes + np.arange(table.classes)).astype(np.int32)
         return cls(table, bins, sums, np.bincount(groups, minlength=size).astype(np.float64), distance)
 
-    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def errors(self, residual: Floats) -> Floats:
         if self.distance == "squared_euclidean":
             return np.asarray(((residual**2).sum(axis=2) / self.counts).sum(axis=1) / self.counts.sum())
         # n_b cancels, so the means of a bin are not needed.
         city_block = np.abs(residual).sum(axis=(1, 2)) / self.counts.sum()
         return np.asarray(city_block / 2.0 if self.distance == "total_variation" else city_block)
 
-    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def functional(self, residual: Floats) -> Floats:
         # For the total variation distance, which reports use.
         return np.asarray(np.sign(residual) / (2.0 * self.counts.sum()))
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="canonical_ece",
-        title="canonical ECE",
-        help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
-        unit="ratio",
-        value=canonical_ece,
-        prepare=lambda table: _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE)),
-        rank=20,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="canonical_ece",
+    title="canonical ECE",
+    help="Mean distance between predicted vectors and class frequencies, in bins of ten or more similar vectors.",
+    unit="ratio",
+    value=canonical_ece,
+    prepare=lambda table: _Binned.of(table, median_variance_bins(table, DEFAULT_MIN_SIZE)),
+    rank=20,
 )

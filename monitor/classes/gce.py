@@ -6,13 +6,13 @@ from itertools import product, starmap
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.bins import whole_bins
-from monitor.measures.checks import require_choice
+from monitor.measures.binned_errors import whole_bins
 from monitor.scores import ClassTable, ScoreTable
+from monitor.scores.arguments import require_choice
 
 GceBins = Literal["even", "adaptive"]
 Probabilities = Literal["top", "all"]
@@ -196,7 +196,7 @@ class _Binned(Prepared):
         Of the bins' gaps.
     """
 
-    counts: NDArray[np.float64]
+    counts: Floats
     norm: GceNorm
 
     @classmethod
@@ -228,7 +228,7 @@ class _Binned(Prepared):
             member.norm,
         )
 
-    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def functional(self, residual: Floats) -> Floats:
         filled = np.maximum(self.counts, 1.0)
         if self.norm == "max":
             worst = np.unravel_index(np.argmax(np.abs(residual) / filled), residual.shape)
@@ -243,7 +243,7 @@ class _Binned(Prepared):
         error = float(self.errors(residual[None])[0])
         return residual / filled * weight / error if error > 0.0 else np.zeros(residual.shape)
 
-    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def errors(self, residual: Floats) -> Floats:
         residual = np.abs(residual)
         if self.norm == 1:
             gaps = residual  # n_b cancels, so empty bins need no special case
@@ -258,12 +258,12 @@ class _Binned(Prepared):
         return np.asarray(error if self.norm == 1 else np.sqrt(error))
 
 
-def _even(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+def _even(values: Floats, n_bins: int) -> Ints:
     """Bins of equal width, shape (m,) -> (m,)."""
     return np.searchsorted(np.arange(1, n_bins) / n_bins, values, side="right")
 
 
-def _adaptive(values: NDArray[np.float64], n_bins: int) -> NDArray[np.int64]:
+def _adaptive(values: Floats, n_bins: int) -> Ints:
     """Bins as equally filled as ties allow, shape (m,) -> (m,)."""
     _, row, count = np.unique(values, return_inverse=True, return_counts=True)
     # Twice the median position of equal values; integers avoid rounding.

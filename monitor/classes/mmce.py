@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures import kce
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_forms
@@ -68,7 +68,7 @@ class _TopLabel(Prepared):
         Distinct confidences, ascending, shape (m,).
     """
 
-    score: NDArray[np.float64]
+    score: Floats
 
     @classmethod
     def of(cls, table: ClassTable) -> "_TopLabel":
@@ -79,24 +79,22 @@ class _TopLabel(Prepared):
         bins[events, top] = row
         return cls(table, bins, count * score, score)
 
-    def errors(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def errors(self, residual: Floats) -> Floats:
         square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)
         return np.asarray(np.sqrt(np.maximum(0.0, square)) / self.table.rows)
 
-    def functional(self, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+    def functional(self, residual: Floats) -> Floats:
         potential = laplace_potential(self.score, residual, DEFAULT_WIDTH)
         size = math.sqrt(max(0.0, float(potential @ residual)))
         return potential / (size * self.table.rows) if size > 0.0 else np.zeros(self.score.size)
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="mmce",
-        title="MMCE",
-        help="Maximum mean calibration error: the kernel calibration error of the top label.",
-        unit="ratio",
-        value=mmce,
-        prepare=_TopLabel.of,
-        rank=30,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="mmce",
+    title="MMCE",
+    help="Maximum mean calibration error: the kernel calibration error of the top label.",
+    unit="ratio",
+    value=mmce,
+    prepare=_TopLabel.of,
+    rank=30,
 )

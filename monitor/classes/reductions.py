@@ -5,10 +5,10 @@ from functools import partial
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures import tce
-from monitor.measures.tce_blocks import TceKeywords
+from monitor.measures.tce import TceKeywords
 from monitor.scores import ClassTable, ScoreTable
 
 BinaryMeasure = Callable[[ScoreTable], float]
@@ -27,7 +27,7 @@ def top_label(table: ClassTable, measure: BinaryMeasure) -> float:
     return measure(table.top_label())
 
 
-def of_each_class(table: ClassTable, measure: BinaryMeasure) -> NDArray[np.float64]:
+def of_each_class(table: ClassTable, measure: BinaryMeasure) -> Floats:
     """Apply a binary measure to each class against the rest; shape (K,)."""
     return np.array([measure(table.one_against_rest(label)) for label in range(table.classes)])
 
@@ -84,7 +84,7 @@ def classwise_tce(table: ClassTable, **options: Unpack[TceKeywords]) -> float:
     return classwise(table, partial(tce, **options))
 
 
-def tce_of_each_class(table: ClassTable, **options: Unpack[TceKeywords]) -> NDArray[np.float64]:
+def tce_of_each_class(table: ClassTable, **options: Unpack[TceKeywords]) -> Floats:
     """Compute the test-based calibration error of each class against the rest, percent; shape (K,).
 
     Parameters and errors are those of :func:`classwise_tce`.

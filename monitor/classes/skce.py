@@ -5,23 +5,20 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.classes.base import ClassMeasure, Findings, gamma_q95, gamma_tail, require_rows
-from monitor.classes.pair_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
+from monitor.arrays import Floats
+from monitor.classes.base import ClassMeasure, Findings, gamma_q95, require_rows
+from monitor.classes.class_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.errors import InputError
-from monitor.measures.checks import require_choice, require_positive, require_whole
+from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
+from monitor.scores.arguments import require_choice, require_positive, require_whole
 
 KernelName = Literal["exponential", "gaussian", "tv_exponential"]
 Lengthscale = float | Literal["median"]
 
-_KINDS: Final[dict[str, int]] = {
-    "exponential": EXPONENTIAL,
-    "gaussian": GAUSSIAN,
-    "tv_exponential": TV_EXPONENTIAL,
-}
+_KINDS: Final[dict[str, int]] = {"exponential": EXPONENTIAL, "gaussian": GAUSSIAN, "tv_exponential": TV_EXPONENTIAL}
 
 _MEDIAN_OF: Final = 1000
 """Number of predictions whose pairs the median heuristic uses."""
@@ -73,11 +70,11 @@ class VectorKernel:
 
     @property
     def kind(self) -> int:
-        """Its number in ``monitor.classes.pair_loops``."""
+        """Its number in ``monitor.classes.class_loops``."""
         return _KINDS[self.name]
 
 
-def median_distance(prediction: NDArray[np.float64], *, total_variation: bool = False) -> float:
+def median_distance(prediction: Floats, *, total_variation: bool = False) -> float:
     """Return the median distance of two predictions, shape (n, K); 1 if there are fewer, or most are equal."""
     if prediction.shape[0] < 2:
         return 1.0
@@ -144,7 +141,7 @@ def skce(
 
 def skce_blocks(
     table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0, block_size: int = 2
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the unbiased estimate for each block of consecutive events, shape (n // block_size,): see :func:`skce`."""
     size = require_whole("block_size", block_size, 2)
     require_rows(table, f"SKCE in blocks of {size}", least=size)
@@ -246,14 +243,12 @@ def skce_findings(table: ClassTable) -> Findings:
     return Findings(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
 
 
-MEASURES: Final = (
-    ClassMeasure(
-        name="skce",
-        title="SKCE",
-        help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
-        unit="ratio",
-        value=skce,
-        findings=skce_findings,
-        rank=10,
-    ),
+MEASURE: Final = ClassMeasure(
+    name="skce",
+    title="SKCE",
+    help="Squared kernel calibration error of whole probability vectors, unbiased: around 0 if calibrated.",
+    unit="ratio",
+    value=skce,
+    findings=skce_findings,
+    rank=10,
 )

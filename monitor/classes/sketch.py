@@ -7,12 +7,14 @@ from functools import lru_cache
 from typing import Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import fdtri, ndtri
 
-from monitor.classes.base import gamma_q95, gamma_tail
+from monitor.arrays import Floats, Ints
+from monitor.classes.base import gamma_q95
 from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
+from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
 
 SKETCH_VERSION: Final = 1
@@ -68,7 +70,7 @@ class SketchPlan:
         return (self.features + 2 * PAIRS) * self.classes + TOTALS
 
     @property
-    def tables(self) -> NDArray[np.float64]:
+    def tables(self) -> Floats:
         """Frequencies for :func:`~monitor.classes.sketch_loops.add_to_sketch`; read-only."""
         return _tables(self)
 
@@ -108,7 +110,7 @@ class SkceSketch:
     """
 
     plan: SketchPlan
-    sums: NDArray[np.int64]
+    sums: Ints
 
     def __post_init__(self) -> None:
         if self.sums.dtype != np.int64 or self.sums.shape != (self.plan.size,):
@@ -300,16 +302,16 @@ class SketchNull:
 
 
 @lru_cache(maxsize=64)
-def _tables(plan: SketchPlan) -> NDArray[np.float64]:
+def _tables(plan: SketchPlan) -> Floats:
     """Draw frequencies of the kernel and of its square, and vectors for traces; shape (D/2 + 2 PAIRS, K)."""
     # The raw stream of a bit generator never changes; numpy's distributions may change between versions.
     source = np.random.PCG64([SKETCH_VERSION, plan.seed])
 
-    def uniform(*shape: int) -> NDArray[np.float64]:
+    def uniform(*shape: int) -> Floats:
         raw = np.asarray(source.random_raw(math.prod(shape)), np.uint64)
         return ((raw >> np.uint64(11)).astype(np.float64) + 0.5).reshape(shape) * 2.0**-53
 
-    def cauchy(number: int, lengthscale: float) -> NDArray[np.float64]:
+    def cauchy(number: int, lengthscale: float) -> Floats:
         """Frequencies of exp(-||p - q|| / lengthscale): multivariate Cauchy, within the plane of differences p - q."""
         normal = ndtri(uniform(number, plan.classes))
         normal -= normal.mean(axis=1, keepdims=True)

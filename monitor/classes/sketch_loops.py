@@ -4,8 +4,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
 UNIT: Final = 2.0**32
@@ -19,9 +19,7 @@ TOTALS: Final = 3
 
 
 @njit()
-def add_to_sketch(
-    prediction: NDArray[np.float64], outcome: int, sign: int, tables: NDArray[np.float64], sums: NDArray[np.int64]
-) -> None:
+def add_to_sketch(prediction: Floats, outcome: int, sign: int, tables: Floats, sums: Ints) -> None:
     r"""Add or subtract one event in place.
 
     With r = e_y - p and S = diag(p) - p p', the covariance of the outcome, the sums are over events of
@@ -79,13 +77,7 @@ def add_to_sketch(
 
 
 @njit()
-def add_all_to_sketch(
-    prediction: NDArray[np.float64],
-    outcome: NDArray[np.int64],
-    sign: int,
-    tables: NDArray[np.float64],
-    sums: NDArray[np.int64],
-) -> None:
+def add_all_to_sketch(prediction: Floats, outcome: Ints, sign: int, tables: Floats, sums: Ints) -> None:
     """:func:`add_to_sketch` of many events: prediction float64 (n, K), outcome int64 (n,)."""
     for event in range(outcome.shape[0]):
         add_to_sketch(prediction[event], outcome[event], sign, tables, sums)

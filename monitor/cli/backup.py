@@ -12,8 +12,7 @@ from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.times import format_time
-from monitor.store.backup import back_up
-from monitor.store.backup_file import Manifest
+from monitor.store.backup import Manifest, back_up
 
 app = typer.Typer(add_completion=False)
 

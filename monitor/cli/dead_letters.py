@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.app.parts import make_writer, open_store
-from monitor.cli.actor import command_actor
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Reason

@@ -15,8 +15,7 @@ from monitor.demo import MODELS, Simulator
 from monitor.events.model import ALL
 from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import time_text, value_text
-from monitor.reports.report_view import reports_table
-from monitor.reports.verdicts import judge_report
+from monitor.reports.report_view import judge_report, reports_table
 from monitor.stream import event_results
 from monitor.stream.status import PipelineStatus
 from monitor.windows.snapshot import Snapshot

@@ -18,8 +18,7 @@ from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_store
 from monitor.app.settings import Settings
-from monitor.cli.actor import command_actor
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.cli.targets import check_target
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -32,6 +33,16 @@ SKIP_BAD_ROWS_HELP: Final = "Leave out rows with values that cannot be read, cou
 PositiveOption = Annotated[str | None, typer.Option("--positive", metavar="VALUE", help=POSITIVE_HELP)]
 LogitsOption = Annotated[bool, typer.Option("--logits", help=LOGITS_HELP)]
 SkipBadRowsOption = Annotated[bool, typer.Option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)]
+
+
+def command_actor() -> str:
+    """Return the actor of the audit trail: ``cli:`` and the system's user, or its number where it has no name."""
+    # Not the environment's USER, which anybody can set.
+    number = os.geteuid()
+    try:
+        return f"cli:{pwd.getpwuid(number).pw_name}"
+    except KeyError:
+        return f"cli:{number}"
 
 
 def read_settings(config: Path | None) -> Settings:

@@ -1,15 +1,29 @@
 """`monitor recalibrate`: fit a map on a file, or in a running service. `monitor refit` is its old name."""
 
+import json
+import os
+import shlex
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
+import httpx
 import typer
+from rich.console import Console
 
 from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, method_options
-from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption
-from monitor.errors import InputError
+from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption, service_at
+from monitor.durations import parse_duration
+from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
+from monitor.http_client import send_request
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
+from monitor.recalibration.refit_view import print_refit
+from monitor.reports.formatting import plain
+from monitor.reports.progress import job_progress
+from monitor.reports.view import report_console
 from monitor.sources.formats import format_of
 
 app = typer.Typer(add_completion=False)
@@ -20,6 +34,14 @@ _OF_MODEL: Final = "Of a model of a service"
 _OF_SERVICE: Final = ("url", "key_file")
 """Options that are shared with other commands of a service."""
 _NONE: list[str] = []
+
+REJECTED: Final = 3
+"""Exit status if the map is not better: not a failure, and nothing changed."""
+
+_UNDER_WAY: Final = ("queued", "running")
+_POLL_SECONDS: Final = 0.5
+_PATIENCE_SECONDS: Final = 60.0
+"""How long the service may be unavailable while waiting for a refit: it may restart."""
 
 
 def _file_option(*names: str, **settings: Any) -> Any:
@@ -149,7 +171,7 @@ def recalibrate(
     file = Path(target)
     if file.exists() or _ends_as_a_table(file) or context.info_name == _OLD_NAME:
         _refuse(context, _OF_MODEL, f"{target} is taken for a file")
-        # Imported here, because each of the two loads libraries that the other does not need.
+        # Imported here, because it loads matplotlib.
         from monitor.cli.recalibrate_file import recalibrate_file  # noqa: PLC0415
 
         recalibrate_file(
@@ -178,8 +200,6 @@ def recalibrate(
     _refuse(context, _OF_FILE, reason)
     if len(method) > 1:
         raise InputError(f"--method goes once with a model, and {reason}")
-    from monitor.cli.recalibrate_model import recalibrate_model  # noqa: PLC0415
-
     request = {
         "method": method[0] if method else None,
         "options": method_options(option) or None,
@@ -187,7 +207,7 @@ def recalibrate(
         "window": window,
         "promote": promote,
     }
-    recalibrate_model(target, request, wait=wait, timeout=timeout, as_json=as_json, url=url, key_file=key_file)
+    _recalibrate_model(target, request, wait=wait, timeout=timeout, as_json=as_json, url=url, key_file=key_file)
 
 
 def _ends_as_a_table(file: Path) -> bool:
@@ -205,3 +225,89 @@ def _refuse(context: typer.Context, panel: str, reason: str) -> None:
         group = _OF_MODEL if name in _OF_SERVICE else getattr(parameter, "rich_help_panel", None)
         if group == panel and source is not None and source.name == "COMMANDLINE":
             raise InputError(f"{parameter.opts[0]} is {panel[0].lower()}{panel[1:]}, and {reason}")
+
+
+def _recalibrate_model(
+    model: str,
+    request: Mapping[str, Any],
+    *,
+    wait: bool,
+    timeout: str | None,
+    as_json: bool,
+    url: str,
+    key_file: Path | None,
+) -> None:
+    """Request a refit from a running service, and follow it to its end if ``wait`` is set.
+
+    Fields of the request that are None are left out.
+
+    Raises
+    ------
+    typer.Exit
+        The map was rejected: status 3.
+    MonitorError
+        The refit failed, or did not end in time.
+    """
+    seconds = None if timeout is None else _seconds(timeout)
+    if seconds is not None and not wait:
+        raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
+    with service_at(url, key_file) as http:
+        body = {key: value for key, value in request.items() if value is not None}
+        try:
+            job = send_request(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
+        except (ServiceUnavailable, UnknownSeries) as error:
+            raise type(error)(f"{error}; {model} is taken for a model, as there is no such file") from error
+        page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
+        if wait:
+            try:
+                job = _follow(http, job, seconds, page)
+            except KeyboardInterrupt:
+                typer.echo(f"the refit {plain(job['id'])} goes on; see {page}", err=True)
+                raise
+    if as_json:
+        typer.echo(json.dumps(job))
+    elif not wait:
+        queued = (
+            f"{plain(job['id'])}: {plain(job['method'])} for {plain(job['model'])} {plain(job['version'])} is queued"
+        )
+        typer.echo(f"{queued}; follow it at {page}")
+    else:
+        # The next command needs --url unless the environment or the default names the service.
+        elsewhere = url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
+        print_refit(report_console(), job, f" --url {shlex.quote(plain(url))}" if elsewhere else "")
+        typer.echo(f"pictures and details: {page}")
+    if not wait:
+        return
+    if job["state"] == "failed":
+        raise MonitorError(f"the refit {job['id']} failed: {job['reason'] or 'the service does not say why'}")
+    if job["state"] == "rejected":
+        raise typer.Exit(REJECTED)
+
+
+def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page: str) -> dict[str, Any]:
+    """Wait until the refit has ended, and return it."""
+    started = answered = time.monotonic()
+    with job_progress(Console(stderr=True)) as show:
+        while job["state"] in _UNDER_WAY:
+            show(plain(job["step"] or job["state"]), float(job["progress"]))
+            if seconds is not None and time.monotonic() - started >= seconds:
+                raise MonitorError(
+                    f"--timeout: the refit {job['id']} is {job['state']} after {seconds:g} seconds; it goes on, "
+                    f"see {page}"
+                )
+            time.sleep(_POLL_SECONDS)
+            try:
+                job = send_request(http, "GET", job["links"]["self"].lstrip("/")).json()
+                answered = time.monotonic()
+            except ServiceUnavailable:
+                # The service may be restarting, and the refit goes on after that.
+                if time.monotonic() - answered >= _PATIENCE_SECONDS:
+                    raise
+    return job
+
+
+def _seconds(timeout: str) -> float:
+    try:
+        return parse_duration(timeout).total_seconds()
+    except ValueError as error:
+        raise InputError(f"--timeout {error}, got {timeout!r}") from None

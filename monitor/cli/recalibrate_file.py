@@ -12,9 +12,8 @@ from monitor.cli.targets import check_target, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.progress import StageProgress
-from monitor.recalibration.refit_file import artifact, choose_methods, labelled_rows, refit_rows
+from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import refit_page, refit_picture
-from monitor.recalibration.refit_trial import Trial
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
 from monitor.reports.progress import rows_progress, stages_progress

@@ -21,8 +21,8 @@ from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.findings import Findings, ReportOptions, measure_files
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import print_findings
-from monitor.reports.view import report_console
+from monitor.reports.report_view import report_view
+from monitor.reports.view import print_view, report_console
 
 app = typer.Typer(add_completion=False)
 
@@ -198,7 +198,7 @@ def report(
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:
-        print_findings(report_console(), findings)
+        print_view(report_console(), report_view(findings))
         for path in targets.values():
             typer.echo(f"wrote {path}")
     failures = [failure for condition in conditions if (failure := condition.failure(document))]

@@ -10,12 +10,11 @@ from monitor.app.log_bounds import Continuation, continuation, log_bounds
 from monitor.app.logs import configure_logs
 from monitor.app.parts import log_directory
 from monitor.app.settings import Settings
-from monitor.cli.actor import command_actor
 from monitor.cli.backup import described
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
-from monitor.store.backup_file import Manifest
+from monitor.store.backup import Manifest
 from monitor.store.restore import Restored, check_backup, restore
 
 app = typer.Typer(add_completion=False)

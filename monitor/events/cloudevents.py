@@ -21,9 +21,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from monitor.events.fields import NULL, TYPES, WORDS, text_of, value_of
+from monitor.events.fields import NULL, TYPES, WORDS, Rejected, shown, text_of, value_of
 from monitor.events.model import Kind, Reason
-from monitor.events.rejection import Rejected, shown
 from monitor.events.wire import CloudEvent, Event, Fields
 
 Headers = Sequence[tuple[str, bytes]]

@@ -12,8 +12,7 @@ from monitor.errors import InputError
 from monitor.events import fields as read
 from monitor.events.cloudevents import structured_event
 from monitor.events.features import encode_features, read_features
-from monitor.events.fields import MAX_CLASSES
-from monitor.events.rejection import Rejected
+from monitor.events.fields import MAX_CLASSES, Rejected
 from monitor.events.times import read_time
 from monitor.events.wire import Fields, decode_fields
 

@@ -10,9 +10,9 @@ import msgspec
 
 from monitor.events import fields as read
 from monitor.events.cloudevents import PLAIN, Envelope, binary_envelope, structured_event
+from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Rules, kind_by_keys
 from monitor.events.model import Kind, Reason, Record
-from monitor.events.rejection import Rejected, shown
 from monitor.events.times import EARLIEST_MS, check_range, read_time
 from monitor.events.wire import ABSENT, Event, Fields, decode_fields
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.events.fields import Rejected, shown
 from monitor.events.model import Reason
-from monitor.events.rejection import Rejected, shown
 
 MAX_FEATURES: Final = 4096
 

@@ -9,9 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.events.fields import read_model, read_segments, read_version
+from monitor.events.fields import Rejected, read_model, read_segments, read_version
 from monitor.events.model import OTHER, Kind, ModelPolicy, Reason, SeriesKey, Stratum
-from monitor.events.rejection import Rejected
 from monitor.events.wire import Event, seed_of
 
 REFUSED: Final = -1

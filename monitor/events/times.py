@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.events import rfc3339_loops as rfc3339
+from monitor.events.fields import Rejected, shown
 from monitor.events.model import Reason
-from monitor.events.rejection import Rejected, shown
 
 EARLIEST_MS: Final = 946_684_800_000
 """2000-01-01T00:00:00Z: earlier times are mistakes, most often of the unit."""

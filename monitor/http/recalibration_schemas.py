@@ -1,9 +1,8 @@
 """The bodies of recalibration: requests for refits, refits, maps, what serves, and the audit trail."""
 
-from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +13,7 @@ from monitor.events.times import format_time
 from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, Probabilities, field
 from monitor.maps import Method
 from monitor.recalibration.service import Recalibrations
-from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
+from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
 
 OptionValue = bool | int | float | str | None
 SegmentValue = str | int | bool | None
@@ -82,28 +81,14 @@ _COMPARISON: Final[dict[str, Any]] = {
 }
 
 
-class Available(NamedTuple):
-    """Ids of the refits with which something can be done at present."""
-
-    with_map: Collection[str]
-    """Those whose map is kept."""
-    promotable: Collection[str]
-    """Those whose promotion would be accepted."""
-
-    @classmethod
-    def among(cls, recalibrations: Recalibrations, jobs: Collection[Job]) -> Self:
-        """What can be done with these refits."""
-        return cls(recalibrations.with_map(jobs), recalibrations.promotable(jobs))
-
-
 def job_path(job_id: str) -> str:
     """The path of a refit."""
     return f"/v1/recalibrations/{quote(job_id, safe='')}"
 
 
-def _window(order: Order) -> str | None:
+def _window(request: RefitRequest) -> str | None:
     """How far back events are taken, as people write it."""
-    return None if order.window_ms is None else format_duration(timedelta(milliseconds=order.window_ms))
+    return None if request.window_ms is None else format_duration(timedelta(milliseconds=request.window_ms))
 
 
 def _time(milliseconds: int | None) -> str | None:
@@ -172,30 +157,23 @@ class RefitSummaryBody(Body):
     links: LinksBody = field(LinksBody.example())
 
     @classmethod
-    def of(cls, job: Job, available: Available, **more: Any) -> Self:
+    def of(cls, job: Job) -> Self:
         """The body of a refit."""
-        order, path = job.order, job_path(job.id)
+        path = job_path(job.id)
         return cls.of_attributes(
             job,
-            model=order.model,
-            version=order.version,
-            method=order.method,
-            options=dict(order.options),
-            window=_window(order),
-            promote=order.promote,
-            trigger=order.trigger,
+            window=_window(job),
             requested_at=format_time(job.requested_ms),
             started_at=_time(job.started_ms),
             finished_at=_time(job.finished_ms),
             links=LinksBody(
                 self=path,
                 page=f"/recalibrations/{quote(job.id, safe='')}",
-                artifact=f"{path}/artifact" if job.id in available.with_map else None,
-                promotion=f"{path}/promotion" if job.id in available.promotable else None,
+                artifact=f"{path}/artifact" if job.has_map else None,
+                promotion=f"{path}/promotion" if job.promotable else None,
                 figures={name: f"{path}/figures/{quote(name, safe='')}" for name in job.figures},
-                model=f"/v1/models/{quote(order.model)}/recalibration",
+                model=f"/v1/models/{quote(job.model)}/recalibration",
             ),
-            **more,
         )
 
 
@@ -205,11 +183,6 @@ class RefitBody(RefitSummaryBody):
     comparison: dict[str, Any] | None = field(
         _COMPARISON, "results on events that the fit never saw (docs/recalibration.md); null until there is one"
     )
-
-    @classmethod
-    def with_comparison(cls, recalibrations: Recalibrations, job: Job) -> Self:
-        """The body of a refit with its comparison."""
-        return cls.of(job, Available.among(recalibrations, (job,)), comparison=job.comparison)
 
 
 class RefitsBody(Body):
@@ -313,24 +286,15 @@ class RefitSettingsBody(Body):
     next: str | None = field("2026-11-22T03:00:00.000Z", "when the schedule starts the next one, RFC 3339")
 
     @classmethod
-    def of(cls, order: Order, schedule: Mapping[str, Any]) -> Self:
-        """The body of a model's settings.
-
-        Parameters
-        ----------
-        order
-            The order of a request that names nothing but the model.
-        schedule
-            The model's entry of :meth:`Recalibrations.schedules`.
-        """
-        return cls(
-            method=order.method,
-            options=dict(order.options),
-            window=_window(order),
-            promotion="automatic" if order.promote else "manual",
-            schedule=schedule.get("schedule"),
-            on_verdict=bool(schedule.get("on_verdict", False)),
-            next=_time(schedule.get("next")),
+    def of(cls, recalibrations: Recalibrations, model: str, version: str) -> Self:
+        """The body of a model's settings."""
+        plan, request = recalibrations.plan(model), recalibrations.make_request(model, version)
+        return cls.of_attributes(
+            plan,
+            options=dict(request.options),
+            window=_window(request),
+            promotion="automatic" if plan.automatic else "manual",
+            next=_time(recalibrations.next_scheduled_ms(model)),
         )
 
 

@@ -6,17 +6,15 @@ from typing import Final
 
 import numpy as np
 import xxhash
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.local.features import check_outcomes, checked_weight, feature_table
 from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
-from monitor.measures.checks import require_positive, require_whole
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from monitor.scores.arguments import require_positive, require_whole
 
 DEFAULT_GAMMA: Final = 0.4
 """For principal components and for features as they are (paper, section 3.2)."""
@@ -84,10 +82,10 @@ class LocalCalibration:
         return np.abs(self.error)
 
     @property
-    def valid(self) -> NDArray[np.bool_]:
+    def valid(self) -> Bools:
         """Whether a point has enough neighbours to count, shape (q,)."""
         # n_eff of a group is its size except for rounding.
-        result: NDArray[np.bool_] = self.n_eff >= self.least_neighbours * (1.0 - 1e-12)
+        result: Bools = self.n_eff >= self.least_neighbours * (1.0 - 1e-12)
         return result
 
     @property
@@ -335,11 +333,7 @@ def confidence_and_hit(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Float
 
 
 def measure_local(
-    prediction: ArrayLike,
-    outcome: ArrayLike,
-    phi: Floats,
-    kernels: Kernels,
-    options: MeasureOptions,
+    prediction: ArrayLike, outcome: ArrayLike, phi: Floats, kernels: Kernels, options: MeasureOptions
 ) -> list[LocalCalibration]:
     """Compute the local calibration under each of several kernels at the same points and with the same draws.
 

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
 from monitor.local.features import feature_table
 from monitor.local.neighbourhood import averages, laplace_kernels
-from monitor.measures.checks import require_whole
-
-Floats = NDArray[np.float64]
+from monitor.scores.arguments import require_whole
 
 DEFAULT_GAMMA: Final = 0.2
 """For two dimensions (paper, section 3.2)."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 AnyFloats = NDArray[Any]
 
@@ -76,14 +76,7 @@ def _exponentials(
 
 @njit(fastmath=_FAST)
 def laplace_sums(
-    points: Singles,
-    others: Singles,
-    weight: Floats,
-    value: Floats,
-    own: NDArray[np.int64],
-    rates: Floats,
-    start: int,
-    stop: int,
+    points: Singles, others: Singles, weight: Floats, value: Floats, own: Ints, rates: Floats, start: int, stop: int
 ) -> Floats:
     r"""Sum over the neighbours of each point, with k = exp(-rate (|x - x_i|_1 - that of the nearest)).
 

@@ -4,11 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.local.neighbour_loops import city_block
-
-Floats = NDArray[np.float64]
 
 
 class Kernels(NamedTuple):
@@ -56,11 +54,7 @@ GROUP_KERNEL: Final = Kernels(1, _same_group)
 
 
 def averages(
-    kernels: Kernels,
-    points: Floats,
-    others: Floats,
-    columns: Callable[[slice], Floats],
-    weight: Floats | None = None,
+    kernels: Kernels, points: Floats, others: Floats, columns: Callable[[slice], Floats], weight: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Average the others' values around each point, weighted by each kernel, and count effective neighbours.
 

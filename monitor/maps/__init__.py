@@ -5,8 +5,6 @@ change: the REST row, options, artifact and law tests of a method follow from it
 """
 
 import difflib
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from monitor.errors import InputError
@@ -14,7 +12,7 @@ from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.fitting import apply_map, apply_serving_map, check_options, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
-from monitor.scanning import scan_modules
+from monitor.scanning import scan_declared
 
 __all__ = [
     "METHODS",
@@ -32,22 +30,7 @@ __all__ = [
 ]
 
 
-def _scan() -> Mapping[str, Method]:
-    """Import the files of this folder and return the methods they declare, by name, in ascending rank."""
-    methods: list[Method] = []
-    for module in scan_modules(__name__):
-        declared = [*getattr(module, "METHODS", ()), *filter(None, [getattr(module, "METHOD", None)])]
-        for method in declared:
-            if not isinstance(method, Method):
-                raise TypeError(f"METHOD in {module.__file__} must be a Method, got {method!r}")
-            if any(method.name == other.name for other in methods):
-                raise ValueError(f"two files of monitor/maps declare a method called {method.name}")
-            methods.append(method)
-    methods.sort(key=lambda method: (method.rank, method.name))
-    return MappingProxyType({method.name: method for method in methods})
-
-
-METHODS: Final = _scan()
+METHODS: Final = scan_declared(__name__, "METHOD", Method)
 """Every method by its name, in ascending rank."""
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, get_origin
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
 
-Floats = NDArray[np.float64]
 Groups = NDArray[np.str_]
 
 OptionValue = bool | int | float | str | None

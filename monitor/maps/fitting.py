@@ -8,16 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import InputError
-from monitor.local.features import feature_table, numbers
+from monitor.local.features import feature_table
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
-from monitor.scores.arguments import require_same_index
+from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.table import check
-
-Floats = NDArray[np.float64]
 
 _MAX_INTEGER: Final = 2**63 - 1
 

@@ -6,16 +6,14 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
-from monitor.measures.bins import first_rows
+from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 MIN_EVENTS: Final = 20
 

@@ -5,14 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from monitor.arrays import Floats
 from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import whole
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import choice, column
-
-Floats = NDArray[np.float64]
 
 MIN_EVENTS: Final = 20
 _SHAPES: Final = ("linear", "steps")

@@ -9,13 +9,11 @@ import numpy as np
 import xxhash
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.local.features import check_outcomes, feature_table, numbers
-from monitor.scores.arguments import require_same_index
+from monitor.local.features import check_outcomes, feature_table
+from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.table import check
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NO_SEGMENT: Final = ""
 """The value of a segment key for an event that has none."""
@@ -72,12 +70,7 @@ class LabelledEvents:
             A value is out of its range, or lengths differ. Names key and value.
         """
         require_same_index(
-            prediction=prediction,
-            outcome=outcome,
-            weight=weight,
-            time_ms=time_ms,
-            features=features,
-            segments=segments,
+            prediction=prediction, outcome=outcome, weight=weight, time_ms=time_ms, features=features, segments=segments
         )
         p, label = check_outcomes(prediction, outcome)
         n = p.shape[0]

@@ -6,47 +6,37 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from monitor.errors import CorruptMap, InputError
+from monitor.arrays import Floats, Ints
+from monitor.errors import CorruptMap, InputError, NotEnoughData
+from monitor.inference.cox import LOGIT_BOUND
+from monitor.local import Embedding, PrincipalComponents, Standardised
+from monitor.local.calibration import default_bins
+from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore_bins import (
-    BINS,
-    PRIOR,
-    SHRINKAGE,
-    Bins,
-    add_prior,
-    bin_indices,
-    confidence_of,
-    hits_of,
-    number_of_bins,
-    replace_confidence,
-    require_hits,
-    shrink,
-)
-from monitor.maps.lore_space import (
-    DIMENSIONS,
-    MAX_COORDINATE,
-    SPACE,
-    Space,
-    coordinates,
-    describe,
-    feature_count,
-    fit_space,
-    read_space,
-    space_parts,
-)
-from monitor.maps.parts import MapParts, column, flag, number, whole
+from monitor.maps.parts import MapParts, choice, column, flag, matrix, number, whole
 
-Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
-Ints = NDArray[np.int64]
+
+Space = Standardised | PrincipalComponents | Embedding
+
+SPACES: Final = ("pca", "standardised", "tsne")
+
+MAX_COORDINATE: Final = 1e30
+"""Larger coordinates are limited to this, so that sums of differences stay within float32."""
+
+MIN_EVENTS: Final = 50
+MIN_HITS: Final = 5
+"""Number of hits, and of misses, that a fit needs."""
+
+_MIN_PROBABILITY: Final = float(np.exp(-LOGIT_BOUND))
 
 _MIN_GAMMA: Final = 1e-6
 _MAX_GAMMA: Final = 1e12
@@ -68,6 +58,296 @@ _MAX_THREADS: Final = 4
 
 _DOMINANT_SHARE: Final = 1.0 - 1e-12
 """Share of a bin's squared weights above which the rest of the bin is rounding error."""
+
+BIN_OPTIONS: Final = {
+    "bins": Option(
+        "whole",
+        None,
+        "Number of bins of equal width of the confidence; null: 15, and 5 for fewer than 1,000 events.",
+        at_least=1,
+        at_most=1000,
+    ),
+    "shrinkage": Option(
+        "number",
+        5.0,
+        "How many events of the whole bin count beside the neighbours; 0: none, which is the paper's formula.",
+        at_least=0.0,
+        at_most=1e6,
+    ),
+    "prior": Option(
+        "number",
+        1.0,
+        "How many events that agree with the bin's mean confidence are added to it, so that a bin of few events "
+        "does not become 0 or 1; 0: none, which is the paper's formula.",
+        at_least=0.0,
+        at_most=1e6,
+    ),
+}
+"""Options of both LoRe methods."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Bins:
+    """Bins of equal width of the confidence (the last is closed on the right), with sums over their events.
+
+    Attributes
+    ----------
+    mean
+        float64, shape (B,): weighted share of hits; 0 in an empty bin.
+    confidence
+        float64, shape (B,): weighted mean confidence; 0 in an empty bin.
+    events, squares
+        float64, shape (B,): sums of the events' weights and of their squares; 0 in an empty bin.
+    """
+
+    mean: Floats
+    confidence: Floats
+    events: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, count: int, confidence: Floats, hit: Floats, weight: Floats) -> "Bins":
+        """Sum events in ``count`` bins."""
+        place = bin_indices(count, confidence)
+
+        def summed(values: Floats) -> Floats:
+            return np.bincount(place, values, count).astype(np.float64)
+
+        events = summed(weight)
+
+        def mean(values: Floats) -> Floats:
+            return np.divide(summed(weight * values), events, out=np.zeros(count), where=events > 0.0).clip(0.0, 1.0)
+
+        return cls(mean(hit), mean(confidence), events, summed(weight**2))
+
+    @classmethod
+    def from_parts(cls, parts: MapParts, key: str) -> "Bins":
+        """Read what :meth:`parts` returned. Raises CorruptMap."""
+        count = whole(parts, key, 1)
+        bins = cls(
+            column(parts, "bin_mean", low=0.0, high=1.0),
+            column(parts, "bin_confidence", low=0.0, high=1.0),
+            column(parts, "bin_events", low=0.0),
+            column(parts, "bin_squares", low=0.0),
+        )
+        for name, array in bins.parts().arrays.items():
+            if array.size != count:
+                raise CorruptMap(f"{name} must be of {count} bins, got {array.size}")
+        if ((bins.events > 0.0) != (bins.squares > 0.0)).any():
+            raise CorruptMap("bin_events and bin_squares must be above 0 in the same bins")
+        return bins
+
+    def parts(self) -> MapParts:
+        """Return the bins as parts of a map."""
+        arrays = {
+            "bin_mean": self.mean,
+            "bin_confidence": self.confidence,
+            "bin_events": self.events,
+            "bin_squares": self.squares,
+        }
+        return MapParts({"bins": self.count}, arrays)
+
+    @property
+    def count(self) -> int:
+        """Number B of bins."""
+        return int(self.mean.size)
+
+    def indices(self, confidence: Floats) -> Ints:
+        """Return the index of the bin of each confidence."""
+        return bin_indices(self.count, confidence)
+
+    def add_prior(self, p: Floats, bin_index: int | Ints, prior: float) -> Floats:
+        """Call :func:`add_prior` with the sums of these bins."""
+        events, squares = self.events[bin_index], self.squares[bin_index]
+        return add_prior(p, events, squares, self.confidence[bin_index], prior)
+
+
+def bin_indices(count: int, confidence: Floats) -> Ints:
+    """Return the index of each confidence among ``count`` bins, int64."""
+    return np.asarray(np.searchsorted(np.arange(1, count) / count, confidence, side="right"), np.int64)
+
+
+def number_of_bins(option: object, events: int) -> int:
+    """Return the option ``bins``, or the default for this number of events."""
+    return option if isinstance(option, int) else default_bins(events)
+
+
+def confidence_of(prediction: Floats) -> Floats:
+    """Return P(y = 1) for predictions (n,) or (n, 2), and the largest probability for more classes; shape (n,)."""
+    if prediction.ndim == 1:
+        return prediction
+    if prediction.shape[1] == 2:
+        return np.ascontiguousarray(prediction[:, 1])
+    return np.asarray(prediction.max(axis=1))
+
+
+def hits_of(events: LabelledEvents) -> Floats:
+    """Return the outcomes; for more than two classes, whether the most probable one came true; float64, shape (n,)."""
+    if events.classes == 2:
+        return events.outcome.astype(np.float64)
+    return np.asarray(np.argmax(events.prediction, axis=1) == events.outcome, np.float64)
+
+
+def replace_confidence(prediction: Floats, confidence: Floats) -> Floats:
+    """Replace the confidence of predictions (n,) or (n, K).
+
+    For more than two classes the most probable one gets the new confidence, and the others share the rest in the same
+    proportions as before, or equally if all were 0. So another class may become the most probable one.
+    """
+    if prediction.ndim == 1:
+        return confidence
+    if prediction.shape[1] == 2:
+        return np.stack([1.0 - confidence, confidence], axis=1)
+    rows, top = np.arange(prediction.shape[0]), np.argmax(prediction, axis=1)
+    others = prediction.copy()
+    others[rows, top] = 0.0
+    left = others.sum(axis=1)
+    others[left == 0.0] = 1.0
+    others[rows, top] = 0.0
+    result = others * ((1.0 - confidence) / others.sum(axis=1))[:, None]
+    result[rows, top] = confidence
+    return np.asarray(result)
+
+
+def shrink(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
+    """Shrink means of neighbourhoods towards the means of their bins.
+
+    Parameters
+    ----------
+    sums
+        float64, shape (..., 3): sums over neighbours of weight k, of weight k hit, and of (weight k)^2.
+    mean
+        float64, shape (...) or less of it: share of hits in the bin.
+    shrinkage
+        How many events of the bin are added to the n_eff = (sum weight k)^2 / sum (weight k)^2 neighbours.
+
+    Returns
+    -------
+    float64, shape (...); the bin's share where there are no neighbours.
+    """
+    total, hits, squares = sums[..., 0], sums[..., 1], sums[..., 2]
+    some = squares > 0.0
+    n_eff = np.divide(total**2, squares, out=np.zeros_like(total), where=some)
+    local = np.divide(hits, total, out=np.zeros_like(total), where=some)
+    wide = np.broadcast_to(mean, total.shape)
+    denominator = n_eff + shrinkage
+    return np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
+
+
+def add_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: float) -> Floats:
+    """Add ``prior`` events that agree with the bin's mean confidence to shares of hits.
+
+    The fewer events a bin has, the closer the result is to its mean confidence.
+
+    Parameters
+    ----------
+    p
+        float64, shape (...).
+    events, squares, confidence
+        Of the bin: sums of weights, at least 0, and of their squares, and mean confidence; shape (...) or less of it.
+    prior
+        Number of events to add.
+
+    Returns
+    -------
+    float64, shape (...), at least 4e-8 away from 0 and 1, so that no log loss is infinite.
+    """
+    n_eff = events**2 / squares
+    return np.asarray(
+        np.clip((n_eff * p + prior * confidence) / (n_eff + prior), _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
+    )
+
+
+def require_hits(events: LabelledEvents, hit: Floats) -> None:
+    """Raise NotEnoughData unless there are at least 50 events, 5 hits and 5 misses."""
+    events.require_events(MIN_EVENTS)
+    hits = int(hit.sum())
+    if min(hits, len(events) - hits) < MIN_HITS:
+        what = "outcomes of 1" if events.classes == 2 else "hits of the most probable class"
+        raise NotEnoughData(
+            f"{hits} of {len(events)} labelled events are {what}: "
+            f"at least {MIN_HITS} are needed, and as many that are not"
+        )
+
+
+def fit_space(name: str, features: Floats, weight: Floats, dimensions: int | None) -> Space:
+    """Fit the space of this name to features (n, D) with weights (n,).
+
+    Raises
+    ------
+    NotEnoughData
+        There are too few events.
+    InputError
+        The dimensions are not allowed, or a package is not installed.
+    """
+    if name == "standardised":
+        if dimensions is not None:
+            raise InputError(
+                f"option dimensions must be null for the space standardised, which has those of the features, "
+                f"got {dimensions}"
+            )
+        return Standardised.fit(features, weight)
+    if name == "tsne":
+        return Embedding.fit(features, TSNE_DIMENSIONS if dimensions is None else dimensions, weight)
+    return PrincipalComponents.fit(features, DEFAULT_DIMENSIONS if dimensions is None else dimensions, weight)
+
+
+def coordinates(space: Space, features: Floats) -> Singles:
+    """Map features (n, D) to coordinates, float32, shape (n, d)."""
+    return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
+
+
+def name_of(space: Space) -> str:
+    """Return its name, as in :data:`SPACES`."""
+    return {Standardised: "standardised", PrincipalComponents: "pca", Embedding: "tsne"}[type(space)]
+
+
+def _describe_space(space: Space) -> str:
+    """Describe the space for people."""
+    features = _standardised(space).mean.size
+    if isinstance(space, Standardised):
+        return f"{features} standardised feature{'s' if features > 1 else ''}"
+    if isinstance(space, PrincipalComponents):
+        count = space.dimensions
+        parts = "one principal component" if count == 1 else f"{count} principal components"
+        return f"{parts} of {features} feature{'s' if features > 1 else ''}"
+    return f"a t-SNE embedding of {features} features in {space.dimensions} dimensions"
+
+
+def space_parts(space: Space) -> MapParts:
+    """Return the space as parts of a map."""
+    standardised = _standardised(space)
+    arrays: dict[str, NDArray[Any]] = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
+    if isinstance(space, PrincipalComponents):
+        arrays["axes"] = space.axes
+    elif isinstance(space, Embedding):
+        arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
+    return MapParts({"space": name_of(space)}, arrays)
+
+
+def read_space(parts: MapParts, key: str) -> Space:
+    """Read what :func:`space_parts` returned. Raises CorruptMap."""
+    name = choice(parts, key, SPACES)
+    mean, scale = column(parts, "feature_mean", least=1), column(parts, "feature_scale", low=5e-324)
+    if mean.size != scale.size:
+        raise CorruptMap(f"feature_mean and feature_scale must be equally long, got {mean.size} and {scale.size}")
+    standardised = Standardised(mean, scale)
+    if name == "standardised":
+        return standardised
+    axes = matrix(parts, "axes", shape=(mean.size, None))
+    if axes.shape[1] > mean.size:
+        raise CorruptMap(f"axes must be at most as many as the {mean.size} features, got {axes.shape[1]}")
+    components = PrincipalComponents(standardised, axes)
+    if name == "pca":
+        return components
+    landmarks = matrix(parts, "landmarks", shape=(None, axes.shape[1]))
+    return Embedding(components, landmarks, matrix(parts, "places", shape=(landmarks.shape[0], None)))
+
+
+def _standardised(space: Space) -> Standardised:
+    if isinstance(space, Standardised):
+        return space
+    return space.standardised if isinstance(space, PrincipalComponents) else space.components.standardised
 
 
 class StoredPoints(NamedTuple):
@@ -152,7 +432,7 @@ class Lore(FieldMap):
     @property
     def feature_count(self) -> int | None:
         """Number D of features of an event."""
-        return feature_count(self.space)
+        return int(_standardised(self.space).mean.size)
 
     def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:  # noqa: ARG002
         """Recalibrate predictions; features have the shape (n, D)."""
@@ -185,7 +465,8 @@ class Lore(FieldMap):
         """Describe the map."""
         bandwidth = "all events of a bin alike" if self.gamma >= WHOLE_BIN else f"gamma {self.gamma:g}"
         return (
-            f"share of hits among events alike in {describe(self.space)}, within {self.bins.count} bins of confidence; "
+            f"share of hits among events alike in {_describe_space(self.space)}, within {self.bins.count} bins of "
+            f"confidence; "
             f"{bandwidth} ({'chosen by leave-one-out' if self.gamma_found else 'as given'}), "
             f"{self.stored.hit.size:,} events kept, shrunk towards the bin by {self.shrinkage:g} events"
         )
@@ -327,8 +608,21 @@ METHOD: Final = Method(
     fit=_fit,
     load=Lore.from_parts,
     options={
-        "space": SPACE,
-        "dimensions": DIMENSIONS,
+        "space": Option(
+            "text",
+            "pca",
+            "Where events are compared: principal components of the features, the features as they are but "
+            "standardised, or a frozen t-SNE embedding, whose fit needs the extra tsne.",
+            choices=SPACES,
+        ),
+        "dimensions": Option(
+            "whole",
+            None,
+            "Of the space; null: 20 principal components, or as many as there are features; 2 of t-SNE, which may have "
+            "2 or 3. Not for standardised features.",
+            at_least=1,
+            at_most=1000,
+        ),
         "gamma": Option(
             kind="number",
             default=None,
@@ -337,9 +631,7 @@ METHOD: Final = Method(
             meaning="How far neighbours reach: the larger, the farther. Null: that of the least log loss when each "
             "event is left out. The paper takes .4 for principal components and .2 for t-SNE.",
         ),
-        "bins": BINS,
-        "shrinkage": SHRINKAGE,
-        "prior": PRIOR,
+        **BIN_OPTIONS,
         "max_points": Option(
             kind="whole",
             default=50_000,

@@ -6,15 +6,13 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
-from monitor.maps.lore_bins import (
-    BINS,
-    PRIOR,
-    SHRINKAGE,
+from monitor.maps.lore import (
+    BIN_OPTIONS,
     Bins,
     bin_indices,
     confidence_of,
@@ -25,8 +23,6 @@ from monitor.maps.lore_bins import (
     shrink,
 )
 from monitor.maps.parts import matrix, number, setting, whole, words
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +134,8 @@ METHOD: Final = Method(
     fit=_fit,
     load=GroupedLore.from_parts,
     options={
-        "segment": Option(
-            kind="text",
-            default=None,
-            meaning="Segment key whose values are the groups; null: the only one that there is.",
-        ),
-        "bins": BINS,
-        "shrinkage": SHRINKAGE,
-        "prior": PRIOR,
+        "segment": Option("text", None, "Segment key whose values are the groups; null: the only one that there is."),
+        **BIN_OPTIONS,
     },
     many_classes=True,
     needs_segments=True,

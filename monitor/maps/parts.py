@@ -1,17 +1,15 @@
 """The parts of a map as an artifact stores them, with checks for reading them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.scores.arguments import number_text
-
-Floats = NDArray[np.float64]
-_Map = TypeVar("_Map")
 
 
 @dataclass(frozen=True)
@@ -118,43 +116,3 @@ def _array(parts: MapParts, name: str, dimensions: int, low: float, high: float)
     if wrong.any():
         raise CorruptMap(f"{name} must be finite and from {low:g} to {high:g}, got {number_text(values[wrong][0])}")
     return values
-
-
-def join_parts(settings: Mapping[str, Any], inner: Sequence[MapParts | None]) -> MapParts:
-    """Join the parts of several maps into one.
-
-    Their settings become the list ``maps``, with null for None; the array ``value`` of the third is named ``2.value``.
-    """
-    return MapParts(
-        settings={**settings, "maps": [None if parts is None else dict(parts.settings) for parts in inner]},
-        arrays={
-            f"{place}.{name}": array
-            for place, parts in enumerate(inner)
-            if parts is not None
-            for name, array in parts.arrays.items()
-        },
-    )
-
-
-def load_joined(parts: MapParts, load: Callable[[MapParts], _Map]) -> list[_Map | None]:
-    """Load the maps whose parts :func:`join_parts` joined. Raises CorruptMap with the number of the map."""
-    listed = setting(parts, "maps")
-    if not isinstance(listed, list | tuple):
-        raise CorruptMap(f"maps must be a list, got {listed!r}")
-    # One pass over the arrays: with thousands of maps, a search through all of them for each would take seconds.
-    arrays_of: dict[str, dict[str, NDArray[Any]]] = {}
-    for name, array in parts.arrays.items():
-        place, _, own = name.partition(".")
-        arrays_of.setdefault(place, {})[own] = array
-    maps: list[_Map | None] = []
-    for index, settings in enumerate(listed):
-        if settings is None:
-            maps.append(None)
-            continue
-        if not isinstance(settings, dict):
-            raise CorruptMap(f"maps must hold settings, got {settings!r} at {index}")
-        try:
-            maps.append(load(MapParts(settings, arrays_of.get(str(index), {}))))
-        except CorruptMap as error:
-            raise CorruptMap(f"map {index} of {len(listed)}: {error}") from error
-    return maps

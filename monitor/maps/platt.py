@@ -6,15 +6,13 @@ from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.inference.logistic import fit_logistic
+from monitor.arrays import Floats
+from monitor.inference.newton import fit_logistic
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, logits, probabilities
-
-Floats = NDArray[np.float64]
 
 MIN_EVENTS: Final = 10
 _MAX_INTERCEPT: Final = 1e6

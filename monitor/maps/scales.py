@@ -3,9 +3,9 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from monitor.arrays import Floats
 from monitor.inference.cox import LOGIT_BOUND, logits
 
 __all__ = [
@@ -22,8 +22,6 @@ __all__ = [
 SLOPE_LIMIT: Final = 100.0
 """The largest factor of a logit. If predictions separate the outcomes, every larger factor would fit better still, so
 the fit stops here. A model whose predictions all lie within 50 +- 1% can need a factor of 40."""
-
-Floats = NDArray[np.float64]
 
 
 def probabilities(eta: Floats) -> Floats:

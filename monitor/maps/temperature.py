@@ -1,21 +1,23 @@
-"""Temperature scaling: one factor for all logits."""
+"""Temperature scaling: one factor for all logits, found by log loss or by the kernel calibration error."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy
+from scipy.special import logsumexp
 
-from monitor.inference.logistic import fit_logistic
-from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import Method, OptionValue, PredictionMap
+from monitor.arrays import Floats
+from monitor.classes.mmce import DEFAULT_WIDTH
+from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
+from monitor.maps.base import Method, Option, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
-
-Floats = NDArray[np.float64]
+from monitor.measures.laplace_loops import laplace_quadratic_form
 
 MIN_EVENTS: Final = 10
 
@@ -91,7 +93,7 @@ def fit_slope(events: LabelledEvents) -> float:
     return float(minimise(objective, start, *bounds)[0])
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001
+def _fit_by_log_loss(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001
     events.require_outcomes(MIN_EVENTS)
     return Temperature(1.0 / fit_slope(events), events.classes)
 
@@ -104,8 +106,131 @@ METHOD: Final = Method(
         "everything alike. The order of predictions stays, and so does the most probable class."
     ),
     rank=10,
-    fit=_fit,
+    fit=_fit_by_log_loss,
     load=Temperature.from_parts,
     many_classes=True,
 )
 """Source: Guo, Pleiss, Sun, Weinberger, "On Calibration of Modern Neural Networks", 2017, section 4.2."""
+
+
+_GRID: Final = 41
+"""Slopes that are tried before the best one is refined: the error can have several minima."""
+
+
+@dataclass(frozen=True)
+class MmceTemperature(Temperature):
+    """Logits divided by the temperature of the least kernel calibration error."""
+
+    method: ClassVar[str] = "mmce_temperature"
+
+    def describe(self) -> str:
+        """Describe the map."""
+        return f"{super().describe()} (the temperature of the least kernel calibration error)"
+
+
+def kernel_error(events: LabelledEvents, slope: float, width: float) -> float:
+    """Compute the weighted kCE of P(y = 1), or MMCE of many classes, after multiplying logits by the slope."""
+    p = scale_logits(events.prediction, slope)
+    if events.is_binary:
+        residual = events.outcome - p
+    else:
+        top = np.argmax(p, axis=1)
+        p = p[np.arange(len(events)), top]
+        residual = (top == events.outcome) - p
+    order = np.argsort(p, kind="stable")
+    square = float(laplace_quadratic_form(p[order], (events.weight * residual)[order], width))
+    return math.sqrt(max(0.0, square)) / float(events.weight.sum())
+
+
+def _log_loss(events: LabelledEvents, slope: float) -> float:
+    if events.is_binary:
+        eta = slope * logits(events.prediction)
+        loss = -log_sigmoid(np.where(events.outcome == 1, eta, -eta))
+    else:
+        eta = slope * log_probabilities(events.prediction)
+        loss = logsumexp(eta, axis=1) - eta[np.arange(len(events)), events.outcome]
+    return float(np.average(loss, weights=events.weight))
+
+
+def _allowed_slopes(events: LabelledEvents, best: float, keep: float) -> tuple[float, float]:
+    """Return the range of slopes that keep this share of the best slope's gain in log loss over a uniform guess."""
+    floor = _log_loss(events, best)
+    ceiling = math.log(events.classes) - keep * (math.log(events.classes) - floor)
+
+    # Log loss is convex in the slope, so there is one crossing on each side of the best.
+    def excess(slope: float) -> float:
+        return _log_loss(events, slope) - ceiling
+
+    if excess(best) >= 0.0:
+        return best, best  # there is no gain, or all of it must be kept
+    low, high = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
+    if excess(low) > 0.0:
+        low = float(scipy.optimize.brentq(excess, low, best))
+    if excess(high) > 0.0:
+        high = float(scipy.optimize.brentq(excess, best, high))
+    return low, high
+
+
+def _fit_by_mmce(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemperature:
+    events.require_outcomes(MIN_EVENTS)
+    width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
+    best = fit_slope(events)
+    # Sorted, because temperatures (nearly) keep the order and sorting sorted values again is cheap.
+    order = np.argsort(events.prediction if events.is_binary else events.prediction.max(axis=1), kind="stable")
+    events = replace(
+        events,
+        prediction=events.prediction[order],
+        outcome=events.outcome[order],
+        weight=events.weight[order],
+        features=None,
+        segments={},
+    )
+    least, most = _allowed_slopes(events, best, keep)
+    # Includes the slope of least log loss, and 1. Of equal errors, the first slope wins.
+    slopes = np.unique(np.r_[best, np.clip(1.0, least, most), np.geomspace(least, most, _GRID)])
+    errors = np.array([kernel_error(events, float(slope), width) for slope in slopes])
+    place = int(np.argmin(errors))
+    slope, error = float(slopes[place]), float(errors[place])
+    low, high = slopes[max(0, place - 1)], slopes[min(slopes.size - 1, place + 1)]
+    if low < high:
+        refined = scipy.optimize.minimize_scalar(
+            lambda log_slope: kernel_error(events, math.exp(log_slope), width),
+            bounds=(math.log(low), math.log(high)),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        if refined.fun < error:
+            slope = math.exp(refined.x)
+    return MmceTemperature(min(max(1.0 / slope, 1.0 / SLOPE_LIMIT), SLOPE_LIMIT), events.classes)
+
+
+_BY_MMCE: Final = Method(
+    name="mmce_temperature",
+    title="Temperature by MMCE",
+    meaning=(
+        "Divides all logits by the number that makes the kernel calibration error least: of P(y = 1), or of the most "
+        "probable class. Where one temperature cannot be right everywhere it spreads the error as this measure sees it."
+    ),
+    rank=15,
+    fit=_fit_by_mmce,
+    load=MmceTemperature.from_parts,
+    options={
+        "width": Option(
+            "number", DEFAULT_WIDTH, "Width of the Laplace kernel, in units of probability.", above=0.0, at_most=100.0
+        ),
+        "keep": Option(
+            "number",
+            0.9,
+            "Which share of the log loss that the best temperature gains on a flat guess must be kept. At 0 a "
+            "temperature without end can win, for it is calibrated where classes are balanced.",
+            at_least=0.0,
+            at_most=1.0,
+        ),
+    },
+    many_classes=True,
+)
+"""Source: Kumar, Sarawagi, Jain, "Trainable Calibration Measures For Neural Networks From Kernel Mean Embeddings",
+2018. It departs from the paper, which trains a network on log loss plus a multiple of MMCE: which multiple is right
+depends on the number of events, a share of the log loss' gain does not."""
+
+METHODS: Final = (_BY_MMCE,)

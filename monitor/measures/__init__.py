@@ -1,7 +1,7 @@
-"""Calibration measures of score tables: one a file.
+"""Calibration measures of score tables: one file adds one, or one family.
 
-A file in this folder that declares ``MEASURE`` adds a measure, with no other edit: its report row, its series and its
-law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
+A file in this folder that declares ``MEASURE``, or several in ``MEASURES``, adds them with no other edit: report row,
+series and law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
 """
 
 import difflib
@@ -12,27 +12,16 @@ from typing import Final
 
 from monitor.errors import InputError
 from monitor.measures.base import Limit, MeanLoss, Measure, SemiNorm
-from monitor.measures.binned_ece_width import binned_ece_width
-from monitor.measures.brier import brier
-from monitor.measures.corp import Decomposition, corp_curve, corp_decomposition
+from monitor.measures.binned_errors import binned_ece_width, ece, ece_quantile, mce, rmsce
 from monitor.measures.dce_lower import DistanceBracket, dce_lower, distance_bracket
 from monitor.measures.ecce import ecce
-from monitor.measures.ece import ece
-from monitor.measures.ece_quantile import ece_quantile
-from monitor.measures.intce import intce, intce_partition
-from monitor.measures.kce import kce
-from monitor.measures.kce_estimates import KceJackknife, kce_by_frequencies, kce_by_random_bins, kce_jackknife
-from monitor.measures.kce_logit import kce_logit
-from monitor.measures.log_loss import log_loss
-from monitor.measures.mce import mce
-from monitor.measures.rintce import rintce
-from monitor.measures.rmsce import rmsce
+from monitor.measures.intce import intce, intce_partition, rintce, surrogate_intce
+from monitor.measures.kce import KceJackknife, kce, kce_by_frequencies, kce_by_random_bins, kce_jackknife, kce_logit
+from monitor.measures.proper_scores import Decomposition, brier, corp_curve, corp_decomposition, log_loss
 from monitor.measures.smce import smce, smce_witness
 from monitor.measures.spiegelhalter import spiegelhalter, spiegelhalter_z
-from monitor.measures.surrogate_intce import surrogate_intce
-from monitor.measures.tce import TceBins, tce, tce_bins
-from monitor.measures.tce_t import tce_t
-from monitor.scanning import scan_modules
+from monitor.measures.tce import TceBins, tce, tce_bins, tce_t
+from monitor.scanning import scan_declared
 
 __all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "choose_measures", "scan_measures"]
 __all__ += ["Limit", "MeanLoss", "Measure", "SemiNorm"]
@@ -45,17 +34,7 @@ __all__ += ["kce_by_random_bins", "kce_jackknife", "smce_witness", "spiegelhalte
 
 def scan_measures(*folders: Path) -> Mapping[str, Measure]:
     """The measures that the files of this package, and of other folders, declare: by name, in ascending rank."""
-    measures: dict[str, Measure] = {}
-    for module in scan_modules(__name__, *folders):
-        measure = getattr(module, "MEASURE", None)
-        if measure is None:
-            continue
-        if not isinstance(measure, Measure):
-            raise TypeError(f"MEASURE in {module.__file__} must be a Measure, got {measure!r}")
-        if measure.name in measures:
-            raise ValueError(f"{module.__file__} declares a second measure called {measure.name}")
-        measures[measure.name] = measure
-    return MappingProxyType(dict(sorted(measures.items(), key=lambda item: (item[1].rank, item[0]))))
+    return scan_declared(__name__, "MEASURE", Measure, *folders)
 
 
 MEASURES: Final = scan_measures()

@@ -8,13 +8,13 @@ import scipy
 
 from monitor.arrays import Floats
 from monitor.measures.base import Measure
-from monitor.measures.checks import require_events
-from monitor.measures.corp import corp_curve
 from monitor.measures.displacement import mean_distance
 from monitor.measures.intce import intce_partition
+from monitor.measures.proper_scores import corp_curve
 from monitor.measures.smce import error_bound as smce_error_bound
 from monitor.measures.smce import smce
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 LATTICE: Final = 256
 """The linear programme has points at all k / LATTICE, where calibrated predictions can lie."""

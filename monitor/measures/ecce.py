@@ -6,9 +6,10 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures.base import SemiNorm
-from monitor.measures.checks import require_choice, require_events
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
+from monitor.scores.arguments import require_choice
+from monitor.scores.table import require_events
 
 Kind = Literal["mad", "range"]
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures.base import SemiNorm
-from monitor.measures.checks import require_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 def smce(table: ScoreTable) -> float:

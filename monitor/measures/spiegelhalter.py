@@ -6,9 +6,9 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.measures.base import SemiNorm
-from monitor.measures.checks import require_events
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.scores import ScoreTable
+from monitor.scores.table import require_events
 
 
 def spiegelhalter_z(table: ScoreTable) -> float:

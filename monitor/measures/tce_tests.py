@@ -21,7 +21,7 @@ in doubt by rounding, so that every verdict is scipy's own.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, Literal
 
 import numpy as np
 import scipy
@@ -30,7 +30,8 @@ from scipy.special import betainc, betaincc, expit, gammaln, stdtrit
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.measures.binomial_loops import LOG_TOLERANCE, cut_far, far_tail, fill_ranges, split_at_rate
-from monitor.measures.tce_blocks import Test
+
+Test = Literal["binomial", "t", "t_published"]
 
 _ACCEPTED: Final = 0
 _REJECTED: Final = 1
@@ -43,36 +44,16 @@ _MAX_HALVINGS: Final = 16
 """Limit on halving the range of hypotheses inside one cell."""
 
 
-class HypothesisTest(Protocol):
-    """A two-sided test of "P(Y = 1) = p" for many p, given the outcomes of their bins.
+class BinomialTest:
+    """The exact test, with the verdicts of ``scipy.stats.binomtest(k, n, score).pvalue <= alpha``.
 
-    ``starts``, (bins + 1,), holds the first row of each bin, then m. ``successes`` and ``trials``, (bins,), are the
-    observations; every ``trials`` > 0. ``alpha`` is the level of the test, in (0, 1).
+    All tests are two-sided tests of "P(Y = 1) = p" for many p, given the outcomes of their bins. ``starts``,
+    (bins + 1,), holds the first row of each bin, then m. ``successes`` and ``trials``, (bins,), are the observations;
+    every ``trials`` > 0. ``alpha`` is the level of the test, in (0, 1).
     """
 
     def rejected(self, score: Floats, starts: Ints, successes: Ints, trials: Ints, alpha: float) -> Bools:
         """Whether each score (m,), strictly ascending in [0, 1], is rejected as the rate of its bin; (m,)."""
-        ...
-
-    def straddling(
-        self, lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints, *, alpha: float
-    ) -> Bools:
-        """Whether the verdict could differ between the predictions of a row, in [lower, upper]; (m,) each.
-
-        False only if all of [lower, upper] certainly has one verdict. Rows are ascending and disjoint.
-        """
-        ...
-
-    def acceptance_limits(self, successes: Ints, trials: Ints, alpha: float) -> tuple[Floats, Floats]:
-        """The lowest and the highest hypothesis in [0, 1] that is not rejected; (bins,) each."""
-        ...
-
-
-class BinomialTest:
-    """The exact test, with the verdicts of ``scipy.stats.binomtest(k, n, score).pvalue <= alpha``."""
-
-    def rejected(self, score: Floats, starts: Ints, successes: Ints, trials: Ints, alpha: float) -> Bools:
-        """See :class:`HypothesisTest`."""
         verdict = _verdicts(score, score, starts, successes, trials, alpha=alpha)
         rows = np.flatnonzero(verdict == _OPEN)
         bins = np.searchsorted(starts, rows, side="right") - 1
@@ -84,7 +65,10 @@ class BinomialTest:
     def straddling(
         self, lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints, *, alpha: float
     ) -> Bools:
-        """See :class:`HypothesisTest`."""
+        """Whether the verdict could differ between the predictions of a row, in [lower, upper]; (m,) each.
+
+        False only if all of [lower, upper] certainly has one verdict. Rows are ascending and disjoint.
+        """
         verdict = _verdicts(lower, upper, starts, successes, trials, alpha=alpha)
         rows = np.flatnonzero((verdict == _OPEN) & (lower < upper))
         bins = np.searchsorted(starts, rows, side="right") - 1
@@ -120,7 +104,9 @@ class BinomialTest:
         return result
 
     def acceptance_limits(self, successes: Ints, trials: Ints, alpha: float) -> tuple[Floats, Floats]:
-        """See :class:`HypothesisTest`. To about 1e-9 relative to the distance from the nearer end of [0, 1].
+        """The lowest and the highest hypothesis in [0, 1] that is not rejected; (bins,) each.
+
+        To about 1e-9 relative to the distance from the nearer end of [0, 1].
 
         The p-value peaks at the hypotheses that make an outcome x exactly as likely as the observed one, up to scipy's
         tolerance, and the peaks fall away from the rate (tests: every k and n <= 60). The last peak above alpha is
@@ -145,7 +131,7 @@ class StudentTest:
     published: bool = False
 
     def rejected(self, score: Floats, starts: Ints, successes: Ints, trials: Ints, alpha: float) -> Bools:
-        """See :class:`HypothesisTest`."""
+        """See :class:`BinomialTest`."""
         rows = np.diff(starts)
         distance = np.abs(score - np.repeat(successes / trials, rows))
         # The rate itself is accepted also if equal outcomes leave no width.
@@ -155,7 +141,7 @@ class StudentTest:
     def straddling(
         self, lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints, *, alpha: float
     ) -> Bools:
-        """See :class:`HypothesisTest`."""
+        """See :class:`BinomialTest`."""
         rows = np.diff(starts)
         rate = np.repeat(successes / trials, rows)
         width = np.repeat(self.half_width(successes, trials, alpha), rows)
@@ -166,7 +152,7 @@ class StudentTest:
         return np.asarray(holds_accepted & holds_rejected)
 
     def acceptance_limits(self, successes: Ints, trials: Ints, alpha: float) -> tuple[Floats, Floats]:
-        """See :class:`HypothesisTest`."""
+        """See :class:`BinomialTest`."""
         rate = successes / trials
         width = self.half_width(successes, trials, alpha)
         return np.maximum(rate - width, 0.0), np.minimum(rate + width, 1.0)
@@ -187,7 +173,7 @@ class StudentTest:
         return np.asarray(width if self.published else np.where(trials == 1, np.inf, width), np.float64)
 
 
-TESTS: Final[Mapping[Test, HypothesisTest]] = MappingProxyType(
+TESTS: Final[Mapping[Test, BinomialTest | StudentTest]] = MappingProxyType(
     {"binomial": BinomialTest(), "t": StudentTest(), "t_published": StudentTest(published=True)}
 )
 """By the values of TCE's option ``test``."""

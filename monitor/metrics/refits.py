@@ -6,12 +6,11 @@ over replicas, and not the sum.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from monitor.measures.base import Measure
-from monitor.metrics.levels import LevelSwitch
 from monitor.metrics.measures import MAP_LABELS, map_series
-from monitor.metrics.series import VERSION_LABELS, Family, Labels, Rows, Series, read_families
+from monitor.metrics.series import VERSION_LABELS, Family, Labels, LevelSwitch, Rows, Series, read_families
 from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 
@@ -156,22 +155,13 @@ REFITS: Final[tuple[Series[Tallies], ...]] = (
 )
 
 
-class Maps(Protocol):
-    """Measures maps on live events."""
-
-    @property
-    def latest(self) -> LiveState:
-        """The last result."""
-        ...
-
-
 class RefitFamilies:
     """The families of refits, of what serves, and of raw beside recalibrated scores.
 
     Parameters
     ----------
-    maps
-        Measures maps on live events. A scrape does not read the store.
+    state
+        Returns what was last measured on live events. A scrape does not read the store.
     measures
         Those that maps are measured by.
     held
@@ -185,7 +175,7 @@ class RefitFamilies:
 
     def __init__(
         self,
-        maps: Maps,
+        state: Callable[[], LiveState],
         measures: Iterable[Measure],
         held: Callable[[], Collection[tuple[str, str]]],
         *,
@@ -194,13 +184,13 @@ class RefitFamilies:
     ) -> None:
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
-        self._maps = maps
+        self._state = state
         self._measures = map_series(measures)
         self._held = held
 
     def __call__(self) -> Iterator[Family]:
         """Read the last state."""
-        state, held = self._maps.latest, frozenset(self._held())
+        state, held = self._state(), frozenset(self._held())
         champions = [((champion.model, champion.version), champion) for champion in state.champions]
         yield from read_families(CHAMPIONS, [(version, champion) for version, champion in champions if version in held])
         documents = [(version, document) for version, document in sorted(state.documents.items()) if version in held]

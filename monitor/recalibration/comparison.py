@@ -1,15 +1,16 @@
 """Compare a new map with the map that serves, and with no map, on later events that no fit saw."""
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from datetime import datetime
+from typing import Any, Final
 
+import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.events.times import format_time
 from monitor.inference import NullLevel
 from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
@@ -22,6 +23,8 @@ from monitor.progress import StageProgress
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
 from monitor.recalibration.guard import Guard, LocalError, judge, weigh
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
@@ -52,22 +55,8 @@ _NULL_SMCE: Final = 0.9
 """smCE of a calibrated model, in units of sqrt(mean p (1 - p) / n) (section 3 of the mathematics)."""
 
 
-class Evaluated(Protocol):
-    """A report."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
-        ...
-
-
-class Evaluate(Protocol):
-    """Makes the report of predictions and outcomes, as :func:`monitor.evaluate` does."""
-
-    def __call__(
-        self, p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, draws: int | None = None
-    ) -> Evaluated:
-        """Report on predictions of shape (n,) or (n, K); only the former may have weights."""
-        ...
+Evaluate = Callable[..., Report | ClassReport]
+"""Reports on predictions and outcomes, as :func:`monitor.evaluate` does; called with ``weight`` and ``draws``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +199,7 @@ def compare(
     document = {
         "fit": {
             **_span(data.fit),
-            "changed_at": None if data.change is None else rfc3339(data.change.time_ms),
+            "changed_at": None if data.change is None else format_time(data.change.time_ms),
             "change_p_value": None if data.change is None else data.change.p_value,
             "left_out": dict(left_out or {}),
         },
@@ -225,12 +214,7 @@ def compare(
         "decision": _decision(held, predictions),
     }
     progress(_STEP, 1.0)
-    return Comparison(plain(document), guard, predictions, phi)
-
-
-def rfc3339(milliseconds: int) -> str:
-    """Format milliseconds since the epoch as in reports."""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Comparison(to_json_types(document), guard, predictions, phi)
 
 
 def held_out_until_ms(document: Mapping[str, Any]) -> int:
@@ -246,7 +230,7 @@ def map_details(method: str, options: Mapping[str, Any], comparison: Comparison,
         "options": dict(options),
         "data_hash": fit["data_hash"],
         "fitted_on": {key: fit[key] for key in ("n", "from", "to")},
-        "created": rfc3339(created_ms),
+        "created": format_time(created_ms),
     }
 
 
@@ -264,24 +248,28 @@ def _feature_map(fit: LabelledEvents) -> FeatureMap:
     return Standardised.fit(x, fit.weight)
 
 
+def report_on(evaluate: Evaluate, prediction: Floats, events: LabelledEvents, draws: int) -> dict[str, Any]:
+    """Return the report's part of a document about maps; for many classes, of the top label."""
+    p, y = (prediction, events.outcome) if events.is_binary else confidence_and_hit(prediction, events.outcome)
+    weight = None if events.is_whole else events.weight
+    return _parts(evaluate(p, y, weight=weight, draws=draws).to_dict())
+
+
 def _report(evaluate: Evaluate, prediction: Floats, held: LabelledEvents, draws: int) -> Mapping[str, Any]:
     """Return the report's part of the document; for many classes, of the top label and of whole vectors."""
-    if prediction.ndim == 1:
-        weight = None if held.is_whole else held.weight
-        return report_parts(evaluate(prediction, held.outcome, weight=weight, draws=draws).to_dict())
-    if held.is_whole:
+    if held.is_whole and not held.is_binary:
         report = evaluate(prediction, held.outcome, draws=draws).to_dict()
-        parts = report_parts(report["top_label"])
+        parts = _parts(report["top_label"])
         parts["omitted"] |= report["omitted"]
         return {**parts, "canonical": report["measures"], "classwise": report["classwise"]}
-    confidence, hit = confidence_and_hit(prediction, held.outcome)
-    parts = report_parts(evaluate(confidence, hit, weight=held.weight, draws=draws).to_dict())
+    parts = report_on(evaluate, prediction, held, draws)
+    if held.is_binary:
+        return parts
     parts["omitted"]["canonical"] = "measures of whole vectors need events without weights"
     return {**parts, "canonical": {}, "classwise": {}}
 
 
-def report_parts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts of a report that documents about maps contain."""
+def _parts(report: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "measures": report["measures"],
         "verdict": report["diagnosis"],
@@ -293,8 +281,8 @@ def report_parts(report: Mapping[str, Any]) -> dict[str, Any]:
 def _span(events: LabelledEvents) -> dict[str, Any]:
     return {
         "n": len(events),
-        "from": rfc3339(int(events.time_ms[0])),
-        "to": rfc3339(int(events.time_ms[-1]) + 1),
+        "from": format_time(int(events.time_ms[0])),
+        "to": format_time(int(events.time_ms[-1]) + 1),
         "data_hash": events.content_hash(),
     }
 
@@ -316,23 +304,10 @@ def _decision(held: LabelledEvents, predictions: Mapping[str, Floats]) -> dict[s
     }
 
 
-def plain(value: Any) -> Any:
+def to_json_types(document: Mapping[str, Any]) -> dict[str, Any]:
     """Convert to JSON types: no numpy, no enumerations, null for infinite and nan."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    if value is None:
-        return None
-    raise TypeError(f"a comparison must be JSON, got {value!r}")
+    encoded = msgspec.json.encode(document, enc_hook=lambda number: number.item())
+    return msgspec.json.decode(encoded, type=dict[str, Any])
 
 
 def local_finding(

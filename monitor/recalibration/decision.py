@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.scores import ClassTable
-from monitor.scores.table import check
+from monitor.local.features import check_outcomes, checked_weight
 
 Floats = NDArray[np.float64]
 
@@ -105,22 +104,12 @@ def _answers(
     prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None
 ) -> tuple[Floats, NDArray[np.bool_], Floats]:
     """Return the confidence of each answer, whether it is wrong, and its share of the weight; shape (n,) each."""
-    p, y = np.asarray(prediction, np.float64), np.asarray(outcome, np.float64)
-    if p.ndim == 2:
-        table = ClassTable.from_events(p, y)
-        p, y = table.prediction, table.outcome.astype(np.float64)
-        answer = np.argmax(p, axis=1)
-        confidence = p[np.arange(answer.size), answer]
-    elif p.ndim == 1 and p.shape == y.shape:
-        check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-        check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-        answer, confidence = (p >= 0.5).astype(np.int64), np.maximum(p, 1.0 - p)
-    else:
-        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
-    if p.shape[0] == 0:
+    p, y = check_outcomes(prediction, outcome)
+    n = p.shape[0]
+    if n == 0:
         raise NotEnoughData("a decision needs at least 1 event, got 0")
-    w = np.ones(p.shape[0]) if weight is None else np.asarray(weight, np.float64)
-    if w.shape != (p.shape[0],):
-        raise InputError(f"weight must be as long as prediction, got shapes {w.shape} and {p.shape}")
-    check(w, (w > 0.0) & np.isfinite(w), "weight must be above 0 and finite")
-    return confidence, answer != y, w / w.sum()
+    w = np.ones(n) if weight is None else checked_weight(weight, n)
+    if p.ndim == 1:
+        return np.maximum(p, 1.0 - p), (p >= 0.5) != y, w / w.sum()
+    answer = np.argmax(p, axis=1)
+    return p[np.arange(n), answer], answer != y, w / w.sum()

@@ -207,8 +207,8 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
     return Evidence(
         log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
-        brier=_difference(-gain, weight),
-        log_loss=_log_loss_difference(baseline, challenger, outcome, weight),
+        brier=mean_difference(-gain, weight),
+        log_loss=log_loss_difference(baseline, challenger, outcome, weight),
         growth=tuple(log / outcome.size for log in logs),
     )
 
@@ -296,18 +296,20 @@ def _gains(baseline: Floats, challenger: Floats, outcome: Ints) -> tuple[Floats,
     return gain, np.maximum(common - change.min(axis=1), 0.0)
 
 
-def _difference(difference: Floats, weight: Floats) -> LossDifference:
+def mean_difference(difference: Floats, weight: Floats) -> LossDifference:
+    """Return the mean of a column, such as differences of losses, (n,), with its interval."""
     share = weight / weight.sum()
     value = float(share @ difference)
     radius = _NORMAL_975 * math.sqrt(float(share**2 @ (difference - value) ** 2))
     return LossDifference(value, value - radius, value + radius)
 
 
-def _log_loss_difference(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> LossDifference | None:
+def log_loss_difference(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> LossDifference | None:
+    """Return the mean difference of the log losses; None if one of them is infinite."""
     before, after = log_losses(baseline, outcome), log_losses(challenger, outcome)
     if not (np.isfinite(before).all() and np.isfinite(after).all()):
         return None
-    return _difference(after - before, weight)
+    return mean_difference(after - before, weight)
 
 
 def _lower(brier: LossDifference) -> str:

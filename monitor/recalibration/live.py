@@ -12,7 +12,7 @@ Prometheus and the verdict trigger read.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import structlog
@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, StoreUnavailable, UnknownRecalibration
-from monitor.local.calibration import confidence_and_hit
+from monitor.events.times import format_time
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.comparison import Evaluate, held_out_until_ms, plain, report_parts, rfc3339
+from monitor.recalibration.comparison import Evaluate, held_out_until_ms, report_on, to_json_types
 from monitor.recalibration.data import shortage
 from monitor.recalibration.guard import weigh
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Champion, Overview, Sample, SampleStore, Tally
+from monitor.store.recalibrations import Champion, Overview, ReadSample, Sample, Tally
 
 INTERVAL_SECONDS: Final = 30.0
 MAX_EVENTS: Final = 20_000
-"""Maximum number of measured events of a version: about a second of work per map, and enough to compare maps."""
+"""Maximum number of measured events of a version, a deterministic, stratified part of its sample: about a second of
+work per map, and enough to compare maps."""
 DRAWS: Final = 99
 """Fewer than for a report: values that are always updated need no third digit of their p-values."""
 
@@ -45,6 +45,7 @@ MAPS: Final = (NONE, CHAMPION, CANDIDATE)
 COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
 """Pairs of maps; the document has the evidence that the first is better than the second."""
 
+_READY_POLL_SECONDS: Final = 0.05
 _REST_FACTOR: Final = 3.0
 """After each version the thread rests this many times as long as it worked: events and windows come first."""
 
@@ -98,30 +99,21 @@ class Shown:
     missing: str | None = None
 
 
-class _Basis(NamedTuple):
-    """The inputs of a document: while they are the same, so is the document."""
-
-    maps: tuple[tuple[str, str], ...]
-    content: str
-    population: int
-    left_out: tuple[tuple[str, int], ...]
-
-
 class LiveMonitor:
     """Keeps the live documents up to date. One thread calls ``run``; any thread may read and ``stop``.
 
     Parameters
     ----------
-    store, samples
+    store, read_sample
         Maps and champions, and the events.
     evaluate_of
         Model -> function that reports on predictions, with the model's tolerance.
     interval_seconds
         Time between two rounds, above 0.
-    limit
-        Maximum number of measured events of a version: a deterministic, stratified part of the sample.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out.
+    ready
+        Whether kernels are compiled and state is restored; nothing is measured before.
     clock
         The clock.
     """
@@ -129,24 +121,25 @@ class LiveMonitor:
     def __init__(
         self,
         store: RecalibrationStore,
-        samples: SampleStore,
+        read_sample: ReadSample,
         *,
         evaluate_of: Callable[[str], Evaluate],
         interval_seconds: float = INTERVAL_SECONDS,
-        limit: int = MAX_EVENTS,
         draws: int = DRAWS,
+        ready: Callable[[], bool] = lambda: True,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._samples = samples
+        self._read_sample = read_sample
         self._evaluate_of = evaluate_of
         self._interval_seconds = interval_seconds
-        self._limit = limit
         self._draws = draws
+        self._ready = ready
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._state = LiveState()
-        self._bases: dict[Version, _Basis] = {}
+        self._bases: dict[Version, Any] = {}
+        """The inputs of each document: while they are the same, so is the document."""
         self._used_until_ms: dict[str, int] = {}
         """Refit -> end of the events that it used; cached, so that no comparison is read twice."""
         self._logged: dict[Version | None, str] = {}
@@ -163,6 +156,9 @@ class LiveMonitor:
 
     def run(self) -> None:
         """Measure now and after each interval, until :meth:`stop`."""
+        while not self._ready():
+            if self._stopping.wait(_READY_POLL_SECONDS):
+                return
         while not self._stopping.is_set():
             self.update()
             self._stopping.wait(self._interval_seconds)
@@ -210,8 +206,8 @@ class LiveMonitor:
     def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
         """Return the document of a version: the present one if nothing changed."""
         since_ms = max(self._used_until(map_id) for map_id in maps.values())
-        sample = self._samples.read_sample(*version, from_ms=since_ms, limit=self._limit)
-        basis = _basis(maps, sample)
+        sample = self._read_sample(*version, from_ms=since_ms, limit=MAX_EVENTS)
+        basis = (maps, sample.events.content_hash(), sample.population, sample.left_out)
         present = self._state.documents.get(version)
         if present is not None and self._bases.get(version) == basis:
             return present
@@ -277,15 +273,6 @@ def _shown(overview: Overview) -> dict[Version, dict[str, str]]:
     return shown
 
 
-def _basis(maps: Mapping[str, str], sample: Sample) -> _Basis:
-    return _Basis(
-        tuple(sorted(maps.items())),
-        sample.events.content_hash(),
-        sample.population,
-        tuple(sorted(sample.left_out.items())),
-    )
-
-
 def live_document(
     sample: Sample,
     shown: Mapping[str, Shown],
@@ -314,7 +301,7 @@ def live_document(
         Resamples for the measures' intervals and levels, at least 19; 0 leaves both out.
     """
     events = sample.events
-    insufficient = shortage(events, f"since {rfc3339(since_ms)}")
+    insufficient = shortage(events, f"since {format_time(since_ms)}")
     maps: dict[str, Any] = dict.fromkeys(MAPS)
     # Unchanged to the last bit: a map would normalise the probabilities again.
     predictions: dict[str, NDArray[np.float64]] = {NONE: events.prediction} if insufficient is None else {}
@@ -327,7 +314,7 @@ def live_document(
                 )
             except InputError as error:
                 missing = f"the map cannot be applied to these events: {error}"
-        report = _report(evaluate, predictions[name], events, draws) if name in predictions else {}
+        report = report_on(evaluate, predictions[name], events, draws) if name in predictions else {}
         maps[name] = {
             "id": candidate.id,
             "method": None if candidate.map is None else candidate.map.method,
@@ -340,9 +327,9 @@ def live_document(
             **report,
         }
     document = {
-        "since": rfc3339(since_ms),
-        "until": rfc3339(int(events.time_ms[-1]) + 1) if len(events) else None,
-        "changed": rfc3339(changed_ms),
+        "since": format_time(since_ms),
+        "until": format_time(int(events.time_ms[-1]) + 1) if len(events) else None,
+        "changed": format_time(changed_ms),
         "n": len(events),
         "population": sample.population,
         "weighted": not events.is_whole,
@@ -358,11 +345,4 @@ def live_document(
             for better, other in COMPARED
         },
     }
-    return plain(document)  # type: ignore[no-any-return]
-
-
-def _report(evaluate: Evaluate, prediction: NDArray[np.float64], events: LabelledEvents, draws: int) -> dict[str, Any]:
-    # Measures of whole vectors take seconds each: too slow here.
-    p, y = (prediction, events.outcome) if events.is_binary else confidence_and_hit(prediction, events.outcome)
-    weight = None if events.is_whole else events.weight
-    return report_parts(evaluate(p, y, weight=weight, draws=draws).to_dict())
+    return to_json_types(document)

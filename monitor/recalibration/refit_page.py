@@ -4,7 +4,7 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
-from monitor.recalibration.refit_trial import Trial
+from monitor.recalibration.refit_file import Trial
 from monitor.recalibration.refit_view import trial_view
 from monitor.reports.figures.cells import Picture
 from monitor.reports.figures.output import to_png

@@ -1,16 +1,18 @@
-"""What a comparison of recalibration methods on a file says: advice, sentences and tables."""
+"""Refits on a terminal: a comparison of methods on a file as a view with advice, and a refit of a running service."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
+from rich.text import Text
 
+from monitor.measures import MEASURES
 from monitor.recalibration.guard import MIN_E_VALUE
-from monitor.recalibration.refit_trial import Candidate, MeanLoss, Trial
+from monitor.recalibration.refit_file import Candidate, MeanLoss, Trial
 from monitor.reports.evaluation.report import Verdict
-from monitor.reports.formatting import interval_text, p_text, plain, time_text, value_text
-from monitor.reports.view import WIDE, Cell, Column, Lead, Section, Table, View, Word, print_view, row
+from monitor.reports.formatting import interval_text, p_text, plain, printable, time_text, value_text
+from monitor.reports.view import WIDE, Cell, Column, Lead, Section, Table, View, Word, print_view, rich_table, row
 
 _BEST: Final = Word("best", "bold green")
 _BETTER: Final = Word("better", "green")
@@ -20,7 +22,7 @@ _WORSE: Final = Word("worse", "bold red")
 _NOT_FITTED: Final = Word("not fitted", "dim")
 
 _NO_FEATURES: Final = (
-    "Whether it is worse among rows that are alike was not looked at: name columns of numbers that tell with --feature."
+    "Whether it is worse among rows that are alike was not tested: name columns of numbers with --feature."
 )
 _READING: Final = (
     "Maps were fitted on the earlier rows, and all numbers are of the later ones, which no fit saw. A method is better "
@@ -35,6 +37,16 @@ _BRIER_WIDTH: Final = 108
 """Width from which a terminal has room for the Brier score."""
 _MAX_SEGMENTS: Final = 5
 """Segments that a terminal shows."""
+
+_MEASURES: Final = ("tce", "kce", "smce", "intce", "ece", "brier", "log_loss")
+_LOCAL: Final = {"mlce": "MLCE, excess", "mean_lce": "mean LCE, excess"}
+_MAPS: Final = {"none": "no map", "champion": "serves now", "challenger": "new map"}
+_STATE_STYLES: Final = {
+    "candidate": "bold green",
+    "champion": "bold green",
+    "rejected": "bold yellow",
+    "failed": "bold red",
+}
 
 
 def trial_view(trial: Trial, name: str) -> View:
@@ -240,7 +252,7 @@ def _advice_against(trial: Trial) -> str:
     if verdict in _FAULTS:
         return (
             f"{text}, although the later rows are miscalibrated: that they are takes fewer rows to show than that one "
-            f"map, fitted on others, repairs them. Leave predictions as they are for now. {_power(trial)}"
+            f"map, fitted on others, corrects them. Leave predictions as they are for now. {_power(trial)}"
         )
     if p_value is not None and p_value > 0.05:
         if local_p is not None and local_p <= 0.05:
@@ -248,14 +260,14 @@ def _advice_against(trial: Trial) -> str:
             return (
                 f"{text}. On the whole the later rows show no miscalibration beyond chance (smCE, p = "
                 f"{p_text(p_value)}), but among rows that are alike they do (MLCE, p = {p_text(local_p)}): "
-                f"{'come again with more rows' if tried else 'try lore'}."
+                f"{'try again with more rows' if tried else 'try lore'}."
             )
         return (
-            f"{text}, and on the later rows there is no miscalibration beyond chance to repair (smCE, "
+            f"{text}, and on the later rows there is no miscalibration beyond chance to correct (smCE, "
             f"p = {p_text(p_value)}): leave predictions as they are."
-            + ("" if _is_local(trial) else " Errors among rows that are alike were not looked at: name --feature.")
+            + ("" if _is_local(trial) else " Errors among rows that are alike were not tested: name --feature.")
         )
-    return f"{text}: leave predictions as they are, or come again with more rows. {_power(trial)}"
+    return f"{text}: leave predictions as they are, or try again with more rows. {_power(trial)}"
 
 
 def _power(trial: Trial) -> str:
@@ -300,3 +312,94 @@ def _is_local(trial: Trial) -> bool:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> None:
+    """Print what was decided and why: before and after, segment by segment, and the guard's reasons.
+
+    ``options`` are those that the suggested commands need to reach the same service, with a space before them.
+    """
+    comparison = job["comparison"] or {}
+    title = f"{plain(job['model'])} {plain(job['version'])}, {plain(job['method'])} ({plain(job['id'])})"
+    console.print(Text(f"{title}: ").append(plain(job["state"]), style=_STATE_STYLES.get(job["state"], "")))
+    for part, words in (("fit", "fitted on"), ("held_out", "compared on")):
+        if part in comparison:
+            span = comparison[part]
+            console.print(Text(f"{words} {span['n']:,} events, {_day(span['from'])} to {_day(span['to'])} UTC"))
+    documents = comparison.get("maps") or {}
+    maps = {name: documents[name] for name in _MAPS if documents.get(name) is not None}
+    if maps:
+        console.print(rich_table(_measures_table(maps), console.width))
+    segments = comparison.get("segments") or []
+    if segments:
+        console.print(Text("Segments, worst first", style="bold"))
+        console.print(rich_table(segments_table(segments, {name: _MAPS[name] for name in maps}), console.width))
+    for reason, count in (comparison.get("segments_left_out") or {}).items():
+        console.print(Text(f"left out: {count:,} segment{'' if count == 1 else 's'}, {plain(reason)}"))
+    guard = comparison.get("guard")
+    if guard:
+        console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
+        for reason in guard["reasons"]:
+            console.print(Text(f"  - {printable(reason)}"), soft_wrap=True)
+        for note in guard.get("notes", ()):
+            console.print(Text(f"note: {printable(note)}", style="dim"), soft_wrap=True)
+    meaning = decision(job, options)
+    if meaning:
+        console.print(Text(meaning), soft_wrap=True)
+
+
+def decision(job: Mapping[str, Any], options: str = "") -> str:
+    """What the state of a refit means and what to do; empty for a failed one, whose reason is an error message."""
+    job_id, reason = plain(job["id"]), printable(job["reason"] or "")
+    match job["state"]:
+        case "candidate":
+            if job["links"]["promotion"] is None:
+                why = reason or "what it was compared with serves no more, or its map is not kept: refit"
+                return f"It cannot be promoted now: {why}"
+            because = f"{reason}\n" if reason else ""
+            return f"{because}Let it serve with: monitor promote {job_id}{options}"
+        case "champion":
+            version = f" --version {plain(job['version'])}"
+            return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{version}{options}"
+        case "rejected":
+            guard = (job["comparison"] or {}).get("guard") or {"reasons": ()}
+            printed = not reason or any(job["reason"] in line or line in job["reason"] for line in guard["reasons"])
+            return "It is rejected, and never promoted." if printed else f"It is rejected, and never promoted: {reason}"
+        case "failed":
+            return ""
+        case state:
+            return f"It is {plain(state).replace('_', ' ')}."
+
+
+def _day(time: str) -> str:
+    return plain(time[:16].replace("T", " "))
+
+
+def _measures_table(maps: Mapping[str, Any]) -> Table:
+    """The measures under each map."""
+    columns = (
+        Column("held-out events", words=True),
+        *(Column(_MAPS[name]) for name in maps),
+        Column("new map, 95%"),
+        Column("chance"),
+    )
+    rows = []
+    for name in _MEASURES:
+        results = [document["measures"].get(name) for document in maps.values()]
+        if any(results):
+            unit, last = MEASURES[name].unit, results[-1] or {}
+            rows.append(
+                row(
+                    MEASURES[name].title,
+                    *(value_text((result or {}).get("value"), unit) for result in results),
+                    interval_text(last.get("lower"), last.get("upper"), unit),
+                    value_text(last.get("null_q95"), unit),
+                )
+            )
+    for name, title in _LOCAL.items():
+        results = [(document.get("local") or {}).get(name) for document in maps.values()]
+        if any(results):
+            excesses = (value_text((result or {}).get("excess"), "ratio") for result in results)
+            rows.append(row(title, *excesses, "-", "-"))
+    caption = "chance: what a perfectly calibrated model with the new map's predictions stays below in 95% of cases"
+    return Table(columns, rows, caption)

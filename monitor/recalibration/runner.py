@@ -2,8 +2,8 @@
 
 - A worker is killed: the refit is queued again; after three lost workers it fails.
 - The service stops: workers are ended, and their refits are queued again as if they had not started.
-- The service is killed: the kernel ends the workers. The next service of this store on the same machine finds their
-  folders and queues the refits again; otherwise that happens when their leases expire.
+- The service is killed: the kernel ends the workers. The next service of this store on the same machine finds its
+  claims and queues the refits again; otherwise that happens when their leases expire.
 - The store does not answer: the worker goes on, and the result is stored as soon as possible.
 - A worker takes too long or ends with an error: the refit fails, with a reason that says what to do.
 """
@@ -17,15 +17,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.durations import format_duration
 from monitor.errors import (
-    BrokenHandover,
     Conflict,
     CorruptMap,
     InputError,
@@ -36,12 +34,11 @@ from monitor.errors import (
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.artifact import from_bytes
 from monitor.outage_log import Outage
+from monitor.recalibration.claims import Claim, Claims
 from monitor.recalibration.data import HELD_OUT
-from monitor.recalibration.folders import Claim, RefitFolders
-from monitor.recalibration.task_folder import RefitResult, RefitTask, read_result, write_task
-from monitor.recalibration.worker_process import WorkerProcess, describe_signal
+from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerProcess, describe_signal
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Job, JobState, SampleStore, StoredMap
+from monitor.store.recalibrations import Job, JobState, ReadSample, StoredMap
 
 MAX_EVENTS: Final = 100_000
 """Maximum number of events of a refit: fits are quick, and more events would hardly change the map."""
@@ -55,17 +52,12 @@ _RETRY_SECONDS: Final = 1.0
 _log = structlog.get_logger(__name__)
 
 
-def worker_command(folder: Path) -> Sequence[str]:
-    """Return the command of a worker: the Python of this process."""
-    return [sys.executable, "-m", "monitor.recalibration.worker", str(folder)]
+WORKER: Final = (sys.executable, "-m", "monitor.recalibration.worker")
+"""The command of a worker: the Python of this process."""
 
 
-class _End(NamedTuple):
-    """How a refit ended."""
-
-    state: JobState
-    reason: str | None = None
-    result: RefitResult | None = None
+_Ended = tuple[Job, RefitResult]
+"""A refit with the state that it ends in, and what its worker made."""
 
 
 class Runner:
@@ -73,10 +65,10 @@ class Runner:
 
     Parameters
     ----------
-    store, samples
+    store, read_sample
         Refits, and the events that they use.
-    folders
-        Folders of the workers.
+    claims
+        Where the refits under way on this machine are noted.
     jobs
         Number of refits that run at the same time.
     timeout_seconds
@@ -88,7 +80,7 @@ class Runner:
     promoted
         Called when a map was promoted.
     command
-        Folder -> absolute path of the worker program, and its arguments.
+        Absolute path of the worker program, and its arguments.
     clock
         The clock.
     """
@@ -96,20 +88,20 @@ class Runner:
     def __init__(
         self,
         store: RecalibrationStore,
-        samples: SampleStore,
-        folders: RefitFolders,
+        read_sample: ReadSample,
+        claims: Claims,
         *,
         jobs: int = 1,
         timeout_seconds: float = 900.0,
         held_out: float = HELD_OUT,
         tolerance: Callable[[str], float] = lambda _: TOLERANCE,
         promoted: Callable[[], None] = lambda: None,
-        command: Callable[[Path], Sequence[str]] = worker_command,
+        command: Sequence[str] = WORKER,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._samples = samples
-        self._folders = folders
+        self._read_sample = read_sample
+        self._claims = claims
         self._timeout_seconds = timeout_seconds
         self._held_out = held_out
         self._tolerance = tolerance
@@ -126,7 +118,7 @@ class Runner:
 
     def start(self) -> None:
         """Start the threads."""
-        self._abandoned = self._folders.remove_abandoned()
+        self._abandoned = self._claims.remove_abandoned()
         for thread in self._threads:
             thread.start()
 
@@ -181,98 +173,83 @@ class Runner:
 
     def _run_job(self, job: Job, owner: str) -> None:
         started = self._clock.monotonic()
-        order = job.order
-        log = _log.bind(refit=job.id, model=order.model, version=order.version, method=order.method)
+        log = _log.bind(refit=job.id, model=job.model, version=job.version, method=job.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            with self._folders.new_folder(Claim(job.id, owner)) as folder:
-                job, end = self._attempt(job, owner, folder, log)
+            with self._claims.hold(Claim(job.id, owner)):
+                ended = self._attempt(job, owner, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted; it starts again when its lease has expired", detail=str(error))
             return
         except (InputError, NotEnoughData, CorruptMap) as error:
-            end = _End(JobState.FAILED, str(error))
+            ended = _failed(job, str(error))
         except Exception:  # another attempt would fail too
             log.exception("refit failed unexpectedly")
-            end = _End(JobState.FAILED, "the service could not run it; its log has the error, with the refit's id")
-        if end is not None:
-            job = self._finish(job, owner, end) or job
+            ended = _failed(job, "the service could not run it; its log has the error, with the refit's id")
+        if ended is None:
+            return
+        stored = self._finish(*ended, owner, log)
+        if stored is not None:
             seconds = round(self._clock.monotonic() - started, 1)
-            log.info("refit ended", state=str(job.state), reason=job.reason, seconds=seconds)
+            log.info("refit ended", state=str(stored.state), reason=stored.reason, seconds=seconds)
 
-    def _attempt(
-        self, job: Job, owner: str, folder: Path, log: structlog.stdlib.BoundLogger
-    ) -> tuple[Job, _End | None]:
-        """Run a worker once; the end is None if another attempt follows or another worker owns the refit."""
-        order = job.order
+    def _attempt(self, job: Job, owner: str, log: structlog.stdlib.BoundLogger) -> _Ended | None:
+        """Run a worker once; return None if another attempt follows or another worker owns the refit."""
         champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
-        champion = champions.get((order.model, order.version))
-        baseline = None if champion is None else champion.map_id
-        job = replace(job, baseline=baseline)
-        sample = self._samples.read_sample(order.model, order.version, limit=MAX_EVENTS)
+        champion = champions.get((job.model, job.version))
+        job = replace(job, baseline=None if champion is None else champion.map_id)
+        sample = self._read_sample(job.model, job.version, limit=MAX_EVENTS)
         if not len(sample.events):
             raise NotEnoughData(
-                f"no labelled events of model {order.model!r} version {order.version!r} are kept for refits yet: they"
+                f"no labelled events of model {job.model!r} version {job.version!r} are kept for refits yet: they"
                 " are kept once their outcome is final, which is one horizon after the prediction, and only if"
                 " recalibration.sample is above 0"
             )
-        write_task(
-            folder,
-            RefitTask(
-                id=job.id,
-                model=order.model,
-                version=order.version,
-                method=order.method,
-                options=order.options,
-                created_ms=self._clock.now_ms(),
-                events=sample.events,
-                window_ms=order.window_ms,
-                held_out=self._held_out,
-                left_out=sample.left_out,
-                champion=None if baseline is None else self._store.artifact(baseline).artifact,
-                tolerance=self._tolerance(order.model),
-            ),
+        task = RefitTask(
+            job,
+            sample,
+            created_ms=self._clock.now_ms(),
+            champion=None if job.baseline is None else self._store.artifact(job.baseline).artifact,
+            held_out=self._held_out,
+            tolerance=self._tolerance(job.model),
         )
-        del sample
-        worker = WorkerProcess(self._command(folder), folder)
-        try:
-            status = self._watch(job, owner, worker)
-        finally:
-            worker.end()
+        worker = WorkerProcess(self._command, task)
+        # Not kept in memory while the worker runs.
+        del sample, task
+        with worker:
+            status = self._watch(job, owner, worker, log)
         if status is None:
-            return job, None
-        text = worker.error_output()
-        if text:
-            log.info("error output of the refit's worker", text=text)
+            if self._stopping.is_set():
+                self._store.release_job(job.id, owner)
+            return None
+        if worker.error_output:
+            log.info("error output of the refit's worker", text=worker.error_output)
         if isinstance(status, str):
-            return job, _End(JobState.FAILED, status)
+            return _failed(job, status)
         if status > 0:
             log.error("the refit's worker ended with an error", status=status)
-            return job, _End(
-                JobState.FAILED,
-                "the worker ended with an unexpected error; the service's log has it, with the refit's id",
+            return _failed(
+                job, "the worker ended with an unexpected error; the service's log has it, with the refit's id"
             )
-        if status < 0:
-            lost = describe_signal(status)
-        else:
-            try:
-                return job, _end_of(read_result(folder))
-            except BrokenHandover as error:
-                lost = str(error)
+        if status == 0 and worker.latest.result is not None:
+            return _end_of(job, worker.latest.result)
+        lost = describe_signal(status) if status < 0 else "it left no result"
         log.warning("refit lost its worker", detail=lost)
         self._store.release_job(job.id, owner, lost=lost)
-        return job, None
+        return None
 
-    def _watch(self, job: Job, owner: str, worker: WorkerProcess) -> int | str | None:
-        """Return the exit status, or why the refit failed, or None if it was released or has a new owner."""
+    def _watch(
+        self, job: Job, owner: str, worker: WorkerProcess, log: structlog.stdlib.BoundLogger
+    ) -> int | str | None:
+        """Return the exit status, or why the refit failed; None if the service stops or the refit has a new owner."""
         started = self._clock.monotonic()
         renewed = started - _RENEW_SECONDS
-        is_stored = True
+        outage = Outage(
+            log, "the refit's progress cannot be stored", "the refit's progress is stored again", self._clock
+        )
         while (status := worker.wait(_WORKER_POLL_SECONDS)) is None:
             now = self._clock.monotonic()
             if self._stopping.is_set():
-                worker.end()
-                self._store.release_job(job.id, owner)
                 return None
             if now - started > self._timeout_seconds:
                 limit = format_duration(timedelta(seconds=self._timeout_seconds))
@@ -280,61 +257,59 @@ class Runner:
                     f"it took longer than {limit}: raise recalibration.timeout, or use a shorter window or a quicker"
                     " method"
                 )
-            if now - renewed >= _RENEW_SECONDS:
-                renewed = now
-                share, step = worker.progress
-                try:
-                    is_owner = self._store.keep_job(
-                        job.id, owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS, progress=share, step=step
-                    )
-                except StoreUnavailable as error:
-                    if is_stored:
-                        _log.warning("a refit's progress cannot be stored", refit=job.id, detail=str(error))
-                    is_stored = False
-                    continue
-                is_stored = True
-                if not is_owner:
-                    _log.warning("a refit has another owner now", refit=job.id)
-                    return None
+            if now - renewed < _RENEW_SECONDS:
+                continue
+            renewed, latest = now, worker.latest
+            try:
+                is_owner = self._store.keep_job(
+                    job.id,
+                    owner,
+                    now_ms=self._clock.now_ms(),
+                    lease_ms=_LEASE_MS,
+                    progress=latest.progress,
+                    step=latest.step,
+                )
+            except StoreUnavailable as error:
+                outage.failed(error)
+                continue
+            outage.over()
+            if not is_owner:
+                log.warning("the refit has another owner now")
+                return None
         return status
 
-    def _finish(self, job: Job, owner: str, end: _End) -> Job | None:
+    def _finish(self, job: Job, result: RefitResult, owner: str, log: structlog.stdlib.BoundLogger) -> Job | None:
         """Store the end, however long that takes; return the stored job, or None if it has another owner."""
-        result = end.result
         artifact = None
-        if result is not None and result.artifact is not None:
+        if result.artifact is not None:
             artifact = StoredMap(job.id, result.artifact, hashlib.sha256(result.artifact).hexdigest())
-        ended = replace(
-            job,
-            state=end.state,
-            reason=end.reason,
-            comparison=None if result is None else result.comparison,
-            finished_ms=self._clock.now_ms(),
-        )
-        is_waiting = False
+        job = replace(job, comparison=result.comparison, finished_ms=self._clock.now_ms())
+        outage = Outage(log, "the refit's result waits for the store", "the refit's result is stored", self._clock)
         while True:
             try:
-                figures = {} if result is None else result.figures
-                done = self._store.finish_job(ended, owner, artifact, figures, promote=job.order.promote)
+                stored = self._store.finish_job(job, owner, artifact, result.figures, promote=job.promote)
             except StoreUnavailable as error:
-                if not is_waiting:
-                    _log.warning("a refit's result waits for the store", refit=job.id, detail=str(error))
-                is_waiting = True
+                outage.failed(error)
                 if self._stopping.wait(_RETRY_SECONDS):
                     return None
             except Conflict as error:
-                _log.warning("a refit's result came too late", refit=job.id, detail=str(error))
+                log.warning("the refit's result came too late", detail=str(error))
                 return None
             else:
-                if done.state is JobState.CHAMPION:
+                outage.over()
+                if stored.state is JobState.CHAMPION:
                     self._promoted()
-                return done
+                return stored
 
 
-def _end_of(result: RefitResult) -> _End:
-    """Return the state and reason that a result means."""
+def _failed(job: Job, reason: str | None) -> _Ended:
+    return replace(job, state=JobState.FAILED, reason=reason), RefitResult()
+
+
+def _end_of(job: Job, result: RefitResult) -> _Ended:
+    """Return the refit in the state that a worker's result means."""
     if result.artifact is None or result.comparison is None:
-        return _End(JobState.FAILED, result.detail)
+        return _failed(job, result.failure)
     # A map that cannot be read must never serve.
     try:
         from_bytes(result.artifact)
@@ -342,5 +317,5 @@ def _end_of(result: RefitResult) -> _End:
         raise CorruptMap(f"the map that was fitted cannot be read: {error}") from error
     guard = result.comparison["guard"]
     if guard["passed"]:
-        return _End(JobState.CANDIDATE, None, result)
-    return _End(JobState.REJECTED, " ".join(guard["reasons"]), result)
+        return replace(job, state=JobState.CANDIDATE), result
+    return replace(job, state=JobState.REJECTED, reason=" ".join(guard["reasons"])), result

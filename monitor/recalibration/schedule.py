@@ -24,9 +24,8 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
 from monitor.recalibration.comparison import held_out_until_ms
-from monitor.recalibration.plan import RefitPlan, last_slot_ms
+from monitor.recalibration.plan import last_slot_ms
 from monitor.recalibration.service import Recalibrations
-from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import UNDER_WAY, Job, JobState
 
 SCHEDULE: Final = "schedule"
@@ -53,12 +52,10 @@ class Scheduler:
 
     Parameters
     ----------
-    service, store
-        Where refits are requested, and where earlier ones are read.
+    service
+        Where refits are requested, and earlier ones and plans are read.
     models
         Returns the names of all models.
-    plan
-        Model -> the plan of its refits.
     finding
         Model -> verdict on what is served, or None.
     cool_down_ms
@@ -70,18 +67,15 @@ class Scheduler:
     def __init__(
         self,
         service: Recalibrations,
-        store: RecalibrationStore,
         *,
         models: Callable[[], Collection[str]],
-        plan: Callable[[str], RefitPlan],
         finding: Callable[[str], Finding | None],
         cool_down_ms: int,
         clock: Clock | None = None,
     ) -> None:
         self._service = service
-        self._store = store
+        self._store = service.store
         self._models = models
-        self._plan = plan
         self._finding = finding
         self._cool_down_ms = cool_down_ms
         self._clock = clock or SystemClock()
@@ -106,7 +100,7 @@ class Scheduler:
     def request_due(self) -> None:
         """Request all refits that are due now."""
         for model in sorted(self._models()):
-            plan = self._plan(model)
+            plan = self._service.plan(model)
             if plan.schedule is not None:
                 self._guarded(model, SCHEDULE, partial(self._by_schedule, model, plan.schedule))
             if plan.on_verdict:
@@ -140,7 +134,7 @@ class Scheduler:
         if self._handled_ms[model] >= slot_ms:
             return
         job, is_new = self._service.request_once(
-            self._service.order(model, trigger=SCHEDULE), actor=SCHEDULE, occasion=str(slot_ms)
+            self._service.make_request(model, trigger=SCHEDULE), actor=SCHEDULE, occasion=str(slot_ms)
         )
         self._store.note_slot(model, schedule, slot_ms)
         if is_new:
@@ -155,15 +149,15 @@ class Scheduler:
         jobs = self._store.jobs(model, limit=_LATEST_JOBS, comparisons=False)
         if any(job.state in UNDER_WAY for job in jobs):
             return
-        of_version = [job for job in jobs if job.order.version == finding.version]
-        serving = self._service.champion(model, finding.version).map_id
+        of_version = [job for job in jobs if job.version == finding.version]
+        serving = self._service.serving.champion(model, finding.version).map_id
         if any(job.state is JobState.CANDIDATE and job.baseline == serving for job in of_version):
             return
         last = of_version[0] if of_version else None
         if last is not None and not self._is_cool(last, finding):
             return
         job, is_new = self._service.request_once(
-            self._service.order(model, finding.version, trigger=VERDICT),
+            self._service.make_request(model, finding.version, trigger=VERDICT),
             actor=VERDICT,
             # Only one refit can follow the last one, whichever replica requests it.
             occasion=f"{finding.version} after {'none' if last is None else last.id}",
@@ -175,7 +169,7 @@ class Scheduler:
         """Whether enough time has passed, and enough new events arrived, since the last refit."""
         cool_from_ms = last.requested_ms + self._cool_down_ms
         if self._clock.now_ms() < cool_from_ms:
-            self._cool_from_ms[last.order.model, finding.version] = cool_from_ms
+            self._cool_from_ms[last.model, finding.version] = cool_from_ms
             return False
         comparison = self._store.job(last.id).comparison
         return comparison is None or finding.newest_ms - held_out_until_ms(comparison) >= self._cool_down_ms

@@ -13,6 +13,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
+from monitor.outage_log import Outage
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion
 
@@ -53,8 +54,6 @@ class Serving:
     ----------
     store
         Maps and champions.
-    refresh_seconds
-        Maximum age of the cached champions.
     patience_seconds
         How long a caller waits for the store when cached champions exist.
     clock
@@ -65,12 +64,10 @@ class Serving:
         self,
         store: RecalibrationStore,
         *,
-        refresh_seconds: float = REFRESH_SECONDS,
         patience_seconds: float = PATIENCE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
-        self._refresh_seconds = refresh_seconds
         self._patience_seconds = patience_seconds
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
@@ -81,8 +78,12 @@ class Serving:
         """Number of changes made by this process."""
         self._read_changes = 0
         """How many of these changes the cached champions include."""
-        self._is_unavailable = False
-        """Whether the last query failed, so that an outage is logged once."""
+        self._outage = Outage(
+            _log,
+            "champions cannot be read; the last known ones stay in use",
+            "champions can be read again",
+            self._clock,
+        )
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, the most recently used last."""
         self._query: Future[Mapping[tuple[str, str], Champion]] | None = None
@@ -135,7 +136,7 @@ class Serving:
         with self._lock:
             cached = self._champions
             is_changed = self._read_changes < self._changes
-            is_old = self._clock.monotonic() - self._read_at >= self._refresh_seconds
+            is_old = self._clock.monotonic() - self._read_at >= REFRESH_SECONDS
             if cached is not None and not is_changed and not is_old:
                 return cached
             query, is_first = self._query, self._query is None
@@ -159,21 +160,16 @@ class Serving:
             while True:
                 with self._lock:
                     champions, changes = self._champions, self._changes
-                is_unavailable = False
                 try:
                     champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
-                    if self._is_unavailable:
-                        _log.info("champions can be read again")
+                    self._outage.over()
                 except StoreUnavailable as error:
                     if champions is None:
                         raise
-                    is_unavailable = True
-                    if not self._is_unavailable:
-                        _log.warning("champions cannot be read; the last known ones stay in use", detail=str(error))
+                    self._outage.failed(error)
                 with self._lock:
                     # After a failure too, and with the time of its end: not every request has to wait for the store.
                     self._champions, self._read_changes, self._read_at = champions, changes, self._clock.monotonic()
-                    self._is_unavailable = is_unavailable
                     if changes == self._changes:
                         self._query = None
                         break

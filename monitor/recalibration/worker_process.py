@@ -1,19 +1,30 @@
-"""Start, watch and end one worker process."""
+"""Start, follow and end the worker process of one refit, and what passes between it and the service.
 
-import json
+The service writes the task, pickled, into a temporary file without a name, which is the worker's standard input: nobody
+else can open it, and the kernel removes it with the last of the two processes. The worker writes one JSON message per
+line to its standard output; the last one has the result.
+"""
+
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, Self
 
+import msgspec
 import structlog
 
+from monitor.inference.prevalence import TOLERANCE
+from monitor.recalibration.data import HELD_OUT
+from monitor.store.recalibrations import Job, Sample
+
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
-_ERRORS: Final = "stderr.log"
 _TAIL_BYTES: Final = 4096
 _TERM_SECONDS: Final = 1.0
 """How long a worker may take to end after SIGTERM before it is killed."""
@@ -21,39 +32,115 @@ _TERM_SECONDS: Final = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class Progress(NamedTuple):
-    """Progress that a worker reported."""
+@dataclass(frozen=True, eq=False)
+class RefitTask:
+    """All that a worker needs for one refit.
 
-    share: float = 0.0
+    Attributes
+    ----------
+    job
+        The refit.
+    sample
+        Its events, in order of time.
+    created_ms
+        When the refit started, milliseconds since the epoch; part of the artifact.
+    champion
+        Artifact of the map that serves; None if there is none.
+    held_out
+        Share of the latest events that the fit never sees, above 0 and below 1.
+    tolerance
+        Error of the logits up to which a verdict is "calibrated".
+    """
+
+    job: Job
+    sample: Sample
+    created_ms: int
+    champion: bytes | None = None
+    held_out: float = HELD_OUT
+    tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True, eq=False)
+class RefitResult:
+    """A fitted map with its comparison and figures; or only why there is none.
+
+    Attributes
+    ----------
+    artifact
+        The map, as :func:`monitor.maps.artifact.to_bytes` wrote it.
+    comparison
+        The document of docs/recalibration.md ("comparison").
+    figures
+        Name -> SVG.
+    failure
+        Error that lies in the task, so that another attempt would fail too.
+    """
+
+    artifact: bytes | None = None
+    comparison: Mapping[str, Any] | None = None
+    figures: Mapping[str, bytes] = field(default_factory=dict)
+    failure: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """A line of a worker's standard output."""
+
+    progress: float
     """From 0 to 1."""
-    step: str = "starting"
+    step: str
+    result: RefitResult | None = None
+
+
+_decode: Final = msgspec.json.Decoder(Message).decode
 
 
 class WorkerProcess:
-    """A running worker, in its own process group.
+    """A running worker, in its own process group; it is ended at the end of a ``with`` block.
 
     Parameters
     ----------
     command
         Absolute path of a program, and its arguments.
-    folder
-        Where its standard error is written.
+    task
+        What it reads from standard input.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self.progress = Progress()
-        self._errors = folder / _ERRORS
-        self._ended = False
-        with self._errors.open("wb") as errors:
+    def __init__(self, command: Sequence[str], task: RefitTask) -> None:
+        self.latest = Message(0.0, "starting")
+        """The last message of the worker."""
+        self.error_output = ""
+        """The end of its standard error, once it has ended."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
+        with tempfile.TemporaryFile() as file:
+            pickle.dump(task, file)
+            file.seek(0)
             self._process = subprocess.Popen(  # noqa: S603 - the service's own command, without a shell
                 [sys.executable, "-I", str(_LAUNCHER), str(os.getpid()), *command],
-                stdin=subprocess.DEVNULL,
+                stdin=file,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=self._errors,
                 start_new_session=True,
             )
-        self._reader = threading.Thread(target=self._read_progress, name="refit progress", daemon=True)
+        self._reader = threading.Thread(target=self._read, name="refit progress", daemon=True)
         self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it and its child processes: SIGTERM first, SIGKILL a second later. It may have ended already."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            self.wait(_TERM_SECONDS)
+        # Its children may be alive when it is not.
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._reader.join()
+        with self._errors as errors:
+            size = errors.seek(0, os.SEEK_END)
+            errors.seek(max(0, size - _TAIL_BYTES))
+            self.error_output = errors.read().decode(errors="replace").strip()
 
     def wait(self, seconds: float) -> int | None:
         """Return the exit status if it ends within that time, below 0 for a signal; else None."""
@@ -62,46 +149,23 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             return None
 
-    def end(self) -> None:
-        """End it and its child processes: SIGTERM first, SIGKILL a second later. It may have ended already."""
-        if self._ended:
-            return
-        self._ended = True
-        if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
-            self.wait(_TERM_SECONDS)
-        # Its children may be alive when it is not.
-        self._signal(signal.SIGKILL)
-        self._process.wait()
-        self._reader.join()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-
-    def error_output(self) -> str:
-        """Return the end of its standard error."""
-        with self._errors.open("rb") as errors:
-            size = errors.seek(0, os.SEEK_END)
-            errors.seek(max(0, size - _TAIL_BYTES))
-            return errors.read().decode(errors="replace").strip()
-
     def _signal(self, number: signal.Signals) -> None:
         try:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return
 
-    def _read_progress(self) -> None:
+    def _read(self) -> None:
         if self._process.stdout is None:
-            return
-        for line in self._process.stdout:
-            try:
-                report = json.loads(line)
-                share, step = float(report["progress"]), str(report["step"])
-            except (ValueError, KeyError, TypeError):
-                # Output of some library.
-                _log.debug("output of a refit's worker", line=line.decode(errors="replace").strip())
-                continue
-            self.progress = Progress(min(max(share, 0.0), 1.0), step)
+            raise AssertionError("its standard output is a pipe")
+        with self._process.stdout as lines:
+            for line in lines:
+                try:
+                    self.latest = _decode(line)
+                except msgspec.DecodeError:
+                    # Output of some library, or the blank line before each message.
+                    if text := line.decode(errors="replace").strip():
+                        _log.debug("output of a refit's worker", line=text)
 
 
 def describe_signal(status: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
-from monitor.events.model import UNVERSIONED
+from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.local import LocalMap
@@ -18,11 +18,11 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.progress import StageProgress
-from monitor.reports.evaluation.assess import GIVEN, WINDOW_DRAWS, Minimum
+from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
 from monitor.reports.evaluation.evaluate import evaluate_classes
-from monitor.reports.evaluation.files import FileReport, known_outcomes, model_of, report_table
+from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
@@ -30,7 +30,7 @@ from monitor.reports.evaluation.segments import ranges_of, segment_columns
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
-from monitor.sources.memory import MemoryTable
+from monitor.sources.formats import MemoryTable
 from monitor.sources.tables import EventTable, SegmentColumn, read_table
 
 _Result = TypeVar("_Result")
@@ -63,7 +63,8 @@ class ReportOptions(NamedTuple):
     tolerance: float = TOLERANCE
     models: Sequence[str] = ()
     version: str = UNVERSIONED
-    minimum: Minimum = GIVEN
+    segment_name: str = ALL
+    minimum: Minimum = FILE_MINIMUM
     seed: int | None = 0
 
     @property
@@ -81,6 +82,12 @@ class ReportOptions(NamedTuple):
     def resampling(self) -> Mapping[str, Any]:
         """Seed and number of draws; each kind of report has its own default number."""
         return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """What every report on one table is made with."""
+        names = {"model": self.model, "version": self.version, "segment": self.segment_name}
+        return {**names, "minimum": self.minimum, "tolerance": self.tolerance, **self.resampling}
 
     @property
     def binary_measures(self) -> Mapping[str, Measure]:
@@ -149,11 +156,12 @@ class Findings:
         What the report is about.
     scores
         What figures are drawn from: predictions and outcomes, of many classes those of the top label.
+    result
+        The report of predictions P(y = 1), the report of predictions of many classes, or the comparison of two files.
     notes, cautions
         What was assumed, and what to mind.
-    binary, comparison, many
-        One of the three: the report of predictions P(y = 1), the comparison of two files, or the report of predictions
-        of many classes, whose names are ``class_names``.
+    class_names
+        Names of the classes, of many.
     local
         Local calibration over the named features.
     pictures
@@ -164,49 +172,32 @@ class Findings:
 
     name: str
     scores: ScoreTable
-    notes: tuple[str, ...]
-    cautions: tuple[str, ...]
-    binary: FileReport | None = None
-    comparison: Comparison | None = None
-    many: ClassReport | None = None
+    result: FileReport | ClassReport | Comparison
+    notes: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
     local: LocalReport | None = None
     pictures: PictureData = PictureData()
     shows_all: bool = True
 
     @property
-    def report(self) -> Report | None:
+    def report(self) -> Report:
         """The report on ``scores``: of two files that of the second, of many classes that of the most probable one."""
-        if self.many is not None:
-            return self.many.top_label
-        if self.comparison is not None:
-            return self.comparison.second
-        return None if self.binary is None else self.binary.whole
-
-    @property
-    def insufficient(self) -> str | None:
-        """Why that report gives no verdict, if it gives none."""
-        return None if self.report is None else self.report.insufficient
+        if isinstance(self.result, FileReport):
+            return self.result.whole
+        return self.result.top_label if isinstance(self.result, ClassReport) else self.result.second
 
     def shown(self, results: Mapping[str, _Result]) -> dict[str, _Result]:
-        """The results, by names of measures, that people are shown."""
+        """Select the results, by names of measures, that people are shown."""
         main = {name: result for name, result in results.items() if name in MAIN_MEASURES}
         # A table of few measures is shown whole, and so is one that has none of the main ones.
         return main if main and not self.shows_all else dict(results)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as REST answers it, with segments, local calibration and notes."""
-        tree: dict[str, Any] = {}
-        if self.many is not None:
-            tree = {**self.many.to_dict(), "class_names": list(self.class_names)}
-        elif self.comparison is not None:
-            tree = self.comparison.to_dict()
-        elif self.binary is not None:
-            tree = self.binary.whole.to_dict()
-            if self.binary.segments:
-                tree["segments"] = [segment.to_dict() for segment in self.binary.segments]
-            if self.binary.search is not None:
-                tree["found_segments"] = self.binary.search.to_dict()
+        tree = self.result.to_dict()
+        if isinstance(self.result, ClassReport):
+            tree["class_names"] = list(self.class_names)
         if self.local is not None:
             tree["local"] = self.local.to_dict()
         return {**tree, "notes": [*self.notes, *self.cautions]}
@@ -256,11 +247,10 @@ def add_picture_data(
     findings: Findings, options: ReportOptions, table: EventTable, progress: StageProgress
 ) -> Findings:
     """Measure what only pictures show: spans of time, vectors of classes, errors over two features."""
-    if findings.comparison is not None:
+    if isinstance(findings.result, Comparison):
         return findings
     missing: list[str] = []
     spans = plane = None
-    labelled = table.outcome >= 0
     try:
         spans = _spans(options, table, progress)
     except NotEnoughData as error:
@@ -269,14 +259,14 @@ def add_picture_data(
         plane = _plane(options, table, progress)
     except NotEnoughData as error:
         missing.append(f"no map of the features: {error}")
-    classes = None
-    if table.classes and labelled.any():
-        classes = ClassTable.from_events(table.prediction[labelled], table.outcome[labelled])
+    classes = _labelled_vectors(table) if table.classes else None
     return replace(findings, pictures=PictureData(spans, classes, plane, tuple(missing)))
 
 
-def read_columns(options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str]) -> EventTable:
-    """Read the columns that the options name.
+def read_columns(
+    options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str], *, as_numbers: bool = False
+) -> EventTable:
+    """Read the columns that the options name; with ``as_numbers`` features as numbers, which a map is fitted on.
 
     Raises
     ------
@@ -292,7 +282,8 @@ def read_columns(options: ReportOptions, file: Path | MemoryTable, prediction: S
             segments=options.segment,
             weight=options.weight,
             ids=options.id,
-            values=options.feature,
+            features=options.feature if as_numbers else (),
+            values=() if as_numbers else options.feature,
             # Named segments are the columns to search.
             other_values=options.find_segments and not options.segment,
             positive=options.positive,
@@ -319,22 +310,18 @@ def _refuse_for_classes(options: ReportOptions) -> None:
 def _measure_binary(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     report = report_table(
         table,
-        model=options.model,
-        version=options.version,
         segments=options.segment,
         searched=_searched(table) if options.find_segments else None,
         measures=options.binary_measures or None,
-        minimum=options.minimum,
         progress=progress,
-        tolerance=options.tolerance,
-        **options.resampling,
+        **options.evaluation,
     )
     local = _local(options, table, progress)
-    return Findings(options.model, _scores(table), report.notes, report.cautions, binary=report, local=local)
+    return Findings(options.model, _scores(table), report, table.notes, table.cautions, local=local)
 
 
 def _searched(table: EventTable) -> dict[str, SegmentColumn]:
-    """The columns to search for segments: the named ones, or all that have no other role."""
+    """Choose the columns to search for segments: the named ones, or all that have no other role."""
     if table.segments:
         return segment_columns(table.segments)
     return {
@@ -360,7 +347,7 @@ def _compare(options: ReportOptions, first: EventTable, second: EventTable, prog
     )
     cautions = dict.fromkeys((*comparison.cautions, *of_files))
     notes = dict.fromkeys((*first.notes, *second.notes, comparison.note))
-    return Findings(names[1], _scores(second), tuple(notes), tuple(cautions), comparison=comparison)
+    return Findings(names[1], _scores(second), comparison, tuple(notes), tuple(cautions))
 
 
 def _measure_classes(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
@@ -376,25 +363,22 @@ def _measure_classes(options: ReportOptions, table: EventTable, progress: StageP
         }
     report = evaluate_classes(
         table.prediction,
-        known_outcomes(table),
+        outcomes_or_nan(table),
         time_ms=table.time_ms,
-        model=options.model,
-        version=options.version,
-        minimum=options.minimum,
         class_names=table.classes,
         progress=lambda share: progress("measuring", share),
-        tolerance=options.tolerance,
         **chosen,
-        **options.resampling,
+        **options.evaluation,
     )
-    labelled = table.outcome >= 0
-    scores = ScoreTable.from_events([], [])
-    if labelled.any():
-        scores = ClassTable.from_events(table.prediction[labelled], table.outcome[labelled]).top_label()
+    vectors = _labelled_vectors(table)
+    scores = ScoreTable.from_events([], []) if vectors is None else vectors.top_label()
     local = _local(options, table, progress)
-    return Findings(
-        options.model, scores, table.notes, table.cautions, many=report, class_names=table.classes, local=local
-    )
+    return Findings(options.model, scores, report, table.notes, table.cautions, table.classes, local)
+
+
+def _labelled_vectors(table: EventTable) -> ClassTable | None:
+    labelled = table.outcome >= 0
+    return ClassTable.from_events(table.prediction[labelled], table.outcome[labelled]) if labelled.any() else None
 
 
 def _local(options: ReportOptions, table: EventTable, progress: StageProgress) -> LocalReport | None:
@@ -402,14 +386,14 @@ def _local(options: ReportOptions, table: EventTable, progress: StageProgress) -
         return None
     progress("measuring local calibration", 0.0)
     columns = {name: table.values[name] for name in options.feature}
-    return evaluate_local(table.prediction, known_outcomes(table), columns, **options.resampling)
+    return evaluate_local(table.prediction, outcomes_or_nan(table), columns, **options.resampling)
 
 
 def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -> Spans | None:
     """Reports on spans of time; of many classes, of the top label."""
     if table.time_ms is None:
         return None
-    prediction, outcome = table.prediction, known_outcomes(table)
+    prediction, outcome = table.prediction, outcomes_or_nan(table)
     if table.classes:
         labelled = table.outcome >= 0
         confidence, hit = confidence_and_hit(prediction[labelled], outcome[labelled])
@@ -428,14 +412,14 @@ def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -
 
 
 def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -> Plane | None:
-    """Local errors over the first two features that are numbers."""
+    """Map local errors over the first two features that are numbers."""
     names = [name for name in options.feature if isinstance(table.values[name], np.ndarray)][:2]
     if len(names) < 2:
         return None
     progress("mapping the first two features", 0.0)
     pair = np.column_stack([np.asarray(table.values[name]) for name in names])
     complete = ~np.isnan(pair).any(axis=1)
-    outcome = known_outcomes(table)
+    outcome = outcomes_or_nan(table)
     local_map = plane_of(table.prediction[complete], outcome[complete], pair[complete], seed=options.seed or 0)
     return Plane(local_map, *names)
 
@@ -447,7 +431,7 @@ def _scores(table: EventTable) -> ScoreTable:
 
 
 def _names(options: ReportOptions) -> tuple[str, str]:
-    """What two files, or two columns of one, are called."""
+    """Name two files, or two columns of one."""
     if options.models:
         return options.models[0], options.models[1]
     first, second = options.file, options.compare or options.file

@@ -3,21 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.compare import Comparison, Difference
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
-from monitor.reports.evaluation.difference import Difference
 from monitor.reports.evaluation.files import FileReport, SearchReport
-from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Verdict
+from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings
 from monitor.reports.formatting import interval_text, p_text, plain, share_text, time_text, value_text
-from monitor.reports.verdicts import BEYOND_CHANCE, WITHIN_CHANCE, judge_measure, judge_report
 from monitor.reports.view import (
     WIDE,
     Cell,
@@ -27,12 +24,24 @@ from monitor.reports.view import (
     Table,
     View,
     Word,
-    print_view,
     rich_table,
     row,
 )
 
-_TOO_FEW: Final = Word("too little data", "dim")
+_CHANCE_STYLES: Final = {
+    "not judged": "dim",
+    "within chance": "green",
+    "beyond chance": "yellow",
+    "below chance": "yellow",
+    "too little data": "dim",
+}
+_SEVERITY_STYLES: Final = {
+    None: "dim",
+    Severity.NONE: "green",
+    Severity.SLIGHT: "yellow",
+    Severity.MODERATE: "bold red",
+    Severity.SEVERE: "bold red",
+}
 
 _SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with one row per report."""
@@ -53,6 +62,7 @@ _READING: Final = (
     "as badly; q is p corrected for the number of segments that were looked at."
 )
 _CHANCE: Final = "chance: what a perfectly calibrated model stays below in 95% of cases"
+_IN_PARENTHESES: Final = "in parentheses: what a perfectly calibrated model stays below in 95% of cases"
 
 _MEASURE_COLUMNS: Final = (
     Column("measure", words=True),
@@ -65,21 +75,37 @@ _MEASURE_COLUMNS: Final = (
 )
 
 
+def _chance_word(verdict: str) -> Word:
+    return Word(verdict, _CHANCE_STYLES[verdict])
+
+
+def judge_measure(result: MeasureResult) -> Word:
+    """Judge whether chance explains a value."""
+    return _chance_word(result.verdict)
+
+
+def judge_report(report: Report) -> Word:
+    """Return the verdict of the diagnosis with its severity, in the words of REST and Prometheus."""
+    if report.diagnosis is None:
+        return _chance_word("not judged")
+    return Word(report.diagnosis.words, _SEVERITY_STYLES[report.diagnosis.severity])
+
+
 def judge_segment(segment: SegmentReport) -> Word:
-    """The verdict on a segment, corrected for the number of segments."""
+    """Judge a segment, corrected for the number of segments."""
     if segment.q_value is None:
-        return _TOO_FEW
-    if not segment.real:
-        return WITHIN_CHANCE
+        return _chance_word("too little data")
+    if not segment.significant:
+        return _chance_word("within chance")
     diagnosis = segment.report.diagnosis
-    # Certain, and too small to matter.
+    # Significant, and too small to matter.
     small = diagnosis is not None and diagnosis.verdict in {Verdict.CALIBRATED, Verdict.INSUFFICIENT}
-    return BEYOND_CHANCE if small or diagnosis is None else judge_report(segment.report)
+    return _chance_word("beyond chance") if small or diagnosis is None else judge_report(segment.report)
 
 
 def judge_difference(difference: Difference, *, comparable: bool = True) -> Word:
-    """Whether the second model is better by one measure; only whether it is lower where prevalences differ."""
-    if not difference.certain:
+    """Judge whether the second model is better by one measure, or only lower where prevalences differ."""
+    if not difference.significant:
         return Word("not certain", "dim")
     lower = difference.difference < 0.0
     if not comparable:
@@ -90,33 +116,24 @@ def judge_difference(difference: Difference, *, comparable: bool = True) -> Word
 def report_view(findings: Findings) -> View:
     """Build the view of a report or a comparison."""
     title = f"Calibration of {plain(findings.name)}"
-    if findings.many is not None:
-        lead = _verdict_lead(findings.many.top_label)
+    result, lead = findings.result, _verdict_lead(findings.report)
+    if isinstance(result, ClassReport):
         lead = lead._replace(word=f"The most probable class: {lead.word}" if lead.word else "")
-        sections = _class_sections(findings, findings.many)
-    elif findings.comparison is not None:
-        first, second = findings.comparison.first, findings.comparison.second
-        title = f"Calibration of {plain(second.model)} against {plain(first.model)}"
-        lead = Lead(comparison_sentence(findings.comparison), "bold")
-        sections = _comparison_sections(findings, findings.comparison)
-    elif findings.binary is not None:
-        lead = _verdict_lead(findings.binary.whole)
-        sections = _binary_sections(findings, findings.binary)
+        sections = _class_sections(findings, result)
+    elif isinstance(result, Comparison):
+        title = f"Calibration of {plain(result.second.model)} against {plain(result.first.model)}"
+        lead = Lead(comparison_sentence(result), "bold")
+        sections = _comparison_sections(findings, result)
     else:
-        lead, sections = Lead("Nothing was measured."), []
+        sections = _binary_sections(findings, result)
     if findings.local is not None:
         features = ", ".join(map(plain, findings.local.features))
         sections.append(Section(f"Among events that are alike: {features}", [findings.local.sentence]))
     return View(title, lead, sections, findings.notes, findings.cautions, _READING)
 
 
-def print_findings(console: Console, findings: Findings) -> None:
-    """Print a report or a comparison."""
-    print_view(console, report_view(findings))
-
-
 def _verdict_lead(report: Report) -> Lead:
-    """The verdict on a report and what it means; why there is none."""
+    """Lead with the verdict on a report and what it means, or why there is none."""
     if report.diagnosis is None:
         return Lead(report.insufficient or "")
     word = judge_report(report)
@@ -124,7 +141,7 @@ def _verdict_lead(report: Report) -> Lead:
 
 
 def head_lines(report: Report) -> list[str]:
-    """What a report is about."""
+    """Describe what a report is about."""
     lines = [
         f"{plain(report.model)}: {_predictions(report.predictions)}, {report.n:,} with an outcome",
         f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
@@ -137,7 +154,7 @@ def head_lines(report: Report) -> list[str]:
 
 
 def class_head_lines(report: ClassReport) -> list[str]:
-    """What a report of many classes is about."""
+    """Describe what a report of many classes is about."""
     top = report.top_label
     number = f"{_predictions(top.predictions)} of {report.classes} classes"
     return [
@@ -151,14 +168,10 @@ def _predictions(number: int) -> str:
 
 
 def _performance(scores: Performance) -> str:
-    """How well the model tells outcomes apart, besides its calibration."""
+    """Describe how well the model tells outcomes apart, besides its calibration."""
     rest = ((scores.auc, "AUC"), (scores.average_precision, "average precision"), (scores.log_loss, "log loss"))
-    return ", ".join(
-        [
-            f"accuracy {share_text(scores.accuracy)}",
-            *(f"{name} {value:.3f}" for value, name in rest if value is not None),
-        ]
-    )
+    others = (f"{name} {value:.3f}" for value, name in rest if value is not None)
+    return ", ".join([f"accuracy {share_text(scores.accuracy)}", *others])
 
 
 def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
@@ -180,13 +193,9 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
     means = findings.shown(report.classwise)
     results: dict[str, MeasureResult] = {CLASS_MEASURES[name].title: result for name, result in report.measures.items()}
     results |= {f"{MEASURES[name].title}, class-wise": result for name, result in means.items()}
+    whole = "Whole vectors, and means over the classes"
     sections = [
-        Section(
-            "Whole vectors, and means over the classes",
-            class_head_lines(report),
-            measures_table(results),
-            _omitted(findings, report),
-        ),
+        Section(whole, class_head_lines(report), measures_table(results), _omitted(findings, report)),
         Section("The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)),
     ]
     if report.each_class:
@@ -205,7 +214,7 @@ def _comparison_sections(findings: Findings, comparison: Comparison) -> list[Sec
 
 
 def _hidden(findings: Findings, results: Mapping[str, object]) -> list[str]:
-    """How many measures are not shown, and how to see them."""
+    """Say how many measures are not shown, and how to see them."""
     number = len(results) - len(findings.shown(results))
     if not number:
         return []
@@ -224,7 +233,7 @@ def _measures(findings: Findings, report: Report) -> Table | None:
 
 
 def measures_table(results: Mapping[str, MeasureResult]) -> Table:
-    """One row per measure, by title."""
+    """List results by title, one row per measure."""
     rows = [
         row(
             title,
@@ -241,13 +250,13 @@ def measures_table(results: Mapping[str, MeasureResult]) -> Table:
 
 
 def _leading_measure(reports: Iterable[Report]) -> str:
-    """The measure that a table with one row per group shows: smCE, or the first there is."""
+    """Choose the measure that a table with one row per group shows: smCE, or the first there is."""
     names = dict.fromkeys(name for report in reports for name in report.measures)
     return "smce" if "smce" in names or not names else next(iter(names))
 
 
 def _short(result: MeasureResult | None) -> tuple[str, str, str]:
-    """A measure, its interval, and what chance gives."""
+    """Format a measure, its interval, and what chance gives."""
     if result is None:
         return "-", "-", "-"
     unit = result.unit
@@ -256,7 +265,7 @@ def _short(result: MeasureResult | None) -> tuple[str, str, str]:
 
 
 def segments_table(segments: Sequence[SegmentReport]) -> Table:
-    """One row per segment, worst first, those of too little data last."""
+    """List segments, worst first, those of too little data last."""
     name = _leading_measure(segment.report for segment in segments)
     columns = (
         Column("segment", words=True, folds=True),
@@ -290,7 +299,7 @@ def segments_table(segments: Sequence[SegmentReport]) -> Table:
 
 
 def segment_text(segment: SegmentReport) -> str:
-    """The verdict on a segment, with the reason where there is none."""
+    """Return the verdict on a segment, with the reason where there is none."""
     word, reason = judge_segment(segment).value, segment.report.insufficient
     return word if reason is None or segment.q_value is not None else f"{word}: {reason}"
 
@@ -315,17 +324,17 @@ def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
             f"{report.positives:,}",
             share_text(report.prevalence),
             share_text(report.mean_prediction),
-            *(_short(report.measures.get(other))[0] for other in others),
+            *(_measure_cell(report.measures.get(other), level=True) for other in others),
             *_short(report.measures.get(name)),
             judge_report(report),
         )
         for class_name, report in zip(findings.class_names, reports, strict=True)
     ]
-    return Table(columns, rows, narrow_caption=_CHANCE, dense=True)
+    return Table(columns, rows, _IN_PARENTHESES if others else "", narrow_caption=_CHANCE, dense=True)
 
 
 def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | None = None) -> Table:
-    """One row per measure of two reports, and the offset and slope of their logits."""
+    """List the measures of two reports, and the offset and slope of their logits."""
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     columns = (
         Column("measure", words=True),
@@ -352,23 +361,14 @@ def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | 
     return Table(columns, [*rows, *logits], max_rows=len(rows), full_width=_LOGITS_WIDTH)
 
 
-def logit_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+def logit_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Offset and slope of the logits of both, with 95% intervals: they compare models of different prevalences."""
-    first, second = comparison.first.diagnosis, comparison.second.diagnosis
-    if first is None or second is None:
+    diagnoses = [report.diagnosis for report in (comparison.first, comparison.second) if report.diagnosis is not None]
+    if len(diagnoses) < 2:
         return []
-    rows = [
-        (
-            "offset of the logits",
-            _logit_text(first.offset, offset_interval(first)),
-            _logit_text(second.offset, offset_interval(second)),
-        ),
-        (
-            "slope of the logits",
-            _logit_text(first.slope, slope_interval(first)),
-            _logit_text(second.slope, slope_interval(second)),
-        ),
-    ]
+    offsets = [_logit_text(diagnosis.offset, offset_interval(diagnosis)) for diagnosis in diagnoses]
+    slopes = [_logit_text(diagnosis.slope, slope_interval(diagnosis)) for diagnosis in diagnoses]
+    rows = (("offset of the logits", *offsets), ("slope of the logits", *slopes))
     return [texts for texts in rows if texts[1:] != ("-", "-")]
 
 
@@ -379,24 +379,22 @@ def _logit_text(value: float | None, interval: tuple[float, float] | None) -> st
 
 
 def segments_sentence(segments: Sequence[SegmentReport]) -> str:
-    """Which segments are miscalibrated."""
+    """Say which segments are miscalibrated."""
     tested = [segment for segment in segments if segment.q_value is not None]
-    real = [segment for segment in tested if segment.real]
+    miscalibrated = [segment for segment in tested if segment.significant]
     if not tested and any(segment.report.measures for segment in segments):
         return "Segments are not judged: without draws there are no verdicts."
     if not tested:
         return f"None of {len(segments)} segments holds enough outcomes to be judged."
     small = len(segments) - len(tested)
     rest = f" {small} {'holds' if small == 1 else 'hold'} too little data to be judged." if small else ""
-    if not real:
-        return (
-            f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
-            f"{rest}"
-        )
-    be = "is" if len(real) == 1 else "are"
+    if not miscalibrated:
+        chance = f"what looking at {len(tested)} of them gives by chance (q > 0.05)"
+        return f"No segment is miscalibrated beyond {chance}.{rest}"
+    be = "is" if len(miscalibrated) == 1 else "are"
     return (
-        f"{len(real)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those named so "
-        f"is by chance): {_named(real)}.{rest}"
+        f"{len(miscalibrated)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those "
+        f"named so is by chance): {_named(miscalibrated)}.{rest}"
     )
 
 
@@ -406,7 +404,7 @@ def _named(segments: Sequence[SegmentReport]) -> str:
 
 
 def search_sentences(search: SearchReport) -> list[str]:
-    """What a search for segments found."""
+    """Describe the result of a search for segments."""
     columns = ", ".join(map(plain, search.columns[:_MAX_NAMED])) + (", ..." if len(search.columns) > _MAX_NAMED else "")
     if not search.groups:
         return [f"No segment could be looked for: no column has groups of enough outcomes ({columns or 'none'})."]
@@ -429,7 +427,7 @@ def search_sentences(search: SearchReport) -> list[str]:
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """Which of two models is better calibrated, by smCE or the first measure both have."""
+    """Say which of two models is better calibrated, by smCE or the first measure both have."""
     if not comparison.differences:
         return "The two cannot be compared: there is too little data."
     name = "smce" if "smce" in comparison.differences else next(iter(comparison.differences))
@@ -437,8 +435,8 @@ def comparison_sentence(comparison: Comparison) -> str:
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     if result.lower is None or result.upper is None:
         one, two = value_text(result.first, result.unit), value_text(result.second, result.unit)
-        return f"{title} is {one} for {first} and {two} for {second}; how certain that is was not asked for."
-    if not result.certain:
+        return f"{title} is {one} for {first} and {two} for {second}; without draws there is no interval."
+    if not result.significant:
         return (
             f"Neither is better calibrated for certain: {title} of {second} less that of {first} is "
             f"{value_text(result.difference, result.unit)} "
@@ -456,7 +454,7 @@ def comparison_sentence(comparison: Comparison) -> str:
 
 
 def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: int) -> RichTable:
-    """One row per report, for a terminal of ``width`` characters.
+    """List reports, for a terminal of ``width`` characters.
 
     ``columns`` are those of model, version, segment and window that tell the reports apart. The narrower the terminal,
     the fewer columns stand beside the four measures.
@@ -485,8 +483,7 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
                 judge_report(report),
             )
         )
-    caption = "in parentheses: what a perfectly calibrated model stays below in 95% of cases" if levels else ""
-    return rich_table(Table(headings, rows, caption, dense=True), width)
+    return rich_table(Table(headings, rows, _IN_PARENTHESES if levels else "", dense=True), width)
 
 
 def distinguishing_columns(reports: Iterable[Report]) -> list[str]:
@@ -502,12 +499,8 @@ def distinguishing_columns(reports: Iterable[Report]) -> list[str]:
 def _measure_cell(result: MeasureResult | None, *, level: bool) -> Cell:
     if result is None:
         return Cell("-", "dim")
-    style = judge_measure(result).style
-    return Cell(
-        _short_value(result.value, result.unit),
-        style,
-        note=f" ({_short_value(result.null_q95, result.unit)})" if level else "",
-    )
+    note = f" ({_short_value(result.null_q95, result.unit)})" if level else ""
+    return Cell(_short_value(result.value, result.unit), judge_measure(result).style, note=note)
 
 
 def _short_value(value: float | None, unit: str) -> str:

@@ -1,9 +1,14 @@
-"""Checks of callers' arrays, and how messages show their values."""
+"""Checks of callers' arrays and options, and how messages show their values."""
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from monitor.arrays import Floats
 from monitor.errors import InputError
 
 
@@ -15,6 +20,37 @@ def number_text(value: float) -> str:
 def sum_text(values: Iterable[float]) -> str:
     """The sum of a few numbers, without rounding errors."""
     return number_text(round(math.fsum(values), 9))
+
+
+def numbers(name: str, values: ArrayLike) -> Floats:
+    """Convert values to float64. Raises InputError if they are not numbers."""
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def require_choice(key: str, value: object, allowed: tuple[object, ...]) -> None:
+    """Raise InputError unless the option is one of those allowed."""
+    if value not in allowed:
+        raise InputError(f"{key} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+
+
+def require_positive(key: str, value: float) -> None:
+    """Raise InputError unless the option is a finite number above 0."""
+    if not (math.isfinite(value) and value > 0.0):
+        raise InputError(f"{key} must be a finite number above 0, got {value!r}")
+
+
+def require_whole(key: str, value: int, minimum: int) -> int:
+    """The option as an int; raises InputError unless it is a whole number of at least ``minimum``."""
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = minimum - 1
+    if whole < minimum:
+        raise InputError(f"{key} must be a whole number of at least {minimum}, got {value!r}")
+    return whole
 
 
 def require_same_index(**arrays: Any) -> None:

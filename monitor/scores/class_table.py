@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
-from monitor.scores.arguments import number_text, require_same_index, sum_text
+from monitor.scores.arguments import number_text, numbers, require_same_index, sum_text
 from monitor.scores.probability_loops import normalise_rows
 from monitor.scores.table import ScoreTable
 
@@ -57,8 +57,7 @@ class ClassTable:
         """
         p_name, y_name = names
         require_same_index(**{p_name: prediction, y_name: outcome})
-        p = _array(p_name, prediction)
-        y = _array(y_name, outcome)
+        p, y = numbers(p_name, prediction), numbers(y_name, outcome)
         if p.ndim != 2 or p.shape[1] < 2:
             raise InputError(f"{p_name} must have the shape (events, classes) with two classes or more, got {p.shape}")
         if y.shape != p.shape[:1]:
@@ -108,10 +107,3 @@ class ClassTable:
         if not 0 <= label < self.classes:
             raise InputError(f"class must be from 0 to {self.classes - 1}, got {label}")
         return ScoreTable.from_events(self.prediction[:, label], self.outcome == label)
-
-
-def _array(name: str, values: ArrayLike) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.arrays import Bools, Floats
-from monitor.errors import InputError
-from monitor.scores.arguments import number_text, require_same_index
+from monitor.errors import InputError, NotEnoughData
+from monitor.scores.arguments import number_text, numbers, require_same_index
 from monitor.scores.packing_loops import count_packed, pack_events
 
 MAX_WEIGHT: Final = 1e100
@@ -204,10 +204,7 @@ def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Flo
 
 
 def _floats(name: str, values: ArrayLike) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
+    array = numbers(name, values)
     if array.ndim != 1:
         raise InputError(f"{name} must have one dimension, got shape {array.shape}")
     return array
@@ -219,6 +216,16 @@ def require_table(table: object, what: str) -> None:
         raise InputError(
             f"{what} needs a score table, got {type(table).__name__}; make one with ScoreTable.from_events(p, y)"
         )
+
+
+def require_events(table: ScoreTable, measure: str, minimum: int = 1) -> None:
+    """Raise NotEnoughData unless the table holds at least ``minimum`` events (or, if weighted, any at all).
+
+    And InputError if it is no table.
+    """
+    require_table(table, measure)
+    if table.rows == 0 or (not table.weighted and table.total < minimum):
+        raise NotEnoughData(f"{measure} needs at least {minimum} event{'s'[: minimum > 1]}, got {table.total:g}")
 
 
 def check(values: Floats, valid: Bools, message: str) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +24,7 @@ from monitor.scores.arguments import number_text
 UNLABELLED: Final = -1
 """The outcome of a row without one."""
 
-_NEITHER: Final = -2
+_INVALID: Final = -2
 """The outcome of a row with a value that is not an outcome."""
 
 EMPTY: Final = "(empty)"
@@ -40,10 +41,14 @@ _OUTCOMES: Final = {
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 _PERCENT: Final = re.compile(r"\d+(\.\d+)?\s*%")
 _LARGEST: Final = float(np.finfo(np.float64).max)
-_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 """A message lists at most so many values."""
 _OLDEST_MS: Final = 1e11
 """No prediction is from before March 1973: a smaller number counts seconds."""
+
+
+Hint = Callable[[float, float], str]
+"""(least and largest of the bad values that are numbers) -> advice for the message, or ""."""
 
 
 class Place(NamedTuple):
@@ -51,11 +56,11 @@ class Place(NamedTuple):
 
     column: str
     """The file and the column."""
-    of_row: Callable[[int], str]
+    describe_row: Callable[[int], str]
     """Row, counted from 1 -> how a person finds it: ``line 3``."""
     skip: bool = False
     """Whether rows with bad values are left out, instead of refusing the file."""
-    or_else: str = ""
+    alternative: str = ""
     """What else a user can do about bad values than to correct or remove them."""
 
 
@@ -69,16 +74,16 @@ class Faults:
     requirement
         What values must be.
     hint
-        (least and largest of the bad values that are numbers) -> advice for the message, or "".
+        Advice for the message.
     """
 
-    def __init__(self, place: Place, requirement: str, hint: Callable[[float, float], str] | None = None) -> None:
+    def __init__(self, place: Place, requirement: str, hint: Hint | None = None) -> None:
         self.place = place
         self._requirement = requirement
         self._hint = hint
         self._rows: list[NDArray[np.intp]] = []
         self._value: object = None
-        self._least, self._largest = math.inf, -math.inf
+        self._smallest, self._largest = math.inf, -math.inf
 
     def add(self, bad: NDArray[np.bool_], rows_before: int, array: pa.Array) -> None:
         """Add the bad values of a piece, whose first value is in row ``rows_before + 1``."""
@@ -90,7 +95,7 @@ class Faults:
         self._rows.append(at + rows_before)
         if self._hint is not None:
             numbers = _floats(array.take(pa.array(at)))
-            self._least = min(self._least, float(np.nanmin(numbers, initial=math.inf)))
+            self._smallest = min(self._smallest, float(np.nanmin(numbers, initial=math.inf)))
             self._largest = max(self._largest, float(np.nanmax(numbers, initial=-math.inf)))
 
     def __bool__(self) -> bool:
@@ -105,11 +110,11 @@ class Faults:
         """Raise InputError if there are any, unless their rows are to be left out."""
         if not self._rows or self.place.skip:
             return
-        where = f"{self.place.column}, {self.place.of_row(int(self._rows[0][0]) + 1)}"
+        where = f"{self.place.column}, {self.place.describe_row(int(self._rows[0][0]) + 1)}"
         # If all rows have one cause, leaving them out would be the wrong advice.
-        advice = self._advice() or self.place.or_else
+        advice = self._advice() or self.place.alternative
         raise InputError(
-            f"{where}: {self._requirement}, got {self._got()} ({such_rows(self.rows.size)}); correct or remove them"
+            f"{where}: {self._requirement}, got {self._got()} ({_such_rows(self.rows.size)}); correct or remove them"
             f"{advice}"
         )
 
@@ -119,7 +124,7 @@ class Faults:
         column = self.place.column.partition(": ")[2]
         return (
             f"{count:,} {'row' if count == 1 else 'rows'} left out: {column}: {self._requirement}; the first is "
-            f"{self.place.of_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
+            f"{self.place.describe_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
         )
 
     def _got(self) -> str:
@@ -135,14 +140,33 @@ class Faults:
         if _PERCENT.fullmatch(value):
             share = f"{float(value.rstrip('% ')) / 100.0:.10g}"
             return f"; write shares without percent signs: {share} in place of {value}"
-        return "" if self._hint is None else self._hint(self._least, self._largest)
+        return "" if self._hint is None else self._hint(self._smallest, self._largest)
 
 
-class Column(ABC):
-    """Builds one column. Its values must meet a requirement; ``faults`` collects those that do not."""
+class Builder(ABC):
+    """Builds one column from its pieces.
 
-    def __init__(self, place: Place, requirement: str, hint: Callable[[float, float], str] | None = None) -> None:
+    Attributes
+    ----------
+    all_faults
+        The bad values, by the requirement that they do not meet.
+    """
+
+    all_faults: Sequence[Faults] = ()
+
+    @abstractmethod
+    def add(self, array: pa.Array) -> None:
+        """Add the next piece."""
+
+
+class Column(Builder):
+    """Builds one column whose values must meet a requirement; ``faults`` collects those that do not."""
+
+    dtype: type[np.generic] = np.float64
+
+    def __init__(self, place: Place, requirement: str, hint: Hint | None = None) -> None:
         self.faults = Faults(place, requirement, hint)
+        self.all_faults = (self.faults,)
         self._pieces: list[Any] = []
         self._rows = 0
 
@@ -158,55 +182,26 @@ class Column(ABC):
     def _convert(self, array: pa.Array) -> tuple[Any, NDArray[np.bool_]]:
         """The values of a piece, and which of them are bad."""
 
-    @property
-    def all_faults(self) -> Sequence[Faults]:
-        """The bad values, by the requirement that they do not meet."""
-        return (self.faults,)
-
-    def _checked(self, dtype: type[np.generic]) -> NDArray[Any]:
-        """All pieces as one, unless values are bad."""
-        self.faults.check()
-        return joined(self._pieces, dtype)
-
-
-class Numbers(Column):
-    """Builds a column of numbers: one from ``least`` to ``most`` in every row."""
-
-    def __init__(
-        self,
-        place: Place,
-        requirement: str,
-        least: float,
-        most: float,
-        *,
-        hint: Callable[[float, float], str] | None = None,
-        transform: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-    ) -> None:
-        super().__init__(place, requirement, hint)
-        self._least, self._most = least, most
-        self._transform = transform
-
-    def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        values = _floats(array)
-        bad = ~((values >= self._least) & (values <= self._most))
-        return (values if self._transform is None else self._transform(values)), bad
-
-    def finish(self) -> NDArray[np.float64]:
+    def finish(self) -> Any:
         """All of them, shape (n,).
 
         Raises
         ------
         InputError
-            Some are missing, not numbers, or out of range.
+            Some are missing, or do not meet the requirement.
         """
-        return self._checked(np.float64)
+        self.faults.check()
+        return joined(self._pieces, self.dtype)
 
 
-def predictions(place: Place, *, logits: bool = False) -> Numbers:
-    """Builds the predictions: a number from 0 to 1 in every row, or a logit that is converted to one."""
-    if logits:
-        return Numbers(place, "logit must be a number", -math.inf, math.inf, transform=expit)
-    return Numbers(place, "prediction must be a number from 0 to 1", 0.0, 1.0, hint=_hint_of_predictions)
+class NumberKind(NamedTuple):
+    """What the numbers of a column must be: from ``minimum`` to ``maximum`` in every row."""
+
+    requirement: str
+    minimum: float
+    maximum: float
+    hint: Hint | None = None
+    transform: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 
 def _hint_of_predictions(least: float, largest: float) -> str:
@@ -216,14 +211,25 @@ def _hint_of_predictions(least: float, largest: float) -> str:
     return "; divide percentages by 100" if 2.0 < largest <= 100.0 else ""
 
 
-def weights(place: Place) -> Numbers:
-    """Builds the weights: a finite number of at least 0 in every row."""
-    return Numbers(place, "weight must be a finite number of at least 0", 0.0, _LARGEST)
+PREDICTION: Final = NumberKind("prediction must be a number from 0 to 1", 0.0, 1.0, _hint_of_predictions)
+LOGIT: Final = NumberKind("logit must be a number", -math.inf, math.inf, transform=expit)
+CLASS_LOGIT: Final = NumberKind("logit must be a finite number", -_LARGEST / 4.0, _LARGEST / 4.0)
+"""The difference of two is finite."""
+WEIGHT: Final = NumberKind("weight must be a finite number of at least 0", 0.0, _LARGEST)
+FEATURE: Final = NumberKind("feature must be a finite number", -_LARGEST, _LARGEST)
 
 
-def features(place: Place) -> Numbers:
-    """Builds a feature: a finite number in every row."""
-    return Numbers(place, "feature must be a finite number", -_LARGEST, _LARGEST)
+class Numbers(Column):
+    """Builds a column of numbers."""
+
+    def __init__(self, place: Place, kind: NumberKind) -> None:
+        super().__init__(place, kind.requirement, kind.hint)
+        self._kind = kind
+
+    def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        values, kind = _floats(array), self._kind
+        bad = ~((values >= kind.minimum) & (values <= kind.maximum))
+        return (values if kind.transform is None else kind.transform(values)), bad
 
 
 class Outcomes(Column):
@@ -236,6 +242,8 @@ class Outcomes(Column):
     positive
         The value that counts as 1, for other spellings; any other value is then 0.
     """
+
+    dtype = np.int8
 
     def __init__(self, place: Place, positive: str | None = None) -> None:
         super().__init__(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
@@ -252,20 +260,20 @@ class Outcomes(Column):
         if is_missing(value):
             return UNLABELLED
         outcome = _outcome(value) if self._positive is None else _is_positive(value, self._positive)
-        if len(self._spellings) <= _LISTED:
+        if len(self._spellings) <= _MAX_LISTED:
             self._spellings[text_of(value).strip()] = outcome
         return outcome
 
     def _hint(self, least: float, largest: float) -> str:
         if least == largest == -1.0:
             return "; where labels are -1 and 1, add --positive 1"
-        if len(self._spellings) > _LISTED or {0, 1} <= set(self._spellings.values()):
+        if len(self._spellings) > _MAX_LISTED or {0, 1} <= set(self._spellings.values()):
             return ""
         return f"; --positive says which value is 1, of {self._listed()}"
 
-    def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _NEITHER)) -> str:
+    def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _INVALID)) -> str:
         named = [repr(text) for text, outcome in self._spellings.items() if outcome in outcomes]
-        return ", ".join(named[:_LISTED]) + (", ..." if len(named) > _LISTED else "")
+        return ", ".join(named[:_MAX_LISTED]) + (", ..." if len(named) > _MAX_LISTED else "")
 
     @property
     def note(self) -> str | None:
@@ -282,7 +290,7 @@ class Outcomes(Column):
         InputError
             Some are neither, or none is the positive value.
         """
-        outcome: NDArray[np.int8] = self._checked(np.int8)
+        outcome: NDArray[np.int8] = super().finish()
         if self._positive is not None and outcome.size and not (outcome == 1).any():
             column = self.faults.place.column
             raise InputError(
@@ -313,7 +321,7 @@ class Times(Column):
         InputError
             Some are missing or not times.
         """
-        values: NDArray[np.float64] = np.nan_to_num(self._checked(np.float64))
+        values: NDArray[np.float64] = np.nan_to_num(super().finish())
         self.seconds = self._numbers_only and values.size > 0 and bool(values.max() < _OLDEST_MS)
         if self.seconds:
             values *= 1000.0
@@ -326,11 +334,7 @@ class Ids(Column):
     def __init__(self, place: Place) -> None:
         super().__init__(place, "id must be there")
         self._repeated = Faults(place, "id must occur in one row only")
-
-    @property
-    def all_faults(self) -> Sequence[Faults]:
-        """The missing ids, and the repeated ones."""
-        return (self.faults, self._repeated)
+        self.all_faults = (self.faults, self._repeated)
 
     def _convert(self, array: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
         ids = decoded(array).cast(pa.string())
@@ -350,16 +354,12 @@ class Ids(Column):
             code = ids.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
             repeated = np.ones(code.size, np.bool_)
             repeated[np.unique(code, return_index=True)[1]] = False
-            place = self.faults.place
-            if not place.skip:
-                row = int(np.argmax(repeated))
-                at = place.of_row(row + 1)
-                raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} is repeated")
             self._repeated.add(repeated, 0, ids)
+            self._repeated.check()
         return ids
 
 
-class Codes:
+class Codes(Builder):
     """Builds a column of few distinct texts: the code of each row's text, by first appearance.
 
     Parameters
@@ -396,7 +396,7 @@ class Segments(Codes):
         super().__init__(lambda value: EMPTY if is_missing(value) else text_of(value))
 
 
-class Values:
+class Values(Builder):
     """Builds a column of any kind: numbers if all values are numbers, otherwise text; either may be missing."""
 
     def __init__(self) -> None:
@@ -424,7 +424,7 @@ def joined(pieces: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
 
 
-def such_rows(count: int) -> str:
+def _such_rows(count: int) -> str:
     """How many there are, for a message."""
     return "1 such row" if count == 1 else f"{count:,} such rows"
 
@@ -484,18 +484,13 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     """The numbers of an array, shape (n,); nan where there is none."""
     array = decoded(array)
     if _is_numeric(array.type):
-        return _to_numpy(array.cast(pa.float64(), safe=False))
+        return np.asarray(array.cast(pa.float64(), safe=False), np.float64)
     if _is_text(array.type):
         try:
-            return _to_numpy(pc.cast(array, pa.float64()))
+            return np.asarray(pc.cast(array, pa.float64()), np.float64)
         except pa.ArrowInvalid:  # some value is not a number: find out which
             return np.array([_float(text) for text in array.to_pylist()], np.float64)
     return np.full(len(array), np.nan)
-
-
-def _to_numpy(array: pa.Array) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = array.to_numpy(zero_copy_only=False)
-    return values
 
 
 def _float(text: str | None) -> float:
@@ -514,13 +509,13 @@ def _is_positive(value: object, positive: str) -> int:
 
 
 def _outcome(value: object) -> int:
-    """1, 0, UNLABELLED, or _NEITHER."""
+    """1, 0, UNLABELLED, or _INVALID."""
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _OUTCOMES:
             return _OUTCOMES[word]
         value = _float(word)
-    return 1 if value == 1 else 0 if value == 0 else _NEITHER
+    return 1 if value == 1 else 0 if value == 0 else _INVALID
 
 
 def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:
@@ -533,25 +528,20 @@ def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:
         return False, _milliseconds(array)
     if not _is_text(kind):
         return False, np.full(len(array), np.nan)
-    for target, convert in _TEXT_TIMES:
-        try:
-            return pa.types.is_floating(target), convert(pc.cast(array, target))
-        except pa.ArrowInvalid:
-            continue
+    for target in _TEXT_TIMES:
+        with suppress(pa.ArrowInvalid):
+            return _times(pc.cast(array, target))
     # Several spellings in one column, or a bad value: one by one.
     return False, np.array([_time(text) for text in array.to_pylist()], np.float64)
 
 
 def _milliseconds(array: pa.Array) -> NDArray[np.float64]:
     moments = array.cast(pa.timestamp("us"), safe=False)
-    return _to_numpy(moments.cast(pa.int64()).cast(pa.float64(), safe=False)) / 1000.0
+    return np.asarray(moments.cast(pa.int64()).cast(pa.float64(), safe=False), np.float64) / 1000.0
 
 
-_TEXT_TIMES: Final[tuple[tuple[pa.DataType, Callable[[pa.Array], NDArray[np.float64]]], ...]] = (
-    (pa.float64(), _to_numpy),
-    (pa.timestamp("us", "UTC"), _milliseconds),
-    (pa.timestamp("us"), _milliseconds),
-)
+_TEXT_TIMES: Final = (pa.float64(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
+"""Types to read times in a text column as, in this order."""
 
 
 def _time(text: str | None) -> float:

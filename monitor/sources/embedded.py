@@ -1,18 +1,127 @@
-"""Source and writer of the embedded log, which needs no service."""
+"""Read the embedded log, which needs no service."""
 
 import fcntl
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from typing import IO, Final
 
-from monitor.errors import SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import SourceUnavailable
 from monitor.events.model import RecordBatch
-from monitor.sources.base import LogStart, Message, Polled, TopicPartition, Topics
-from monitor.sources.embedded_log import EmbeddedLog, LogCursor, OutOfRange
-from monitor.sources.log_format import LogRecord
-from monitor.sources.partitioner_loops import partitions_of
+from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
+from monitor.sources.embedded_log import EmbeddedLog, Segment
+from monitor.sources.log_format import LogRecord, decode, read_body, walk
 
 _POLL_INTERVAL_SECONDS: Final = 0.05
 """How often a waiting poll looks for new records."""
+
+
+class OffsetOutOfRangeError(Exception):
+    """The log does not hold an offset; it holds those of ``bounds``."""
+
+    def __init__(self, bounds: LogRange) -> None:
+        super().__init__(bounds)
+        self.bounds = bounds
+
+
+class LogCursor:
+    """Reads one topic partition while others append to it and remove its oldest segments. One thread owns it.
+
+    Parameters
+    ----------
+    log
+        The log.
+    part
+        The topic partition.
+    """
+
+    def __init__(self, log: EmbeddedLog, part: TopicPartition) -> None:
+        self._log = log
+        self._part = part
+        self._segment: Segment | None = None
+        self._file = -1
+        self._position = 0
+        self._rest: list[LogRecord] = []  # of the batch that the last read cut
+        self.offset = 0
+        """Of the next record."""
+
+    def seek(self, offset: int) -> None:
+        """Go to an offset. The next read checks that the log holds it."""
+        self.close()
+        self.offset = offset
+
+    def read(self, limit: int) -> list[LogRecord]:
+        """Read the next records, at most so many; none at the end of the log.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            The log does not hold the next offset, or no longer.
+        SourceError
+            A segment is damaged.
+        """
+        if not self._rest:
+            self._rest = self._log.retry(self._next_batch)
+        records, self._rest = self._rest[:limit], self._rest[limit:]
+        if records:
+            self.offset = records[-1].offset + 1
+        return records
+
+    def close(self) -> None:
+        """Close the file that is open."""
+        if self._file >= 0:
+            os.close(self._file)
+        self._segment, self._file, self._position = None, -1, 0
+        self._rest = []
+
+    def _open_at_offset(self) -> None:
+        bounds = self._log.find_bounds(self._part)
+        if not bounds.earliest <= self.offset <= bounds.end:
+            raise OffsetOutOfRangeError(bounds)
+        within = [segment for segment in self._log.segments(self._part) if segment.base_offset <= self.offset]
+        if within and self._open(within[-1]):
+            for batch in walk(within[-1].path, self._file):
+                if batch.next_offset > self.offset:
+                    break
+                self._position = batch.end
+
+    def _next_batch(self) -> list[LogRecord]:
+        """The records of the next batch from our offset on."""
+        if self._segment is None:
+            self._open_at_offset()
+        while self._segment is not None:
+            records = self._batch_here(self._segment)
+            if records:
+                return records
+            later = [other for other in self._log.segments(self._part) if other.base_offset > self._segment.base_offset]
+            if not later:
+                break
+            # A next segment means that this one is complete, but it may have grown meanwhile.
+            records = self._batch_here(self._segment)
+            if records:
+                return records
+            if later[0].base_offset > self.offset:
+                raise OffsetOutOfRangeError(LogRange(later[0].base_offset, self._log.find_bounds(self._part).end))
+            self._open(later[0])
+        return []
+
+    def _batch_here(self, segment: Segment) -> list[LogRecord]:
+        for batch in walk(segment.path, self._file, self._position):
+            body = read_body(segment.path, self._file, batch)
+            if body is None:
+                break
+            self._position = batch.end
+            if batch.next_offset > self.offset:
+                return decode(batch, body)[max(self.offset - batch.base_offset, 0) :]
+        return []
+
+    def _open(self, segment: Segment) -> bool:
+        self.close()
+        try:
+            self._file = os.open(segment.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False  # Retention was faster.
+        self._segment = segment
+        return True
 
 
 class EmbeddedSource:
@@ -36,18 +145,15 @@ class EmbeddedSource:
     """
 
     def __init__(self, log: EmbeddedLog, topics: Topics, *, log_start: LogStart | None = None) -> None:
-        if not topics.kinds:
-            raise SettingsError("topics must name at least one topic, got none")
         self.purged_offsets_skipped = 0
         self._log = log
         self._topics = tuple(topics.kinds)
         self._log_start = log_start or LogStart()
-        self._cursors: dict[TopicPartition, LogCursor] = {}
-        self._started: dict[TopicPartition, int | None] = {}  # stored offsets that are not looked up yet, or None
+        self._cursors: dict[TopicPartition, LogCursor] = {}  # of the started ones
         self._unreported: set[TopicPartition] = set()  # their beginning is not reported yet
-        self._held: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._lock: IO[bytes] | None = None
-        self._turn = 0
+        self._rotation = 0
         for topic in self._topics:
             log.create_topic(topic)
 
@@ -65,10 +171,7 @@ class EmbeddedSource:
         """
         if self._lock is None:
             self._lock = self._lock_reader()
-            numbers = range(self._log.partitions)
-            parts = (TopicPartition(topic, number) for topic in self._topics for number in numbers)
-            self._cursors = {part: LogCursor(self._log, part) for part in parts}
-            return Polled((), frozenset(), frozenset(numbers))
+            return Polled((), frozenset(), frozenset(range(self._log.partitions)))
         clock = self._log.clock
         deadline = clock.monotonic() + timeout_seconds
         while True:
@@ -85,14 +188,13 @@ class EmbeddedSource:
         """
         for topic in self._topics:
             part = TopicPartition(topic, partition)
-            cursor = self._cursors[part]
             offset = offsets.get(topic)
             if offset is None:
                 self._unreported.add(part)
-                beginning = self._earliest(part) if self._log_start.when_new == "earliest" else cursor.end()
-                cursor.seek(beginning)
-            self._started[part] = offset
-            self._held.discard(part)
+                bounds = self._log.bounds(part)
+                offset = bounds.earliest if self._log_start.when_new == "earliest" else bounds.end
+            self._cursors.setdefault(part, LogCursor(self._log, part)).seek(offset)
+            self._paused.discard(part)
 
     def still_assigned(self) -> bool:
         """Whether this source reads the log."""
@@ -100,15 +202,15 @@ class EmbeddedSource:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed."""
-        self._held.update(partitions)
+        self._paused.update(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read from these again."""
-        self._held.difference_update(partitions)
+        self._paused.difference_update(partitions)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
         """The end offset of each started topic partition."""
-        return {part: self._cursors[part].end() for part in self._started}
+        return {part: self._log.bounds(part).end for part in self._cursors}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Do nothing: no other tool reads this log."""
@@ -118,9 +220,8 @@ class EmbeddedSource:
         for cursor in self._cursors.values():
             cursor.close()
         self._cursors.clear()
-        self._started.clear()
         self._unreported.clear()
-        self._held.clear()
+        self._paused.clear()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -138,18 +239,14 @@ class EmbeddedSource:
             ) from error
         return file
 
-    def _earliest(self, part: TopicPartition) -> int:
-        segments = self._log.segments(part)
-        return segments[0].base_offset if segments else 0
-
     def _read(self, max_records: int) -> list[RecordBatch]:
         batches = []
         left = max_records
-        runnable = [part for part in self._started if part not in self._held]
+        runnable = [part for part in self._cursors if part not in self._paused]
         # Rotate the order, and give each partition a fair share, so that topics advance together.
-        self._turn += 1
+        self._rotation += 1
         for place in range(len(runnable)):
-            part = runnable[(place + self._turn) % len(runnable)]
+            part = runnable[(place + self._rotation) % len(runnable)]
             share = max(1, left // (len(runnable) - place))
             records = self._read_part(part, min(share, left)) if left else []
             left -= len(records)
@@ -160,87 +257,18 @@ class EmbeddedSource:
 
     def _read_part(self, part: TopicPartition, limit: int) -> list[LogRecord]:
         cursor = self._cursors[part]
-        stored = self._started[part]
-        if stored is not None:
-            outside = cursor.seek(stored)
-            if outside is not None:
-                self._purged(part, stored, outside)
-            self._started[part] = None
         records: list[LogRecord] = []
         while len(records) < limit:
-            piece = cursor.read(limit - len(records))
-            if isinstance(piece, OutOfRange):
+            try:
+                piece = cursor.read(limit - len(records))
+            except OffsetOutOfRangeError as outside:
                 if records:
-                    return records  # the next poll finds the gap again
-                self._purged(part, cursor.offset, piece)
-                continue
-            if not piece:
-                return records
-            records.extend(piece)
+                    break  # the next poll finds the gap again
+                onward = self._log_start.skip_purged(part, cursor.offset, outside.bounds, "log")
+                self.purged_offsets_skipped += max(onward - cursor.offset, 0)
+                cursor.seek(onward)
+            else:
+                if not piece:
+                    break
+                records.extend(piece)
         return records
-
-    def _purged(self, part: TopicPartition, offset: int, outside: OutOfRange) -> None:
-        """Go on after an offset that is not, or no longer, in the log."""
-        if offset < outside.earliest:
-            why = f"was purged: the log begins at {outside.earliest}"
-        else:
-            why = f"was never written to this log, which ends at {outside.end}: the log was made anew"
-        self.purged_offsets_skipped += self._log_start.skip_purged(part, offset, outside.earliest, why, "log")
-        self._cursors[part].seek(outside.earliest)
-
-
-class EmbeddedWriter:
-    """Writes to an embedded log. Threads and processes may write at the same time, and while it is read.
-
-    Parameters
-    ----------
-    log
-        The log. Missing topics are created.
-    """
-
-    def __init__(self, log: EmbeddedLog) -> None:
-        self._log = log
-        self._turn = 0
-
-    def write(self, messages: Sequence[Message]) -> None:
-        """Write the messages; they are durable when this returns.
-
-        Raises
-        ------
-        SourceUnavailable
-            The disk did not accept them. Some may have been written.
-        SourceMisconfigured
-            A message is for a partition that the log does not have.
-        """
-        if not messages:
-            return
-        try:
-            with self._log.locked():
-                for part, placed in self._placed(messages).items():
-                    self._log.append(part, placed)
-        except OSError as error:
-            raise SourceUnavailable(
-                f"the embedded log in {self._log.directory} did not take {len(messages)} messages: {error.strerror}"
-            ) from error
-
-    def close(self) -> None:
-        """Do nothing: no resource is held between writes."""
-
-    def _placed(self, messages: Sequence[Message]) -> Mapping[TopicPartition, Sequence[Message]]:
-        """Messages by topic partition, in order; all of those without a key go to the next partition."""
-        count = self._log.partitions
-        self._turn = (self._turn + 1) % count
-        keyed = [message.key for message in messages if message.partition is None and message.key is not None]
-        by_key = iter(partitions_of(keyed, count).tolist())
-        placed: dict[TopicPartition, list[Message]] = {}
-        for message in messages:
-            partition = message.partition
-            if partition is None:
-                partition = self._turn if message.key is None else next(by_key)
-            elif not 0 <= partition < count:
-                raise SourceMisconfigured(
-                    f"partition of a message for {message.topic} must be 0 to {count - 1}, as in "
-                    f"{self._log.directory}, got {partition}"
-                )
-            placed.setdefault(TopicPartition(message.topic, partition), []).append(message)
-        return placed

@@ -4,9 +4,9 @@ import fcntl
 import os
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -14,9 +14,10 @@ import msgspec
 import structlog
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import SettingsError, SourceError, SourceUnavailable
-from monitor.sources.base import Message, TopicPartition
-from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
+from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
+from monitor.sources.base import LogRange, Message, TopicPartition
+from monitor.sources.kafka_loops import choose_partitions
+from monitor.sources.log_format import encode, read_body, walk
 
 _FORMAT: Final = 1
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -46,9 +47,8 @@ class _Description(msgspec.Struct, frozen=True):
     partitions: int
 
 
-@dataclass(slots=True)
-class _End:
-    """Where a topic partition ends, as last seen."""
+class _End(NamedTuple):
+    """Where the batches of a topic partition end that have been read so far."""
 
     segment: Segment
     position: int
@@ -56,7 +56,7 @@ class _End:
 
 
 class EmbeddedLog:
-    """A log in a directory. Threads and processes may share it: appending takes its lock.
+    """A log in a directory, and its writer. Threads and processes may share it: appending takes its lock.
 
     Parameters
     ----------
@@ -103,13 +103,15 @@ class EmbeddedLog:
         self._retention_ms = retention_ms
         # Whole segments are removed, so they must be much smaller than the bound.
         self._segment_bytes = segment_bytes if retention_bytes is None else min(segment_bytes, retention_bytes // 4 + 1)
-        self._ends: dict[TopicPartition, _End] = {}
+        self._next_partition = 0  # of messages without a key
+        self._appended: dict[TopicPartition, _End] = {}  # up to here, bodies are verified too
+        self._read: dict[TopicPartition, _End] = {}
         self._thread_lock = threading.Lock()
         try:
             # For its owner alone: events are about people.
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             (directory / "topics").mkdir(exist_ok=True)
-            with self.locked():
+            with self._locked():
                 self.partitions = self._describe(partitions)
         except OSError as error:
             raise SourceUnavailable(f"cannot write the embedded log in {directory}: {error.strerror}") from error
@@ -133,49 +135,103 @@ class EmbeddedLog:
         names = (_SEGMENT.fullmatch(path.name) for path in folder.iterdir())
         return sorted(Segment(int(name[1]), folder / name[0]) for name in names if name is not None)
 
-    def append(self, part: TopicPartition, messages: Sequence[Message]) -> int:
-        """Append to a topic partition, whose lock the caller holds, and wait until it is durable.
-
-        Returns
-        -------
-        int
-            The offset after the last message.
+    def bounds(self, part: TopicPartition) -> LogRange:
+        """Where a topic partition begins and ends. Reads only what was written since the last call.
 
         Raises
         ------
         SourceError
-            The newest segment is damaged.
-        OSError
-            The disk does not take it.
+            A segment is damaged.
         """
-        now_ms = self.clock.now_ms()
-        end = self._recovered_end(part)
-        file = os.open(end.segment.path, os.O_WRONLY)
+        return self.retry(lambda: self.find_bounds(part))
+
+    def find_bounds(self, part: TopicPartition) -> LogRange:
+        """As :meth:`bounds`, for use within :meth:`retry`."""
+        segments = self.segments(part)
+        if not segments:
+            return LogRange(0, 0)
+        newest = segments[-1]
+        end = self._read.get(part)
+        if end is None or end.segment != newest:
+            end = _End(newest, 0, newest.base_offset)
+        # Its writer may have started the next segment and removed this one meanwhile.
+        with suppress(FileNotFoundError), _opened(newest.path, os.O_RDONLY) as file:
+            for batch in walk(newest.path, file, end.position):
+                end = _End(newest, batch.end, batch.next_offset)
+        self._read[part] = end
+        return LogRange(segments[0].base_offset, end.next_offset)
+
+    def retry(self, read: Callable[[], _T]) -> _T:
+        """Read again, with the writers locked out, if the first attempt saw damage: perhaps an unfinished write."""
         try:
-            for group in _groups(messages):
-                if end.position >= self._segment_bytes:
-                    end = self._begin_segment(part, end.next_offset)
-                    _sync(file)
-                    os.close(file)
-                    file = os.open(end.segment.path, os.O_WRONLY)
-                batch = encode(group, end.next_offset, now_ms)
-                _write_all(file, batch, end.position)
-                end.position += len(batch)
-                end.next_offset += len(group)
-            _sync(file)
-        finally:
-            os.close(file)
+            return read()
+        except SourceError:
+            with self._locked():
+                self._read.clear()  # another process may have cut off what a crash left, and written on
+                return read()
+
+    def write(self, messages: Sequence[Message]) -> None:
+        """Write the messages; they are durable when this returns. Missing topics are created.
+
+        All messages without a key and a partition go to one partition, the next one at each call.
+
+        Raises
+        ------
+        SourceUnavailable
+            The disk did not accept them. Some may have been written.
+        SourceMisconfigured
+            A message is for a partition that the log does not have.
+        SourceError
+            The newest segment is damaged.
+        """
+        if not messages:
+            return
+        self._next_partition = (self._next_partition + 1) % self.partitions
+        placed: dict[TopicPartition, list[Message]] = defaultdict(list)
+        for message, partition in zip(messages, choose_partitions(messages, lambda _: self.partitions), strict=True):
+            number = self._next_partition if partition is None else partition
+            if not 0 <= number < self.partitions:
+                raise SourceMisconfigured(
+                    f"partition of a message for {message.topic} must be 0 to {self.partitions - 1}, as in "
+                    f"{self.directory}, got {number}"
+                )
+            placed[TopicPartition(message.topic, number)].append(message)
+        try:
+            with self._locked():
+                for part, group in placed.items():
+                    self._append(part, group)
+        except OSError as error:
+            raise SourceUnavailable(
+                f"the embedded log in {self.directory} did not take {len(messages)} messages: {error.strerror}"
+            ) from error
+
+    def close(self) -> None:
+        """Do nothing: no resource is held between writes."""
+
+    # ------------------------------------------------------------------ inside
+
+    def _append(self, part: TopicPartition, messages: Sequence[Message]) -> None:
+        """Append to a topic partition, with the lock held, and wait until it is durable."""
+        now_ms = self.clock.now_ms()
+        segment, position, offset = self._recovered_end(part)
+        for group in _groups(messages):
+            if position >= self._segment_bytes:
+                segment, position, offset = self._begin_segment(part, offset)
+            batch = encode(group, offset, now_ms)
+            with _opened(segment.path, os.O_WRONLY) as file:
+                _write_all(file, batch, position)
+                _sync(file)
+            position += len(batch)
+            offset += len(group)
+            self._appended[part] = _End(segment, position, offset)
         self._expire(part, now_ms)
-        return end.next_offset
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Hold the lock for appending, against other threads and other processes."""
         with self._thread_lock, (self.directory / "log.lock").open("wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-    # ------------------------------------------------------------------ inside
 
     def _folder(self, part: TopicPartition) -> Path:
         return self.directory / "topics" / part.topic / str(part.partition)
@@ -206,41 +262,37 @@ class EmbeddedLog:
         if not segments:
             return self._begin_segment(part, 0)
         newest = segments[-1]
-        end = self._ends.get(part)
+        end = self._appended.get(part)
         size = newest.path.stat().st_size
         if end is None or end.segment != newest or size < end.position:
-            end = self._ends[part] = _End(newest, 0, newest.base_offset)
-        if size == end.position:
-            return end
-        file = os.open(newest.path, os.O_RDWR)
-        try:
-            for batch in walk(newest.path, file, end.position):
-                if read_body(newest.path, file, batch) is None:
-                    break
-                end.position, end.next_offset = batch.end, batch.next_offset
-            torn = os.fstat(file).st_size - end.position
-            if torn:
-                _log.warning(
-                    "dropped the torn end of a segment",
-                    topic=part.topic,
-                    partition=part.partition,
-                    offset=end.next_offset,
-                    path=str(newest.path),
-                    position=end.position,
-                    bytes=torn,
-                )
-                os.ftruncate(file, end.position)
-                os.fsync(file)
-        finally:
-            os.close(file)
+            end = _End(newest, 0, newest.base_offset)
+        if size > end.position:
+            with _opened(newest.path, os.O_RDWR) as file:
+                for batch in walk(newest.path, file, end.position):
+                    if read_body(newest.path, file, batch) is None:
+                        break
+                    end = _End(newest, batch.end, batch.next_offset)
+                torn = os.fstat(file).st_size - end.position
+                if torn:
+                    _log.warning(
+                        "dropped the torn end of a segment",
+                        topic=part.topic,
+                        partition=part.partition,
+                        offset=end.next_offset,
+                        path=str(newest.path),
+                        position=end.position,
+                        bytes=torn,
+                    )
+                    os.ftruncate(file, end.position)
+                    os.fsync(file)
+        self._appended[part] = end
         return end
 
     def _begin_segment(self, part: TopicPartition, base_offset: int) -> _End:
         segment = Segment(base_offset, self._folder(part) / f"{base_offset:020d}.log")
-        os.close(os.open(segment.path, os.O_CREAT | os.O_WRONLY, 0o644))
-        _sync_folder(segment.path.parent)
-        end = self._ends[part] = _End(segment, 0, base_offset)
-        return end
+        with _opened(segment.path, os.O_CREAT | os.O_WRONLY):
+            _sync_folder(segment.path.parent)
+        return _End(segment, 0, base_offset)
 
     def _expire(self, part: TopicPartition, now_ms: int) -> None:
         """Remove the oldest segments that size or age no longer keeps; never the one that is written."""
@@ -258,153 +310,6 @@ class EmbeddedLog:
             total -= size
 
 
-class OutOfRange(NamedTuple):
-    """Where the log begins and ends: the requested offset lies outside."""
-
-    earliest: int
-    end: int
-
-
-class LogCursor:
-    """Reads one topic partition while others append to it and remove its oldest segments. One thread owns it.
-
-    Parameters
-    ----------
-    log
-        The log.
-    part
-        The topic partition.
-    """
-
-    def __init__(self, log: EmbeddedLog, part: TopicPartition) -> None:
-        self._log = log
-        self._part = part
-        self._segment: Segment | None = None
-        self._file = -1
-        self._position = 0
-        self._rest: list[LogRecord] = []  # of the batch that the last read cut
-        self._end_segment: Segment | None = None
-        self._end_position = 0
-        self._end = 0
-        self.offset = 0
-        """Of the next record."""
-
-    def seek(self, offset: int) -> OutOfRange | None:
-        """Go to an offset; return the range of the log if the offset lies outside."""
-        return self._retry(lambda: self._seek(offset))
-
-    def read(self, limit: int) -> list[LogRecord] | OutOfRange:
-        """Read the next records, at most so many; none at the end of the log.
-
-        Raises
-        ------
-        SourceError
-            A segment is damaged.
-        """
-        if not self._rest:
-            batch = self._retry(self._next_batch)
-            if isinstance(batch, OutOfRange) or not batch:
-                return batch
-            self._rest = batch
-        records, self._rest = self._rest[:limit], self._rest[limit:]
-        self.offset = records[-1].offset + 1
-        return records
-
-    def end(self) -> int:
-        """The end offset. Reads only what was written since the last call."""
-        return self._retry(self._find_end)
-
-    def close(self) -> None:
-        """Close the file that is open."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._segment, self._file, self._position = None, -1, 0
-        self._rest = []
-
-    def _retry(self, look: Callable[[], _T]) -> _T:
-        """Look again, with the writers locked out, if the first look saw damage: perhaps an unfinished write."""
-        try:
-            return look()
-        except SourceError:
-            with self._log.locked():
-                return look()
-
-    def _seek(self, offset: int) -> OutOfRange | None:
-        segments = self._log.segments(self._part)
-        earliest = segments[0].base_offset if segments else 0
-        end = self._find_end()
-        if not earliest <= offset <= end:
-            return OutOfRange(earliest, end)
-        self.close()
-        self.offset = offset
-        within = [segment for segment in segments if segment.base_offset <= offset]
-        if within and self._open(within[-1]):
-            for batch in walk(within[-1].path, self._file):
-                if batch.next_offset > offset:
-                    break
-                self._position = batch.end
-        return None
-
-    def _next_batch(self) -> list[LogRecord] | OutOfRange:
-        """The records of the next batch from our offset on."""
-        if self._segment is None:
-            outside = self._seek(self.offset)
-            if outside is not None:
-                return outside
-        while self._segment is not None:
-            records = self._batch_here(self._segment)
-            if records:
-                return records
-            later = [other for other in self._log.segments(self._part) if other.base_offset > self._segment.base_offset]
-            if not later:
-                break
-            # A next segment means that this one is complete, but it may have grown meanwhile.
-            records = self._batch_here(self._segment)
-            if records:
-                return records
-            if later[0].base_offset > self.offset:
-                return OutOfRange(later[0].base_offset, self._find_end())
-            self._open(later[0])
-        return []
-
-    def _batch_here(self, segment: Segment) -> list[LogRecord]:
-        for batch in walk(segment.path, self._file, self._position):
-            body = read_body(segment.path, self._file, batch)
-            if body is None:
-                break
-            self._position = batch.end
-            if batch.next_offset > self.offset:
-                return decode(batch, body)[max(self.offset - batch.base_offset, 0) :]
-        return []
-
-    def _find_end(self) -> int:
-        segments = self._log.segments(self._part)
-        if not segments:
-            return 0
-        newest = segments[-1]
-        if newest != self._end_segment:
-            self._end_segment, self._end_position, self._end = newest, 0, newest.base_offset
-        try:
-            file = os.open(newest.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return self._end  # Its writer has started the next one and removed it meanwhile.
-        try:
-            for batch in walk(newest.path, file, self._end_position):
-                self._end_position, self._end = batch.end, batch.next_offset
-        finally:
-            os.close(file)
-        return self._end
-
-    def _open(self, segment: Segment) -> bool:
-        self.close()
-        try:
-            self._file = os.open(segment.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return False  # Retention was faster.
-        self._segment = segment
-        return True
-
-
 def _groups(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
     """Cut messages into batches that a reader can hold."""
     start = held_bytes = 0
@@ -419,11 +324,8 @@ def _groups(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
 
 
 def _newest_ms(segment: Segment) -> int:
-    file = os.open(segment.path, os.O_RDONLY)
-    try:
+    with _opened(segment.path, os.O_RDONLY) as file:
         return max((batch.newest_ms for batch in walk(segment.path, file)), default=0)
-    finally:
-        os.close(file)
 
 
 def _write_all(file: int, data: bytes, position: int) -> None:
@@ -436,8 +338,15 @@ def _write_all(file: int, data: bytes, position: int) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make a file's entry in its folder durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
+    with _opened(folder, os.O_RDONLY) as handle:
         os.fsync(handle)
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a file, or a folder, by its descriptor."""
+    file = os.open(path, flags, 0o644)
+    try:
+        yield file
     finally:
-        os.close(handle)
+        os.close(file)

@@ -1,22 +1,26 @@
-"""Files that hold a table: CSV, Parquet and JSON lines, read piece by piece so that memory does not grow with them."""
+"""Tables in files (CSV, Parquet, JSON lines; read piece by piece so that memory does not grow) and in memory."""
 
 import csv
 import gzip
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from monitor.errors import InputError
+from monitor.scores.arguments import require_same_index
 
 _ROWS: Final = 1 << 16
+_MEMORY_ROWS: Final = 1 << 20
 _CSV_BLOCK_BYTES: Final = 1 << 22
 _HEADER_LINES: Final = 1000
 """The columns of JSON lines are the keys of so many first lines, as objects may leave keys out."""
@@ -28,13 +32,25 @@ Pieces = Iterator[Sequence[pa.Array]]
 class TableFile(ABC):
     """A table in a file, or in memory.
 
+    Parameters
+    ----------
+    path
+        The file.
+    skip_bad_rows
+        Whether rows that cannot be read are left out, in a format of separate rows.
+
     Attributes
     ----------
     name
         What messages call it.
     """
 
-    name: str
+    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
+        self.name = str(path)
+        self._path = path
+        self._skips = skip_bad_rows
+        self._unread: dict[int, str] = {}
+        """Row or line that is left out -> why it could not be read."""
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -42,7 +58,7 @@ class TableFile(ABC):
 
     @abstractmethod
     def pieces(self, columns: Sequence[str]) -> Pieces:
-        """The rows of these columns, piece by piece."""
+        """The rows of these columns, piece by piece, in the types that they have."""
 
     def place(self, row: int) -> str:
         """How a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
@@ -63,22 +79,11 @@ class CsvFile(TableFile):
     """Comma-separated values, or another separator that the header shows; every value is read as text."""
 
     def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
-        self.name = str(path)
-        self._path = path
-        self._unread: dict[int, str] = {}
-        """Row in the file, counted from 1 with the header -> why it could not be read."""
+        super().__init__(path, skip_bad_rows=skip_bad_rows)
         with open_bytes(path) as file:
             header = next((line for line in file if line.strip()), b"")
         # A quoted name may contain another separator: the most frequent one counts.
-        self._parse = pa_csv.ParseOptions(
-            delimiter=max(",;\t|", key=header.decode("utf-8", "replace").count),
-            invalid_row_handler=self._skip if skip_bad_rows else None,
-        )
-
-    @property
-    def delimiter(self) -> str:
-        """What separates the fields."""
-        return str(self._parse.delimiter)
+        self.delimiter = max(",;\t|", key=header.decode("utf-8", "replace").count)
 
     def names(self) -> list[str]:
         """The columns of the header."""
@@ -105,8 +110,7 @@ class CsvFile(TableFile):
         number = row + 1  # the header is the first
         for unread in sorted(self._unread):
             number += unread <= number
-        line = self._line(number)
-        return f"row {row}" if line is None else f"line {line}"
+        return self._line(number) or f"row {row}"
 
     @property
     def unread(self) -> tuple[int, str]:
@@ -114,25 +118,21 @@ class CsvFile(TableFile):
         if not self._unread:
             return 0, ""
         number, why = min(self._unread.items())
-        line = self._line(number)
-        return len(self._unread), f"{why.format(f'row {number}' if line is None else f'line {line}')}"
+        return len(self._unread), why.format(self._line(number) or f"row {number}")
 
-    def _line(self, number: int) -> int | None:
-        """The line on which a row begins, the header being row 1; None if unknown."""
+    def _line(self, number: int) -> str:
+        """The line on which a row begins, the header being row 1; empty if unknown."""
         with open_bytes(self._path) as file:
-            lines = csv.reader(
-                io.TextIOWrapper(file, "utf-8", errors="replace", newline=""), delimiter=self._parse.delimiter
-            )
+            text = io.TextIOWrapper(file, "utf-8", errors="replace", newline="")
+            lines = csv.reader(text, delimiter=self.delimiter)
             rows, line = 0, 1
-            try:
+            with suppress(csv.Error):  # a field is longer than this reader allows
                 for fields in lines:
                     rows += bool(fields)
                     if rows == number:
-                        return line
+                        return f"line {line}"
                     line = lines.line_num + 1
-            except csv.Error:  # a field is longer than this reader allows
-                pass
-        return None
+        return ""
 
     def _skip(self, row: pa_csv.InvalidRow) -> str:
         fields = f"rows must have {row.expected_columns} fields; the first is {{}}, got {row.actual_columns}"
@@ -140,23 +140,24 @@ class CsvFile(TableFile):
         return "skip"
 
     def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
-        # One thread, because only then does Arrow say in which row a line has too many fields.
-        read = pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False)
-        return pa_csv.open_csv(str(self._path), read_options=read, parse_options=self._parse, convert_options=convert)
+        return pa_csv.open_csv(
+            str(self._path),
+            # One thread, because only then does Arrow say in which row a line has too many fields.
+            read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=self.delimiter, invalid_row_handler=self._skip if self._skips else None
+            ),
+            convert_options=convert,
+        )
 
 
 class ParquetFile(TableFile):
     """Apache Parquet."""
 
-    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:  # noqa: ARG002 - as of the other formats
-        self.name = str(path)
-        self._path = path
-
     def names(self) -> list[str]:
         """The columns of its schema."""
-        with pq.ParquetFile(self._path) as file:
-            names: list[str] = file.schema_arrow.names
-            return names
+        names: list[str] = pq.read_schema(self._path).names
+        return names
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
@@ -168,13 +169,6 @@ class ParquetFile(TableFile):
 class JsonLinesFile(TableFile):
     """JSON, one object a line; a key that an object leaves out is null there."""
 
-    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
-        self.name = str(path)
-        self._path = path
-        self._skips = skip_bad_rows
-        self._unread: dict[int, str] = {}
-        """Line -> why it could not be read."""
-
     def names(self) -> list[str]:
         """The keys of the first objects, in the order in which they appear."""
         return list(dict.fromkeys(key for row in islice(self._rows(), _HEADER_LINES) for key in row))
@@ -183,7 +177,7 @@ class JsonLinesFile(TableFile):
         """The rows of these columns, in the types that they have."""
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
-            yield [array_of([row.get(name) for row in piece]) for name in columns]
+            yield [_array_of([row.get(name) for row in piece]) for name in columns]
 
     def place(self, row: int) -> str:
         """The line of a row; empty lines do not count."""
@@ -215,6 +209,64 @@ class JsonLinesFile(TableFile):
                 yield row
 
 
+class MemoryTable(TableFile):
+    """A table in memory, read like a file; only the requested columns are converted.
+
+    Parameters
+    ----------
+    data
+        pandas or polars DataFrame, pyarrow Table or RecordBatch, numpy structured array, or a mapping from name to
+        array: anything with named columns, each available as ``data[name]``.
+
+    Raises
+    ------
+    InputError
+        It has no named columns, or two of one name.
+    """
+
+    def __init__(self, data: Any) -> None:
+        names = _column_names(data)
+        if names is None:
+            raise InputError(
+                f"a table must be a DataFrame, an Arrow table, or arrays by name, got {type(data).__name__}"
+                f"{'; collect it first' if hasattr(data, 'collect') else ''}"
+            )
+        repeated = first_repeated(names)
+        if repeated is not None:
+            raise InputError(f"column {repeated!r} occurs twice in the table; rename one of them")
+        require_same_index(table=data if isinstance(data, Mapping) else None)
+        self._data = data
+        self._by_text = {str(name): name for name in names}
+
+    name = "the table"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def names(self) -> list[str]:
+        """The names of its columns, as text."""
+        return list(self._by_text)
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, in the types that they have."""
+        arrays = {name: self._array(name) for name in dict.fromkeys(columns)}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"the columns of the table must be equally long, got {lengths}")
+        for batch in pa.table(arrays).to_batches(max_chunksize=_MEMORY_ROWS):
+            yield [batch.column(name) for name in columns]
+
+    def place(self, row: int) -> str:
+        """Rows are counted from 0, as Python does."""
+        return f"row {row - 1}"
+
+    def _array(self, name: str) -> pa.Array | pa.ChunkedArray:
+        try:
+            return _arrow_array(self._data[self._by_text[name]])
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InputError(f"the table: column {name!r} cannot be read: {error}") from error
+
+
 _FORMATS: Final[Mapping[str, Callable[..., TableFile]]] = {
     ".csv": CsvFile,
     ".tsv": CsvFile,
@@ -224,6 +276,11 @@ _FORMATS: Final[Mapping[str, Callable[..., TableFile]]] = {
     ".ndjson": JsonLinesFile,
     ".json": JsonLinesFile,
 }
+
+
+def is_table(data: object) -> bool:
+    """Whether data has named columns: a DataFrame, an Arrow table, a structured array, or arrays by name."""
+    return _column_names(data) is not None
 
 
 def open_table(path: Path, *, skip_bad_rows: bool = False) -> TableFile:
@@ -272,13 +329,44 @@ def open_bytes(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def array_of(values: list[Any]) -> pa.Array:
+def _arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
+    """A column of a table in memory as an Arrow array; as text if its values have several types."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
+        return pa.chunked_array(values)  # polars
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        return pa.array(list(values))
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return _array_of(list(values))
+
+
+def _column_names(data: Any) -> list[Any] | None:
+    """The columns of a table; None for anything else, also for a single column."""
+    if isinstance(data, Mapping):
+        return list(data)
+    if isinstance(data, np.ndarray):
+        return None if data.dtype.names is None else list(data.dtype.names)
+    # Listing the columns of a lazy table may cost as much as reading its rows.
+    if not hasattr(data, "__getitem__") or hasattr(data, "collect"):
+        return None
+    # pyarrow's ``columns`` are arrays; the names are in ``column_names``.
+    names = getattr(data, "column_names", None) or getattr(data, "columns", None)
+    if isinstance(data, pa.RecordBatch):
+        names = data.schema.names
+    return None if names is None else list(names)
+
+
+def _array_of(values: list[Any]) -> pa.Array:
     """Values as one array; as text if they have several types."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # like in a CSV file
-        return pa.array([value if value is None or isinstance(value, str) else _json(value) for value in values])
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+        return pa.array(
+            [
+                value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+                for value in values
+            ]
+        )

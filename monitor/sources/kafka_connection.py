@@ -1,20 +1,27 @@
 """How the brokers of a Kafka cluster are reached, and why they cannot be."""
 
+import logging
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import structlog
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.cluster import collect_hosts
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl import get_sasl_mechanism
+from kafka.protocol.parser import KafkaProtocol
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from monitor.clock import Clock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
+from monitor.outage_log import Outage
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -35,18 +42,21 @@ REFUSALS: Final = (
 )
 """Errors that a retry does not change: somebody has to fix the settings or the broker."""
 
-_INDIRECT: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
-"""Settings under which a broker is not reached by its own address."""
+_PASSED_ON: Final = (
+    *("client_id", "security_protocol", "sasl_mechanism"),
+    *("sasl_plain_username", "sasl_plain_password", "sasl_kerberos_service_name"),
+)
+"""Settings that kafka-python's clients take unchanged."""
 
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
 
-_SASL_HANDSHAKE: Final = (17, 1)
-_SASL_AUTHENTICATE: Final = (36, 0)
 _BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-_ILLEGAL_SASL_STATE: Final = 34
-_TLS_ALERT: Final = 0x15
+_NO_SASL_HERE: Final = kafka_errors.IllegalSaslStateError.errno
 _MAX_RESPONSE_BYTES: Final = 1 << 20
+
+_QUIET_SECONDS: Final = 60.0
+"""After so long without a warning of kafka-python, the next one starts a new outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +80,6 @@ class KafkaConnection:
         How long to look for a broker before reporting that there is none.
     request_seconds
         How long to wait for an answer.
-    further
-        Any other setting of kafka-python's clients, such as ``sasl_oauth_token_provider``.
 
     Raises
     ------
@@ -93,7 +101,6 @@ class KafkaConnection:
     sasl_kerberos_service_name: str = "kafka"
     connect_seconds: float = 10.0
     request_seconds: float = 30.0
-    further: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
@@ -119,14 +126,9 @@ class KafkaConnection:
     def options(self) -> dict[str, Any]:
         """The settings as every client of kafka-python takes them."""
         return {
+            **{name: getattr(self, name) for name in _PASSED_ON},
             "bootstrap_servers": list(self.bootstrap_servers),
-            "client_id": self.client_id,
-            "security_protocol": self.security_protocol,
             "ssl_context": self._ssl_context() if self._encrypted else None,
-            "sasl_mechanism": self.sasl_mechanism,
-            "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": self.sasl_plain_password,
-            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
             "bootstrap_timeout_ms": round(self.connect_seconds * 1000),
             "request_timeout_ms": round(self.request_seconds * 1000),
             # A broker that comes back is found within seconds; the default waits up to thirty.
@@ -136,7 +138,6 @@ class KafkaConnection:
                 (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
             ],
             "kafka_client": make_client,
-            **self.further,
         }
 
     def check(self) -> None:
@@ -152,8 +153,6 @@ class KafkaConnection:
         SourceMisconfigured
             A broker refuses us: the message says what to correct.
         """
-        if self.further.keys() & _INDIRECT:
-            return
         error: SourceError | None = None
         for host, port, _ in collect_hosts(list(self.bootstrap_servers), randomize=False):
             error = self._probe(host, port)
@@ -185,43 +184,39 @@ class KafkaConnection:
 
     def _log_in(self, connection: socket.socket, host: str, where: str) -> SourceError | None:
         mechanism = self.sasl_mechanism if self._authenticated else None
-        answer = _request(connection, _SASL_HANDSHAKE, _text(mechanism or "PLAIN"))
+        protocol = KafkaProtocol(client_id=self.client_id, receive_message_max_bytes=_MAX_RESPONSE_BYTES)
+        answer = _request(connection, protocol, SaslHandshakeRequest(mechanism=mechanism or "PLAIN", version=1))
         if answer is None:
             return SourceMisconfigured(
                 f"Kafka at {where} hangs up at the first request; security_protocol must be that of the listener"
             )
-        code, offered = _handshake(answer)
         if mechanism is None:
-            if code == _ILLEGAL_SASL_STATE:
+            if answer.error_code == _NO_SASL_HERE:
                 return None  # as expected: this listener has no log-in
             return SourceMisconfigured(
-                f"Kafka at {where} wants a log-in (it offers {', '.join(offered)}); set security_protocol to SASL_SSL "
-                "or SASL_PLAINTEXT, and sasl_mechanism"
+                f"Kafka at {where} wants a log-in (it offers {', '.join(answer.mechanisms)}); set security_protocol to "
+                "SASL_SSL or SASL_PLAINTEXT, and sasl_mechanism"
             )
-        if code == _ILLEGAL_SASL_STATE:
+        if answer.error_code == _NO_SASL_HERE:
             return SourceMisconfigured(f"Kafka at {where} takes no log-in; set security_protocol to PLAINTEXT or SSL")
-        if mechanism not in offered:
+        if mechanism not in answer.mechanisms:
             return SourceMisconfigured(
-                f"Kafka at {where} does not offer sasl_mechanism {mechanism}; it offers {', '.join(offered)}"
+                f"Kafka at {where} does not offer sasl_mechanism {mechanism}; it offers {', '.join(answer.mechanisms)}"
             )
         if mechanism not in _BY_PASSWORD:
             return None  # tickets and tokens are left to kafka-python
         dialogue = get_sasl_mechanism(mechanism)(host=host, **self.options())
         while not dialogue.is_done():
-            token = dialogue.auth_bytes()
-            answer = _request(connection, _SASL_AUTHENTICATE, struct.pack(">i", len(token)) + token)
+            answer = _request(connection, protocol, SaslAuthenticateRequest(dialogue.auth_bytes(), version=0))
             if answer is None:
                 return SourceMisconfigured(f"Kafka at {where} hangs up during the log-in by {mechanism}")
-            code = struct.unpack_from(">h", answer)[0]
-            message, at = _read_text(answer, 2)
-            if code != 0:
-                reason = message or kafka_errors.for_code(code).__name__
+            if answer.error_code != 0:
+                reason = answer.error_message or kafka_errors.for_code(answer.error_code).__name__
                 return SourceMisconfigured(
                     f"Kafka at {where} refuses the log-in by {mechanism}: {reason}; check sasl_plain_username and "
                     "sasl_plain_password"
                 )
-            size = struct.unpack_from(">i", answer, at)[0]
-            dialogue.receive(answer[at + 4 : at + 4 + size])
+            dialogue.receive(answer.auth_bytes)
         return None
 
     def explain(self, error: Exception) -> SourceError:
@@ -305,47 +300,55 @@ def same_partition_count(counts: Mapping[str, int]) -> int:
     return next(iter(counts.values()))
 
 
-def _request(connection: socket.socket, api: tuple[int, int], body: bytes) -> bytes | None:
-    """Send one request; the body of the answer, or None if the broker hangs up or speaks another protocol."""
-    request = struct.pack(">hhi", *api, 1) + _text("calibration-monitor") + body
-    connection.sendall(struct.pack(">i", len(request)) + request)
-    prefix = _receive(connection, 4)
-    if prefix is None or prefix[0] == _TLS_ALERT:
-        return None
-    size = struct.unpack(">i", prefix)[0]
-    if not 4 <= size <= _MAX_RESPONSE_BYTES:
-        return None
-    answer = _receive(connection, size)
-    return None if answer is None else answer[4:]
+def _request(connection: socket.socket, protocol: KafkaProtocol, request: Any) -> Any:
+    """Send a request and wait for its response; None if the broker hangs up or speaks another protocol."""
+    protocol.send_request(request)
+    connection.sendall(protocol.send_bytes())
+    try:
+        while piece := connection.recv(_MAX_RESPONSE_BYTES):
+            for _, response in protocol.receive_bytes(piece):
+                return response
+    except (ConnectionError, kafka_errors.KafkaError, struct.error):
+        pass
+    return None
 
 
-def _receive(connection: socket.socket, size: int) -> bytes | None:
-    received = b""
-    while len(received) < size:
-        try:
-            piece = connection.recv(size - len(received))
-        except ConnectionError:
-            return None
-        if not piece:
-            return None
-        received += piece
-    return received
+class KafkaOutageFilter(logging.Filter):
+    """A filter for log handlers: drops the warnings and errors of kafka-python, and logs outages instead.
 
+    While brokers restart, each client logs several errors for every connection and attempt; sources and writers report
+    the effect themselves. So the first of these lines is logged, as a warning, and later ever fewer, with their count.
+    An exception that is neither a network error nor a Kafka error is a bug, and is logged unchanged.
 
-def _handshake(answer: bytes) -> tuple[int, list[str]]:
-    code, count = struct.unpack_from(">hi", answer)
-    offered, at = [], 6
-    for _ in range(count):
-        name, at = _read_text(answer, at)
-        offered.append(name)
-    return code, offered
+    Parameters
+    ----------
+    clock
+        Measures how long an outage lasts.
+    """
 
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._outage = self._new_outage()
+        self._last = 0.0
 
-def _text(text: str) -> bytes:
-    encoded = text.encode()
-    return struct.pack(">h", len(encoded)) + encoded
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the handler writes this record."""
+        if not record.name.startswith("kafka.") or record.levelno < logging.WARNING:
+            return True
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not isinstance(error, OSError | kafka_errors.KafkaError):
+            return True
+        with self._lock:
+            now = self._clock.monotonic()
+            if now - self._last > _QUIET_SECONDS:
+                self._outage = self._new_outage()
+            self._last = now
+            because = f": {error}" if error is not None else ""
+            self._outage.failed(f"{record.name}: {record.getMessage()}{because}")
+        return False
 
-
-def _read_text(answer: bytes, at: int) -> tuple[str, int]:
-    size = max(struct.unpack_from(">h", answer, at)[0], 0)
-    return answer[at + 2 : at + 2 + size].decode(), at + 2 + size
+    def _new_outage(self) -> Outage:
+        # Not below "kafka.", so that its lines pass this filter.
+        return Outage(structlog.get_logger("kafka"), "kafka-python reports trouble", "", self._clock)

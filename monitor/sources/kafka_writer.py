@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
-from monitor.sources.partitioner_loops import partitions_of
+from monitor.sources.kafka_loops import choose_partitions
 
 _LARGEST_REQUEST: Final = 64 << 20
 """The topic's own limit (max.message.bytes) decides; a dead letter is as long as what it holds."""
@@ -56,7 +56,8 @@ class KafkaWriter:
             return
         producer = self._connect()
         try:
-            partitions = self._partitions(producer, messages)
+            # The producer would choose the same partitions by the keys, one at a time in Python.
+            partitions = choose_partitions(messages, lambda topic: len(producer.partitions_for(topic)))
             sent = [
                 producer.send(
                     message.topic,
@@ -110,25 +111,6 @@ class KafkaWriter:
             "linger_ms": 20,
             "metrics_enabled": False,
         }
-
-    @staticmethod
-    def _partitions(producer: KafkaProducer, messages: Sequence[Message]) -> list[int | None]:
-        """The partition of each message; None leaves a message without a key to the producer.
-
-        The producer would choose the same by the keys, one at a time in Python.
-        """
-        partitions = [message.partition for message in messages]
-        by_topic: dict[str, list[int]] = {}
-        for place, message in enumerate(messages):
-            if message.partition is None and message.key is not None:
-                by_topic.setdefault(message.topic, []).append(place)
-        for topic, places in by_topic.items():
-            count = len(producer.partitions_for(topic))
-            for place, partition in zip(
-                places, partitions_of([messages[place].key or b"" for place in places], count).tolist(), strict=True
-            ):
-                partitions[place] = partition
-        return partitions
 
     def _translated(self, error: Exception, messages: Sequence[Message]) -> Exception:
         servers = self._connection.servers

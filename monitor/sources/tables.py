@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +23,12 @@ from monitor.sources.class_columns import (
 )
 from monitor.sources.columns import (
     EMPTY,
+    FEATURE,
+    LOGIT,
+    PREDICTION,
     UNLABELLED,
-    Codes,
-    Column,
+    WEIGHT,
+    Builder,
     Ids,
     Numbers,
     Outcomes,
@@ -33,12 +36,8 @@ from monitor.sources.columns import (
     Segments,
     Times,
     Values,
-    features,
-    predictions,
-    weights,
 )
-from monitor.sources.formats import TableFile, first_repeated, open_table
-from monitor.sources.memory import MemoryTable
+from monitor.sources.formats import MemoryTable, TableFile, first_repeated, open_table
 
 PREDICTION_NAMES: Final = (
     *("p", "prediction", "predictions", "score", "proba", "probability", "prob", "y_prob", "y_proba", "y_score"),
@@ -135,20 +134,17 @@ class EventTable:
     def select(self, keep: NDArray[np.bool_]) -> "EventTable":
         """The rows for which ``keep``, shape (n,), holds."""
 
-        def kept(column: NDArray[np.float64] | SegmentColumn) -> NDArray[np.float64] | SegmentColumn:
-            return replace(column, codes=column.codes[keep]) if isinstance(column, SegmentColumn) else column[keep]
+        def kept(column: Any) -> Any:
+            if column is None:
+                return None
+            if isinstance(column, Mapping):
+                return {name: kept(part) for name, part in column.items()}
+            if isinstance(column, SegmentColumn):
+                return replace(column, codes=column.codes[keep])
+            return column.filter(pa.array(keep)) if isinstance(column, pa.ChunkedArray) else column[keep]
 
-        return replace(
-            self,
-            prediction=self.prediction[keep],
-            outcome=self.outcome[keep],
-            time_ms=None if self.time_ms is None else self.time_ms[keep],
-            segments={name: replace(column, codes=column.codes[keep]) for name, column in self.segments.items()},
-            weight=None if self.weight is None else self.weight[keep],
-            ids=None if self.ids is None else self.ids.filter(pa.array(keep)),
-            features=None if self.features is None else self.features[keep],
-            values={name: kept(column) for name, column in self.values.items()},
-        )
+        by_row = ("prediction", "outcome", "time_ms", "segments", "weight", "ids", "features", "values")
+        return replace(self, **{name: kept(getattr(self, name)) for name in by_row})
 
 
 def read_table(
@@ -222,40 +218,34 @@ def read_table(
         source = file if isinstance(file, MemoryTable) else open_table(file, skip_bad_rows=skip_bad_rows)
         names = source.names()
         segment_columns = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
-        named = (
-            *several,
-            *segment_columns,
-            *features,
-            *values,
-            *(name for name in (outcome, time, weight, ids) if name),
-        )
-        header = _Header(file, names, set(named))
+        single = [name for name in (outcome, time, weight, ids) if name]
+        header = _Header(file, names, {*several, *segment_columns, *features, *values, *single})
         for role, columns_of_role in (("segment", segment_columns), ("feature", features), ("feature", values)):
             for name in columns_of_role:
                 header.require(role, name)
         columns = _Columns(
-            positive=positive,
-            logits=logits,
             predictions=header.choose_several("prediction", several, PREDICTION_NAMES),
             outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
             time=header.optional("time", time, TIME_NAMES if labelled else ()),
-            time_guessed=time is None,
             segments=segment_columns,
-            weight=None if weight is None else header.require("weight", weight),
-            ids=None if ids is None else header.require("id", ids),
+            weight=header.optional("weight", weight),
+            ids=header.optional("id", ids),
             features=tuple(features),
             values=tuple(values),
         )
         if other_values:
-            roles = {*columns.predictions, columns.outcome, columns.time, columns.weight, columns.ids}
-            others = (name for name in names if name not in roles)
-            columns = replace(columns, values=tuple(dict.fromkeys((*values, *others))))
-        or_else = ", or add --skip-bad-rows" if labelled else ""
+            with_role = {*columns.predictions, columns.outcome, columns.time, columns.weight, columns.ids}
+            others = (name for name in names if name not in with_role)
+            columns = columns._replace(values=tuple(dict.fromkeys((*values, *others))))
+        alternative = ", or add --skip-bad-rows" if labelled else ""
         return _Reading(
             source,
             columns,
             header.notes,
-            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, or_else),
+            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, alternative),
+            positive=positive,
+            logits=logits,
+            time_guessed=time is None,
         ).read(progress)
 
 
@@ -264,16 +254,12 @@ def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
     return (name,) if name in columns else tuple(part.strip() for part in name.split("*"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The names of the columns that are read, and how outcomes and predictions are spelled: see :func:`read_table`."""
+class _Columns(NamedTuple):
+    """The names of the columns that are read: see :func:`read_table`."""
 
-    positive: str | None
-    logits: bool
     predictions: tuple[str, ...]
     outcome: str | None
     time: str | None
-    time_guessed: bool
     segments: tuple[str, ...]
     weight: str | None
     ids: str | None
@@ -282,18 +268,17 @@ class _Columns:
 
     def names(self) -> list[str]:
         """Every column once."""
-        alone = (self.outcome, self.time, self.weight, self.ids)
-        named = (*self.predictions, *(name for name in alone if name), *self.segments, *self.features, *self.values)
-        return list(dict.fromkeys(named))
+        lists = ((field,) if isinstance(field, str) else field or () for field in self)
+        return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 class _Header:
     """Finds the columns: the named ones, or those with the most specific usual names."""
 
-    def __init__(self, path: Path | MemoryTable, names: Sequence[str], taken: set[str]) -> None:
+    def __init__(self, path: Path | MemoryTable, names: Sequence[str], used: set[str]) -> None:
         self._path = path
         self._names = names
-        self._taken = taken
+        self._used = used
         self.notes: list[str] = []
 
     def choose(self, role: str, given: str | None, usual: Sequence[str]) -> str:
@@ -304,12 +289,12 @@ class _Header:
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {_listed(self._names)}{_headless(self._names)}"
+                f"name it with --{role}; columns are {_listed(self._names)}{_hint_of_missing_header(self._names)}"
                 f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
         also = f" (not from {_listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
         self.notes.append(f"{role} read from column {matches[0]!r}{also}")
-        self._taken.add(matches[0])
+        self._used.add(matches[0])
         return matches[0]
 
     def choose_several(self, role: str, given: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
@@ -321,7 +306,7 @@ class _Header:
             )
         return tuple(self.require(role, name) for name in given) or (self.choose(role, None, usual),)
 
-    def optional(self, role: str, given: str | None, usual: Sequence[str]) -> str | None:
+    def optional(self, role: str, given: str | None, usual: Sequence[str] = ()) -> str | None:
         """The column of a role that may have none."""
         if given is not None:
             return self.require(role, given)
@@ -334,72 +319,77 @@ class _Header:
         return name
 
     def _usual(self, usual: Sequence[str]) -> list[str]:
-        by_lower = {name.strip().lower(): name for name in reversed(self._names) if name not in self._taken}
+        by_lower = {name.strip().lower(): name for name in reversed(self._names) if name not in self._used}
         return [by_lower[name] for name in usual if name in by_lower]
+
+
+_B = TypeVar("_B", bound=Builder)
 
 
 class _Reading:
     """Reads the columns of one table. One column may have several roles."""
 
     def __init__(
-        self, source: TableFile, columns: _Columns, notes: list[str], place: Callable[[str | None], Place]
+        self,
+        source: TableFile,
+        columns: _Columns,
+        notes: list[str],
+        place: Callable[[str | None], Place],
+        *,
+        positive: str | None,
+        logits: bool,
+        time_guessed: bool,
     ) -> None:
         self._source = source
         self._columns = columns
         self._notes = notes
-        self._place = place
+        self._positive = positive
+        self._time_guessed = time_guessed
+        self._builders: list[tuple[str, Builder]] = []
         names = columns.names()
-        pieces = source.pieces(names)
+        pieces = (dict(zip(names, arrays, strict=True)) for arrays in source.pieces(names))
         first = next(pieces, None)
         self._pieces = chain([] if first is None else [first], pieces)
-        lists = first is not None and holds_vectors(first[names.index(columns.predictions[0])])
-        self._scores = self._score_builder(lists=lists)
+        self._scores: Numbers | Vectors | ClassColumns
+        if len(columns.predictions) > 1:  # of many classes, one column each
+            whole = place(None)._replace(column=f"{source.name}: columns {_listed(columns.predictions)}")
+            self._scores = ClassColumns(whole, [place(name) for name in columns.predictions], logits=logits)
+            self._builders += zip(columns.predictions, self._scores.builders, strict=True)
+        else:
+            (name,) = columns.predictions
+            lists = first is not None and holds_vectors(first[name])
+            scores = (
+                Vectors(place(name), logits=logits) if lists else Numbers(place(name), LOGIT if logits else PREDICTION)
+            )
+            self._scores = self._add(name, scores)
         self._outcomes: Outcomes | ClassOutcomes
         if isinstance(self._scores, Numbers):
-            self._outcomes = Outcomes(place(columns.outcome), columns.positive)
+            self._outcomes = self._add(columns.outcome, Outcomes(place(columns.outcome), positive))
         else:
-            self._outcomes = ClassOutcomes(place(columns.outcome))
-        self._times = Times(place(columns.time))
-        self._weights = weights(place(columns.weight))
-        self._ids = Ids(place(columns.ids))
-        self._segments = {name: Segments() for name in columns.segments}
-        self._features = {name: features(place(name)) for name in columns.features}
-        self._values = {name: Values() for name in columns.values}
+            self._outcomes = self._add(columns.outcome, ClassOutcomes(place(columns.outcome)))
+        self._times = self._add(columns.time, Times(place(columns.time)))
+        self._weights = self._add(columns.weight, Numbers(place(columns.weight), WEIGHT))
+        self._ids = self._add(columns.ids, Ids(place(columns.ids)))
+        self._segments = {name: self._add(name, Segments()) for name in columns.segments}
+        self._features = [self._add(name, Numbers(place(name), FEATURE)) for name in columns.features]
+        self._values = {name: self._add(name, Values()) for name in columns.values}
+
+    def _add(self, name: str | None, builder: _B) -> _B:
+        """Let the builder read the column of this name, if there is one."""
+        if name is not None:
+            self._builders.append((name, builder))
+        return builder
 
     def read(self, progress: Callable[[int], None] | None) -> EventTable:
         """Read all rows."""
-        columns = self._columns
-        names = columns.names()
-        scores = self._scores.builders if isinstance(self._scores, ClassColumns) else [self._scores]
-        builders: list[tuple[str | None, Column | Codes | Values]] = [
-            *zip(columns.predictions, scores, strict=True),
-            (columns.outcome, self._outcomes),
-            (columns.time, self._times),
-            (columns.weight, self._weights),
-            (columns.ids, self._ids),
-            *self._segments.items(),
-            *self._features.items(),
-            *self._values.items(),
-        ]
         rows = 0
-        for arrays in self._pieces:
-            piece = dict(zip(names, arrays, strict=True))
-            for name, builder in builders:
-                if name is not None:
-                    builder.add(piece[name])
-            rows += len(arrays[0])
+        for piece in self._pieces:
+            for name, builder in self._builders:
+                builder.add(piece[name])
+            rows += len(next(iter(piece.values())))
             if progress is not None:
                 progress(rows)
         return self._table()
-
-    def _score_builder(self, *, lists: bool) -> Numbers | Vectors | ClassColumns:
-        """The builder of the predictions: many classes have several columns, or one column of lists."""
-        names = self._columns.predictions
-        logits = self._columns.logits
-        if len(names) > 1:
-            place = self._place(None)._replace(column=f"{self._source.name}: columns {_listed(names)}")
-            return ClassColumns(place, [self._place(name) for name in names], logits=logits)
-        return (Vectors if lists else predictions)(self._place(names[0]), logits=logits)
 
     def _table(self) -> EventTable:
         """The table of all pieces."""
@@ -410,7 +400,7 @@ class _Reading:
         if isinstance(self._outcomes, Outcomes):
             outcome = self._outcomes.finish()
             self._notes += [] if self._outcomes.note is None else [self._outcomes.note]
-        elif columns.positive is not None:
+        elif self._positive is not None:
             raise InputError(
                 f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
             )
@@ -421,17 +411,15 @@ class _Reading:
             classes = class_names(several) if several else tuple(str(number) for number in range(count))
         if columns.outcome is None:
             outcome = np.full(prediction.shape[0], UNLABELLED, outcome.dtype)
-        time_ms = self._time_ms()
-        numbers = [builder.finish() for builder in self._features.values()]
         table = EventTable(
             prediction=prediction,
             outcome=outcome,
-            time_ms=time_ms,
+            time_ms=self._time_ms(),
             segments={name: SegmentColumn(*builder.finish()) for name, builder in self._segments.items()},
-            notes=tuple(self._notes),
             weight=None if columns.weight is None else self._weights.finish(),
             ids=None if columns.ids is None else self._ids.finish(),
-            features=np.column_stack(numbers) if numbers else None,
+            features=np.column_stack([builder.finish() for builder in self._features]) if self._features else None,
+            notes=tuple(self._notes),
             classes=classes,
             prediction_columns=columns.predictions,
             values={name: _value_column(builder) for name, builder in self._values.items()},
@@ -443,8 +431,8 @@ class _Reading:
         """The table without rows that have a bad value, and a line for each kind of bad row."""
         unread, why = self._source.unread
         # A guessed time column with bad values has been left out.
-        times = [] if self._columns.time_guessed else [self._times]
-        checked = (self._scores, self._outcomes, *times, self._weights, self._ids, *self._features.values())
+        times = [] if self._time_guessed else [self._times]
+        checked = (self._scores, self._outcomes, *times, self._weights, self._ids, *self._features)
         faults = [fault for builder in checked for fault in builder.all_faults if fault]
         if not (faults or unread):
             return table, []
@@ -463,12 +451,12 @@ class _Reading:
         columns = self._columns
         if columns.time is None:
             return None
-        if columns.time_guessed and self._times.faults:
+        if self._time_guessed and self._times.faults:
             self._notes.append(f"column {columns.time!r} holds values that are not times, so it is left out")
             return None
         time_ms = self._times.finish()
         unit = ", taken as seconds since the epoch" if self._times.seconds else ""
-        if columns.time_guessed or unit:
+        if self._time_guessed or unit:
             self._notes.append(f"time read from column {columns.time!r}{unit}")
         return time_ms
 
@@ -500,7 +488,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names) or "none"
 
 
-def _headless(names: Sequence[str]) -> str:
+def _hint_of_missing_header(names: Sequence[str]) -> str:
     """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
     return "; the first line must name the columns" if first_is_data else ""

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import DamagedStore
-from monitor.maps.labelled import NO_SEGMENT, Floats, LabelledEvents
+from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.store.bottom_sample_loops import Ints, keep_fewest
 from monitor.store.recalibrations import Sample
 

@@ -17,7 +17,7 @@ from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDU
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
 
 
-_ORDER_DETAIL: Final = ("method", "options", "window_ms", "promote", "trigger")
+_REQUESTED: Final = ("method", "options", "window_ms", "promote", "trigger")
 
 
 class RecalibrationStore:
@@ -49,27 +49,29 @@ class RecalibrationStore:
         Conflict
             Another refit of the model is under way, or the key was used with another ``fingerprint``.
         """
-        model = job.order.model
+        model = job.model
         with self._changing() as connection:
             if idempotency_key is not None:
                 earlier = connection.execute(
-                    sa.select(REFITS).where(REFITS.c.idempotency_key == idempotency_key)
+                    refits.select().where(REFITS.c.idempotency_key == idempotency_key)
                 ).one_or_none()
                 if earlier is not None:
                     if earlier.fingerprint != fingerprint:
                         raise Conflict(
-                            f"the idempotency key was used for another order, which made the refit {earlier.id}:"
-                            " use a new key for a new order"
+                            f"the idempotency key was used for another request, which made the refit {earlier.id}:"
+                            " use a new key for a new request"
                         )
                     return refits.from_row(earlier), False
-            other = refits.under_way(connection, model)
+            other = connection.execute(
+                sa.select(REFITS.c.id).where(REFITS.c.model == model, REFITS.c.state.in_(UNDER_WAY))
+            ).scalar_one_or_none()
             if other is not None:
                 raise Conflict(f"the refit {other} of model {model!r} is under way: wait until it has ended")
             # A unique index over refits under way refuses a second one too.
             connection.execute(
                 sa.insert(REFITS).values(**refits.to_row(job), idempotency_key=idempotency_key, fingerprint=fingerprint)
             )
-            detail = {name: getattr(job.order, name) for name in _ORDER_DETAIL}
+            detail = {name: getattr(job, name) for name in _REQUESTED}
             audit.append(connection, [refits.entry(job, job.requested_ms, job.actor, "requested", detail)])
         return job, True
 
@@ -166,6 +168,7 @@ class RecalibrationStore:
                 connection, [refits.entry(ended, now_ms, owner, "finished", {"state": job.state, "reason": job.reason})]
             )
             if promote and job.state is JobState.CANDIDATE:
+                ended = refits.from_row(refits.find(connection, job.id))
                 try:
                     servings.promote_automatically(connection, ended, now_ms=now_ms)
                 except Conflict as error:
@@ -223,18 +226,13 @@ class RecalibrationStore:
 
         Without ``comparisons``, which are large, ``comparison`` of every job is None.
         """
+        statement = refits.select(comparisons=comparisons).order_by(REFITS.c.number.desc()).limit(limit)
+        if models is not None:
+            statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
         with self._database.reading() as connection:
-            return refits.page(connection, models, before, limit, comparisons=comparisons)
-
-    def promotable(self, job_ids: Collection[str]) -> set[str]:
-        """Return the refits among these that :meth:`promote` accepts now."""
-        with self._database.reading() as connection:
-            return servings.promotable(connection, job_ids)
-
-    def with_map(self, job_ids: Collection[str]) -> set[str]:
-        """Return the refits among these whose map is stored."""
-        with self._database.reading() as connection:
-            return refits.with_map(connection, job_ids)
+            if before is not None:
+                statement = statement.where(REFITS.c.number < refits.find(connection, before).number)
+            return [refits.from_row(row) for row in connection.execute(statement)]
 
     def artifact(self, map_id: str) -> StoredMap:
         """Return one map.
@@ -347,7 +345,7 @@ class RecalibrationStore:
     def _changing(self) -> Iterator[sa.Connection]:
         """Open a write transaction that sees all changes of those before it."""
         with self._database.writing() as connection:
-            audit.take_turn(self._database, connection)
+            audit.wait_for_turn(self._database, connection)
             yield connection
 
 

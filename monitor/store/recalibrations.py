@@ -1,9 +1,9 @@
 """Values that the recalibration store holds: refits, maps, champions and audit entries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from monitor.maps.labelled import LabelledEvents
 
@@ -32,7 +32,7 @@ UNDER_WAY = (JobState.QUEUED, JobState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RefitRequest:
     """A request for a refit.
 
     Attributes
@@ -58,9 +58,9 @@ class Order:
     trigger: str = "request"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A refit.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(RefitRequest):
+    """A refit: what was requested, and how far it is.
 
     Attributes
     ----------
@@ -84,10 +84,13 @@ class Job:
         Names of its figures.
     baseline
         Id of the map that served when it was compared; None if there was none.
+    has_map
+        Whether its map is stored.
+    promotable
+        Whether its promotion would be accepted: it is a candidate with a map, and its baseline still serves.
     """
 
     id: str
-    order: Order
     state: JobState
     requested_ms: int
     actor: str
@@ -100,6 +103,8 @@ class Job:
     comparison: Mapping[str, Any] | None = None
     figures: Sequence[str] = ()
     baseline: str | None = None
+    has_map: bool = False
+    promotable: bool = False
 
 
 class StoredMap(NamedTuple):
@@ -178,17 +183,5 @@ class Sample(NamedTuple):
     """Reason -> number of sampled events that do not match the others (features missing, another length, ...)."""
 
 
-class SampleStore(Protocol):
-    """Reads samples. May be called from any thread and any process."""
-
-    def read_sample(
-        self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
-    ) -> Sample:
-        """Read events with prediction times in [from, to) whose outcome is final.
-
-        Parameters
-        ----------
-        limit
-            Maximum number of events: a deterministic, stratified part of the stored ones.
-        """
-        ...
+ReadSample = Callable[..., Sample]
+"""Reads the sample of a model and version: :meth:`monitor.store.sql.SqlStore.read_sample`. Any thread."""

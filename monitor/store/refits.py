@@ -1,6 +1,6 @@
 """Rows of refits in the database."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -8,41 +8,52 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import UnknownRecalibration
-from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Job, JobState, Order, Tally
-from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS
+from monitor.store.recalibrations import AuditEntry, Job, JobState, Tally
+from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFITS, SERVINGS
 
 MAX_ATTEMPTS: Final = 3
 """A refit fails after it lost this many workers: most likely it is what kills them."""
 
-_SUMMARY: Final = [column if column.name != "comparison" else sa.null().label(column.name) for column in REFITS.columns]
-"""All columns but the comparison, which is far larger than all others."""
-
-_ORDER_FIELDS: Final = [part.name for part in fields(Order)]
-_JOB_FIELDS: Final = [part.name for part in fields(Job) if part.name != "order"]
 _JSON_COLUMNS: Final = ("options", "comparison", "figures")
+_COLUMNS: Final = {part.name: part.name for part in fields(Job)} | {"trigger": "triggered_by"}
+"""Field of a job -> column."""
+_COMPUTED: Final = ("has_map", "promotable")
+
+IS_PROMOTABLE: Final = sa.and_(
+    REFITS.c.state == JobState.CANDIDATE,
+    RECALIBRATION_MAPS.c.id.is_not(None),
+    # If no map ever served, the outer join gives null, which is also the baseline of such refits.
+    REFITS.c.baseline.is_not_distinct_from(SERVINGS.c.map_id),
+)
+WITH_MAPS_AND_SERVINGS: Final = REFITS.outerjoin(RECALIBRATION_MAPS, RECALIBRATION_MAPS.c.id == REFITS.c.id).outerjoin(
+    SERVINGS,
+    sa.and_(SERVINGS.c.model == REFITS.c.model, SERVINGS.c.version == REFITS.c.version, SERVINGS.c.until_ms.is_(None)),
+)
+
+
+def select(*, comparisons: bool = True) -> "sa.Select[Any]":
+    """Select refits; without the comparison, which is far larger than all other columns, it is null."""
+    columns = [
+        column if comparisons or column.name != "comparison" else sa.null().label(column.name)
+        for column in REFITS.columns
+    ]
+    computed = (RECALIBRATION_MAPS.c.id.is_not(None).label("has_map"), IS_PROMOTABLE.label("promotable"))
+    return sa.select(*columns, *computed).select_from(WITH_MAPS_AND_SERVINGS)
 
 
 def to_row(job: Job) -> dict[str, Any]:
     """Return the columns of a job, without owner, lease and key."""
-    row = {name: getattr(job.order, name) for name in _ORDER_FIELDS}
-    row |= {name: getattr(job, name) for name in _JOB_FIELDS}
+    row = {column: getattr(job, name) for name, column in _COLUMNS.items() if name not in _COMPUTED}
     row |= {name: None if row[name] is None else to_json(row[name]) for name in _JSON_COLUMNS}
-    row["triggered_by"] = row.pop("trigger")
-    return row | {"promote": int(job.order.promote), "state": job.state.value}
+    return row | {"promote": int(job.promote), "state": job.state.value}
 
 
 def from_row(row: "sa.Row[Any]") -> Job:
-    """Return the job of a row."""
-    values = {name: getattr(row, name) for name in {*_ORDER_FIELDS, *_JOB_FIELDS} - {"trigger"}}
+    """Return the job of a row of :func:`select`."""
+    values = {name: getattr(row, column) for name, column in _COLUMNS.items()}
     values |= {name: None if values[name] is None else msgspec.json.decode(values[name]) for name in _JSON_COLUMNS}
-    values |= {
-        "promote": bool(row.promote),
-        "state": JobState(row.state),
-        "trigger": row.triggered_by,
-        "figures": tuple(values["figures"]),
-    }
-    order = Order(**{name: values[name] for name in _ORDER_FIELDS})
-    return Job(order=order, **{name: values[name] for name in _JOB_FIELDS})
+    values |= {name: bool(values[name]) for name in ("promote", *_COMPUTED)}
+    return Job(**values | {"state": JobState(row.state), "figures": tuple(values["figures"])})
 
 
 def to_json(value: Any) -> str:
@@ -52,34 +63,10 @@ def to_json(value: Any) -> str:
 
 def find(connection: sa.Connection, job_id: str) -> "sa.Row[Any]":
     """Return the row of a job. Raises UnknownRecalibration."""
-    row = connection.execute(sa.select(REFITS).where(REFITS.c.id == job_id)).one_or_none()
+    row = connection.execute(select().where(REFITS.c.id == job_id)).one_or_none()
     if row is None:
         raise UnknownRecalibration(f"no refit is called {job_id!r}")
     return row
-
-
-def under_way(connection: sa.Connection, model: str) -> str | None:
-    """Return the id of the model's refit that is queued or running, if there is one."""
-    statement = sa.select(REFITS.c.id).where(REFITS.c.model == model, REFITS.c.state.in_(UNDER_WAY))
-    job_id: str | None = connection.execute(statement).scalar_one_or_none()
-    return job_id
-
-
-def page(
-    connection: sa.Connection,
-    models: str | Collection[str] | None,
-    before: str | None,
-    limit: int,
-    *,
-    comparisons: bool = True,
-) -> list[Job]:
-    """Return jobs of a model, of several or of all, newest first; ``before`` is an id. Raises UnknownRecalibration."""
-    statement = sa.select(*(REFITS.columns if comparisons else _SUMMARY)).order_by(REFITS.c.number.desc()).limit(limit)
-    if models is not None:
-        statement = statement.where(REFITS.c.model.in_((models,) if isinstance(models, str) else sorted(models)))
-    if before is not None:
-        statement = statement.where(REFITS.c.number < find(connection, before).number)
-    return [from_row(row) for row in connection.execute(statement)]
 
 
 def update(connection: sa.Connection, job_id: str, **values: Any) -> None:
@@ -91,14 +78,8 @@ def claimable(connection: sa.Connection, now_ms: int) -> "sa.Row[Any] | None":
     """Return the oldest job that is queued, or running with an expired lease."""
     expired = sa.and_(REFITS.c.state == JobState.RUNNING, REFITS.c.lease_until_ms < now_ms)
     return connection.execute(
-        sa.select(REFITS).where(sa.or_(REFITS.c.state == JobState.QUEUED, expired)).order_by(REFITS.c.number).limit(1)
+        select().where(sa.or_(REFITS.c.state == JobState.QUEUED, expired)).order_by(REFITS.c.number).limit(1)
     ).one_or_none()
-
-
-def with_map(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
-    """Return the refits among these whose map is stored."""
-    statement = sa.select(RECALIBRATION_MAPS.c.id).where(RECALIBRATION_MAPS.c.id.in_(job_ids))
-    return set(connection.execute(statement).scalars())
 
 
 def tallies(connection: sa.Connection) -> list[Tally]:
@@ -145,4 +126,4 @@ def prune(connection: sa.Connection, model: str, keep: int, needed: set[str]) ->
 
 def entry(job: Job, at_ms: int, actor: str, action: str, detail: Mapping[str, Any]) -> AuditEntry:
     """Return the audit entry of a job; the audit trail assigns its number."""
-    return AuditEntry(0, at_ms, actor, action, job.order.model, job.order.version, job.id, detail)
+    return AuditEntry(0, at_ms, actor, action, job.model, job.version, job.id, detail)

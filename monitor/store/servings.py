@@ -4,7 +4,6 @@ Each promotion and each rollback is a row with the next revision. A row stores t
 to, so that rollbacks walk back through the maps that served before, and never to a map that was rolled back.
 """
 
-from collections.abc import Collection
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from monitor.errors import Conflict
 from monitor.events.times import format_time
 from monitor.store import audit, refits
 from monitor.store.recalibrations import AuditEntry, Candidate, Champion, Job, JobState
-from monitor.store.schema import RECALIBRATION_MAPS, REFITS, SERVINGS
+from monitor.store.schema import REFITS, SERVINGS
 
 _WHY_NOT_PROMOTABLE: Final = {
     JobState.QUEUED: "it is waiting in the queue",
@@ -43,30 +42,13 @@ def champions(connection: sa.Connection) -> list[Champion]:
     return [Champion(*row) for row in rows]
 
 
-def promotable(connection: sa.Connection, job_ids: Collection[str]) -> set[str]:
-    """Return the refits among these that :func:`promote` accepts."""
-    statement = _promotable(REFITS.c.id).where(REFITS.c.id.in_(job_ids))
-    return set(connection.execute(statement).scalars())
-
-
 def newest_promotable(connection: sa.Connection) -> list[Candidate]:
     """Return the newest promotable refit of each model and version."""
     refit = REFITS.c
-    newest = _promotable(sa.func.max(refit.number)).group_by(refit.model, refit.version)
+    newest = sa.select(sa.func.max(refit.number)).select_from(refits.WITH_MAPS_AND_SERVINGS)
+    newest = newest.where(refits.IS_PROMOTABLE).group_by(refit.model, refit.version)
     statement = sa.select(refit.model, refit.version, refit.id).where(refit.number.in_(newest))
     return [Candidate(*row) for row in connection.execute(statement.order_by(refit.model, refit.version))]
-
-
-def _promotable(column: sa.ColumnElement[Any]) -> "sa.Select[Any]":
-    """Select candidates whose map is stored and whose baseline still serves."""
-    refit, serving = REFITS.c, SERVINGS.c
-    same = sa.and_(serving.model == refit.model, serving.version == refit.version, serving.until_ms.is_(None))
-    return (
-        sa.select(column)
-        .select_from(REFITS.join(RECALIBRATION_MAPS, RECALIBRATION_MAPS.c.id == refit.id).outerjoin(SERVINGS, same))
-        # Without a serving row the outer join gives null, which is also the baseline of such refits.
-        .where(refit.state == JobState.CANDIDATE, refit.baseline.is_not_distinct_from(serving.map_id))
-    )
 
 
 def promote_automatically(connection: sa.Connection, job: Job, *, now_ms: int) -> Champion:
@@ -77,10 +59,10 @@ def promote_automatically(connection: sa.Connection, job: Job, *, now_ms: int) -
 
     Raises Conflict in that case, and as :func:`promote`.
     """
-    model, version = job.order.model, job.order.version
+    model, version = job.model, job.version
     serving = current(connection, model, version)
     if serving is not None and serving.map_id == job.baseline and _is_rollback(serving):
-        is_requested_since = job.order.trigger == "request" and job.requested_ms >= serving.since_ms
+        is_requested_since = job.trigger == "request" and job.requested_ms >= serving.since_ms
         if not is_requested_since:
             raise Conflict(
                 f"a map of {model} {version} was rolled back at {format_time(serving.since_ms)}; no map is promoted"
@@ -91,7 +73,7 @@ def promote_automatically(connection: sa.Connection, job: Job, *, now_ms: int) -
 
 def promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, note: str) -> Champion:
     """Let the map of a candidate serve. Raises Conflict, with the reason, if it is not promotable."""
-    model, version = job.order.model, job.order.version
+    model, version = job.model, job.version
     if job.state is not JobState.CANDIDATE:
         raise Conflict(f"the refit {job.id} is no candidate: {_WHY_NOT_PROMOTABLE[job.state]}")
     before = current(connection, model, version)
@@ -100,7 +82,7 @@ def promote(connection: sa.Connection, job: Job, *, actor: str, now_ms: int, not
         raise Conflict(
             f"the refit {job.id} was compared with {_name(job.baseline)}, and {_name(serving)} serves now: refit"
         )
-    if not refits.with_map(connection, [job.id]):
+    if not job.has_map:
         raise Conflict(f"the map of the refit {job.id} is not kept any more: refit")
     champion = _serve(
         connection,
@@ -173,7 +155,7 @@ def _rollback_target(connection: sa.Connection, serving: "sa.Row[Any]") -> tuple
                 SERVINGS.c.revision == revision,
             )
         ).one()
-        if earlier.map_id is None or refits.with_map(connection, [earlier.map_id]):
+        if earlier.map_id is None or refits.find(connection, earlier.map_id).has_map:
             return earlier.map_id, earlier.goes_back_to, skipped
         skipped.append(earlier.map_id)
         revision = earlier.goes_back_to

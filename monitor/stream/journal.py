@@ -52,7 +52,7 @@ class JournalBuckets:
     def droppable(self, model: str, before_ms: int) -> tuple[list[Bucket], int]:
         """Buckets of a model that hold only rows before a cut, at most ``before_ms``, and all of those.
 
-        Rechanges
+        Returns
         -------
         The buckets, and the cut.
         """

@@ -120,8 +120,8 @@ def wait_until_sampled(service: Service) -> None:
 def ended(service: Service, job: Job) -> Job:
     """A refit once it has ended."""
     lifecycle = service.recalibration.recalibrations
-    eventually(lambda: lifecycle.job(job.id).finished_ms is not None, shown=lambda: lifecycle.job(job.id))
-    return lifecycle.job(job.id)
+    eventually(lambda: lifecycle.store.job(job.id).finished_ms is not None, shown=lambda: lifecycle.store.job(job.id))
+    return lifecycle.store.job(job.id)
 
 
 def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Callable[[Settings], Service]) -> None:
@@ -133,7 +133,7 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert sample.events.features.shape == (len(sample.events), 3)
 
     lifecycle = service.recalibration.recalibrations
-    order = lifecycle.order("churn", method="temperature")
+    order = lifecycle.make_request("churn", method="temperature")
     assert order.version == "7"
     job, _ = lifecycle.request(order, actor="ada")
     job = ended(service, job)
@@ -141,11 +141,11 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert job.comparison is not None
     assert job.comparison["guard"]["passed"]
     assert job.figures
-    assert lifecycle.figure(job.id, job.figures[0]).lstrip().startswith(b"<")
-    assert lifecycle.apply("churn", "7", [0.9]).prediction == [0.9]
+    assert lifecycle.store.figure(job.id, job.figures[0]).lstrip().startswith(b"<")
+    assert lifecycle.serving.apply("churn", "7", [0.9]).prediction == [0.9]
 
     lifecycle.promote(job.id, actor="ada", note="")
-    applied = lifecycle.apply("churn", "7", [0.9])
+    applied = lifecycle.serving.apply("churn", "7", [0.9])
     assert applied.map_id == job.id
     # Twice as sure as it may be: half the logit.
     assert applied.prediction[0] == pytest.approx(0.75, abs=0.02)
@@ -156,9 +156,9 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     again = run(chosen)
     # Before any event was restored, too.
     assert again.recalibration.recalibrations.version_of("churn", None) == "7"
-    assert again.recalibration.recalibrations.apply("churn", "7", [0.9]) == applied
+    assert again.recalibration.recalibrations.serving.apply("churn", "7", [0.9]) == applied
     assert again.recalibration.recalibrations.roll_back("churn", "7", actor="ada", note="").map_id is None
-    assert again.recalibration.recalibrations.apply("churn", "7", [0.9]).prediction == [0.9]
+    assert again.recalibration.recalibrations.serving.apply("churn", "7", [0.9]).prediction == [0.9]
 
 
 def get(service: Service, path: str) -> str:
@@ -186,7 +186,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
         return {} if document is None else dict(document)
 
     assert live() == {}
-    job, _ = lifecycle.request(lifecycle.order("churn", method="temperature"), actor="ada")
+    job, _ = lifecycle.request(lifecycle.make_request("churn", method="temperature"), actor="ada")
     ended(service, job)
     # The refit saw all that there is.
     eventually(live)
@@ -227,11 +227,11 @@ def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[
     service = run(settings(written))
     wait_until_sampled(service)
     lifecycle = service.recalibration.recalibrations
-    job, _ = lifecycle.request(lifecycle.order("churn", method="lore"), actor="ada")
-    (worker,) = eventually(workers, shown=lambda: lifecycle.job(job.id))
+    job, _ = lifecycle.request(lifecycle.make_request("churn", method="lore"), actor="ada")
+    (worker,) = eventually(workers, shown=lambda: lifecycle.store.job(job.id))
     # However slow the machine is, it is not done before its service ends.
     worker.suspend()
-    assert lifecycle.job(job.id).state is JobState.RUNNING
+    assert lifecycle.store.job(job.id).state is JobState.RUNNING
     assert service.stop()
     assert not worker.is_running()
     with open_store(settings(written), SystemClock()) as store:
@@ -261,8 +261,8 @@ def test_a_verdict_leads_to_a_map_that_serves_by_itself(tmp_path: Path, run: Cal
     service = run(chosen)
     lifecycle = service.recalibration.recalibrations
     eventually(lambda: service.recalibration.serving.champion("churn", "7").map_id is not None)
-    (job,) = lifecycle.jobs("churn", before=None, limit=10)
-    assert (job.state, job.actor, job.order.trigger, job.order.method) == (
+    (job,) = lifecycle.store.jobs("churn", before=None, limit=10)
+    assert (job.state, job.actor, job.trigger, job.method) == (
         JobState.CHAMPION,
         "verdict",
         "verdict",

@@ -10,7 +10,6 @@ from monitor.app.settings import Settings
 from monitor.app.upkeep import Backlog, Periodic
 from monitor.clock import ManualClock
 from monitor.sources.base import Message, TopicPartition
-from monitor.sources.embedded import EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore
@@ -57,18 +56,17 @@ def test_an_embedded_log_is_looked_at_again_where_it_grew(tmp_path: Path) -> Non
     tree = {"topics": {"events": "e"}, "embedded": {"directory": str(tmp_path / "log"), "partitions": 2}}
     log = EmbeddedLog(tmp_path / "log", partitions=2)
     log.create_topic("e")
-    writer = EmbeddedWriter(log)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         backlog = Backlog(Settings.model_validate({"source": tree}), store, ManualClock())
         for read in (0, 3):
-            writer.write([Message("e", b"x", partition=1)] * 3)
+            log.write([Message("e", b"x", partition=1)] * 3)
             backlog.measure()
             assert backlog.unread == {
                 TopicPartition("e", 0): Unread(0, 0),
                 TopicPartition("e", 1): Unread(3, read),
             }
             store.save([Checkpoint(1, store.claim(1), {"e": 3}, [])])
-    writer.close()
+    log.close()
 
 
 def test_a_periodic_task_that_fails_is_logged_and_run_again() -> None:

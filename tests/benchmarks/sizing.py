@@ -26,7 +26,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.clock import SystemClock
 from monitor.sources.base import Message
-from monitor.sources.embedded import EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 from tests.real.child import free_ports, tail
 
@@ -115,7 +114,7 @@ def write_log(folder: Path, size: Size, *, seed: int = 0) -> int:
     """Write the events of a size in the order of their times; how many messages they are."""
     rng = np.random.default_rng(seed)
     log = EmbeddedLog(folder / "log", partitions=4, clock=SystemClock())
-    writer = EmbeddedWriter(log)
+
     count = size.predictions
     end_ms = SystemClock().now_ms()
     start_ms = end_ms - round(size.days * DAY_MS)
@@ -147,11 +146,11 @@ def write_log(folder: Path, size: Size, *, seed: int = 0) -> int:
                 text = f'{{"type":"outcome","model":"m{model[row]}","id":"{row:x}","ts":{at},"y":{int(y[row])}}}'
                 messages.append(Message(TOPIC, text.encode(), key=b"%x" % row, timestamp_ms=at))
             if len(messages) == _BATCH:
-                writer.write(messages)
+                log.write(messages)
                 messages = []
-        writer.write(messages)
+        log.write(messages)
     finally:
-        writer.close()
+        log.close()
     return len(order)
 
 

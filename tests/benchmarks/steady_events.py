@@ -12,7 +12,6 @@ import numpy as np
 
 from monitor.clock import SystemClock
 from monitor.sources.base import Message
-from monitor.sources.embedded import EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 
 TOPIC: Final = "calibration-events"
@@ -21,7 +20,7 @@ _STEP_SECONDS: Final = 0.25
 
 def write_steadily(folder: Path, models: int, rate: float, seconds: float) -> None:
     """Write ``rate`` events a second, spread evenly over the models, each at the time at which it is written."""
-    writer = EmbeddedWriter(EmbeddedLog(folder, partitions=4, clock=SystemClock()))
+    writer = EmbeddedLog(folder, partitions=4, clock=SystemClock())
     rng = np.random.default_rng(0)
     count = round(rate * _STEP_SECONDS)
     start = time.time()

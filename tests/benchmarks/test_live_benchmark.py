@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 
 from monitor.events.model import SeriesKey
+from monitor.events.times import format_time
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.recalibration import live
-from monitor.recalibration.comparison import rfc3339
 from monitor.recalibration.live import LiveMonitor
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.store.base import PaneKey, SampledSpan
@@ -110,7 +110,7 @@ def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
                 ended = replace(
                     job,
                     state=JobState.CANDIDATE,
-                    comparison={"held_out": {"to": rfc3339(0)}},
+                    comparison={"held_out": {"to": format_time(0)}},
                     baseline=f"rc_{number - 1}" if place else None,
                     finished_ms=number,
                 )
@@ -143,7 +143,7 @@ def test_the_shadow_beside_an_evaluation(
     with prepared(tmp_path) as (refits, store):
         samples = Changing(store)
         measured = partial(evaluate, measures=measures)
-        monitor = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
+        monitor = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, interval_seconds=0.001)
         with monkeypatch.context() as patch:
             patch.setattr(live, "_REST_FACTOR", 0.0)
             looked(monitor)
@@ -165,7 +165,7 @@ def test_the_shadow_beside_an_evaluation(
         for rest in (live._REST_FACTOR, 0.0):
             with monkeypatch.context() as patch:
                 patch.setattr(live, "_REST_FACTOR", rest)
-                again = LiveMonitor(refits, samples, evaluate_of=lambda _: measured, interval_seconds=0.001)
+                again = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, interval_seconds=0.001)
                 thread = threading.Thread(target=again.run)
                 thread.start()
                 beside[rest] = tick(evaluator, panes)

@@ -17,8 +17,7 @@ from monitor.local import PrincipalComponents, local_calibration_error, mlce_cur
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, leave_one_out_losses
-from monitor.maps.lore_space import coordinates
+from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, coordinates, leave_one_out_losses
 
 pytestmark = pytest.mark.benchmark
 

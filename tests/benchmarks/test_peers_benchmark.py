@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from monitor.measures import ece, kce, smce, surrogate_intce
-from monitor.measures.corp import corp_curve, corp_decomposition
+from monitor.measures.proper_scores import corp_curve, corp_decomposition
 from monitor.scores import ScoreTable
 from tests.reference.peers import (
     decomposition_of_model_diagnostics,

@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaConsumer
 
 from monitor.sources.base import Message, Source, Topics
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
@@ -67,7 +67,7 @@ def _iterate(broker: KafkaBroker, topic: str) -> float:
     return seconds
 
 
-def _write(writer: EmbeddedWriter | KafkaWriter, messages: list[Message]) -> float:
+def _write(writer: EmbeddedLog | KafkaWriter, messages: list[Message]) -> float:
     began = time.perf_counter()
     for start in range(0, RECORDS, BATCH):
         writer.write(messages[start : start + BATCH])
@@ -86,8 +86,8 @@ def test_polls_against_the_iterator_and_the_embedded_log(kafka_broker: KafkaBrok
     iterated = _iterate(kafka_broker, topic)
 
     log = EmbeddedLog(tmp_path, partitions=PARTITIONS)
-    EmbeddedWriter(log).write([Message("warm-up", b"x", key=b"x")])
-    appended = _write(EmbeddedWriter(log), messages)
+    log.write([Message("warm-up", b"x", key=b"x")])
+    appended = _write(log, messages)
     read = min(_drain(EmbeddedSource(log, topics)) for _ in range(2))
 
     print()

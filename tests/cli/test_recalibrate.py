@@ -13,13 +13,13 @@ import httpx
 import pytest
 from rich.console import Console
 
-from monitor.cli import recalibrate_model as command
+from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.http_client import send_request
-from monitor.recalibration.refit_text import decision
+from monitor.recalibration.refit_view import decision
 from monitor.reports.progress import job_progress
 from monitor.store.recalibrations import Job, JobState
 from tests.cli.command import inside, one_error_line
@@ -60,7 +60,7 @@ class World:
         return done
 
     def jobs(self) -> list[Job]:
-        return list(self.refits.jobs(None, before=None, limit=99))
+        return list(self.refits.store.jobs(None, before=None, limit=99))
 
     def close(self) -> None:
         self.server.stop()
@@ -81,9 +81,8 @@ def test_what_is_asked_for_is_asked_for(world: World) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     (job,) = world.jobs()
-    order = job.order
-    assert (order.version, order.method, order.window_ms, order.promote) == ("7", "histogram", 5_400_000, True)
-    assert (order.options["bins"], order.options["kind"]) == (10, "quantile")
+    assert (job.version, job.method, job.window_ms, job.promote) == ("7", "histogram", 5_400_000, True)
+    assert (job.options["bins"], job.options["kind"]) == (10, "quantile")
     assert json.loads(done.stdout)["id"] == job.id
 
 
@@ -94,7 +93,7 @@ def test_without_wait_it_says_where_to_look(world: World) -> None:
     assert done.stdout == (
         f"{job.id}: beta for churn 8 is queued; follow it at {world.server.url}/recalibrations/{job.id}\n"
     )
-    assert not job.order.promote
+    assert not job.promote
 
 
 def test_a_candidate_is_shown_before_and_after(world: World) -> None:
@@ -151,10 +150,10 @@ def test_a_candidate_that_cannot_be_promoted_is_not_offered() -> None:
         f"not promoted: a map of churn 8 was taken back\nLet it serve with: monitor promote {candidate['id']} --url u"
     )
     assert decision({**waits, "links": no_link}) == (
-        "It cannot be promoted as things stand: not promoted: a map of churn 8 was taken back"
+        "It cannot be promoted now: not promoted: a map of churn 8 was taken back"
     )
     assert decision({**candidate, "links": no_link}) == (
-        "It cannot be promoted as things stand: what it was compared with serves no more, or its map is not kept: refit"
+        "It cannot be promoted now: what it was compared with serves no more, or its map is not kept: refit"
     )
 
 
@@ -247,7 +246,7 @@ def test_promoted_and_taken_back(world: World) -> None:
     done = world.run("rollback", "churn", "--version", "8")
     assert done.returncode == 2
     assert "there is nothing to roll back" in one_error_line(done)
-    entries = world.refits.audit(after=0, limit=99, model="churn")
+    entries = world.refits.store.audit(after=0, limit=99, model="churn")
     assert [entry.detail["note"] for entry in entries if entry.action in ("promoted", "rolled_back")] == [
         "agreed",
         "complaints",

@@ -171,7 +171,7 @@ def test_where_no_method_is_better_nothing_is_written(folder: Path, tmp_path: Pa
     target = tmp_path / "map.arrow"
     done = inside("recalibrate", "calibrated.csv", "-o", str(target), *QUICK, cwd=folder)
     assert (done.returncode, done.stderr) == (3, "")
-    assert "there is no miscalibration beyond chance to repair" in " ".join(done.stdout.split())
+    assert "there is no miscalibration beyond chance to correct" in " ".join(done.stdout.split())
     assert done.stdout.endswith(f"{target} is not written: no map is better than none\n")
     assert not target.exists()
     told = found("calibrated.csv", "-o", str(target), folder=folder, status=3)
@@ -185,7 +185,7 @@ def test_errors_that_are_local_are_not_said_to_be_none(tmp_path: Path) -> None:
     pa.csv.write_csv(pa.table({"p": expit(0.7 * z[:, 0]), "u": z[:, 0], "v": z[:, 1], "y": y}), tmp_path / "local.csv")
     arguments = ["local.csv", "--method", "offset"]
     without = found(*arguments, folder=tmp_path, status=3)["advice"]
-    assert without.endswith("as they are. Errors among rows that are alike were not looked at: name --feature.")
+    assert without.endswith("as they are. Errors among rows that are alike were not tested: name --feature.")
     told = found(*arguments, "--feature", "u", "--feature", "v", folder=tmp_path, status=3)["advice"]
     assert "no miscalibration beyond chance (smCE, p = " in told
     assert "but among rows that are alike they do (MLCE, p = " in told

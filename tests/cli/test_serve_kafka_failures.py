@@ -42,7 +42,7 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
         assert served.says("Connection refused") == (
             503,
             (
-                "source_unavailable: the log of events cannot be read and is tried again and again: cannot connect to "
+                "source_unavailable: the log of events cannot be read, and is retried: cannot connect to "
                 f"Kafka at {own_broker.bootstrap}: Connection refused; trying again"
             ),
         )

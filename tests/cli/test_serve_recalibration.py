@@ -68,7 +68,7 @@ def test_a_map_is_fitted_promoted_applied_and_taken_back(served: Refitting, tmp_
     other = {"method": "beta"}
     status, problem = served.ask_for("POST", "/v1/models/churn/recalibrations", other, idempotency_key=key)
     assert status == 409, problem
-    assert "the idempotency key was used for another order" in problem["detail"]
+    assert "the idempotency key was used for another request" in problem["detail"]
 
     assert (job["state"], job["reason"], job["baseline"], job["attempts"]) == ("candidate", None, None, 1)
     comparison = job["comparison"]

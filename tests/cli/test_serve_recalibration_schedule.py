@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.recalibration.folders import RefitFolders
+from monitor.recalibration.claims import Claims
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -50,15 +50,14 @@ class Night:
         serving = Serving(self.refits, clock=self.clock)
         self.runner = Runner(
             self.refits,
-            self.events,
-            RefitFolders(self.store.database.place, folder),
+            self.events.read_sample,
+            Claims(self.store.database.identity, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )
         self.lifecycle = Recalibrations(
             self.refits,
             versions=lambda _, version: version or "7",
-            models=lambda: ["churn"],
             plan=lambda _: plan,
             serving=serving,
             wake=self.runner.wake,
@@ -67,9 +66,7 @@ class Night:
         self.finding: Finding | None = None
         self.scheduler = Scheduler(
             self.lifecycle,
-            self.refits,
             models=lambda: ["churn"],
-            plan=lambda _: plan,
             finding=lambda _: self.finding,
             cool_down_ms=DAY_MS // 4,
             clock=self.clock,
@@ -87,7 +84,7 @@ class Night:
         return list(reversed(self.refits.jobs("churn")))
 
     def serving(self) -> tuple[str | None, int]:
-        champion = self.lifecycle.champion("churn", "7")
+        champion = self.lifecycle.serving.champion("churn", "7")
         return champion.map_id, champion.revision
 
     def close(self) -> None:
@@ -113,9 +110,9 @@ def test_each_night_what_is_better_serves_by_itself_and_nothing_else(night: Nigh
     # The schedule is new at midnight: what was due before does not count.
     assert night.passes(0) == []
     (first,) = night.passes(3)
-    assert (first.state, first.actor, first.order.trigger) == (JobState.CHAMPION, "schedule", "schedule")
+    assert (first.state, first.actor, first.trigger) == (JobState.CHAMPION, "schedule", "schedule")
     assert night.serving() == (first.id, 1)
-    assert night.lifecycle.apply("churn", "7", [0.9]).prediction[0] < 0.85
+    assert night.lifecycle.serving.apply("churn", "7", [0.9]).prediction[0] < 0.85
     assert len(night.passes(20.9)) == 1, "the next slot is at three"
 
     # The same events again: a second map like the first one is no better than it.

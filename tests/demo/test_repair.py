@@ -11,8 +11,9 @@ from monitor.app.demo import demo_settings
 from monitor.demo import MODELS
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.task_folder import RefitResult, RefitTask
 from monitor.recalibration.worker import refit
+from monitor.recalibration.worker_process import RefitResult, RefitTask
+from monitor.store.recalibrations import Job, JobState, Sample
 
 COUNT: Final = 20_000
 """About as many as the demonstration has of what a model became, two minutes after its start."""
@@ -38,10 +39,8 @@ def refitted(name: str, method: str, count: int = COUNT, seed: int = 41) -> Refi
         time_ms=np.arange(count) * 400,
         features=drawn.features if drawn.features.shape[1] else None,
     )
-    task = RefitTask(
-        id="rc_1", model=name, version="1", method=method, options={}, created_ms=0, events=events, window_ms=10**9
-    )
-    return refit(task, draws=19)
+    job = Job(name, "1", method, {}, window_ms=10**9, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada")
+    return refit(RefitTask(job, Sample(events, count, {}), created_ms=0), draws=19)
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ import pytest
 import typer
 import yaml
 
-from monitor.cli.recalibrate import app
-from monitor.cli.recalibrate_model import REJECTED
+from monitor.cli.recalibrate import REJECTED, app
 from tests.deploy.chart import CHART, MOUNT, ROOT, container, every, of_file, of_values, only, settings_of
 from tests.patience import PATIENCE_SECONDS
 from tests.real.child import free_ports, start_child, tail

@@ -11,14 +11,14 @@ import pytest
 import typer
 import yaml
 
+from docs.generators.series import catalogue
 from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.fields import leaves
 from monitor.classes import CLASS_MEASURES
 from monitor.cli.main import COMMANDS, app
+from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind, Reason
-from monitor.events.schemas import event_schema
 from monitor.measures import MEASURES
-from monitor.metrics.catalogue import catalogue
 from tests.http.service import Service
 
 ROOT: Final = Path(__file__).parents[2]

@@ -11,8 +11,8 @@ import pytest
 
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
+from monitor.events.fields import Rejected
 from monitor.events.model import Kind, Reason, Stratum
-from monitor.events.rejection import Rejected
 from monitor.events.strata import Caps, Strata
 from monitor.events.wire import id_digest
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, POLICY, PREDICTION, Message, decode, new_strata

@@ -13,9 +13,9 @@ from monitor.clock import ManualClock
 from monitor.events.codec import Decoded
 from monitor.events.examine import examine
 from monitor.events.features import read_features
+from monitor.events.fields import Rejected
 from monitor.events.formats.base import Rules
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason
-from monitor.events.rejection import Rejected
 from monitor.events.wire import ABSENT, Event
 from tests.events.messages import CLASSES, NOW_MS, Message, decode, new_strata
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.events.features import MAX_FEATURES, encode_features, read_feature_column, read_features
-from monitor.events.rejection import Rejected
+from monitor.events.fields import Rejected
 
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

@@ -18,7 +18,7 @@ import msgspec
 
 from monitor.events.formats.base import Format
 from monitor.events.model import Reason
-from monitor.events.rejection import Rejected
+from monitor.events.fields import Rejected
 from monitor.events.wire import Event
 
 class Row(msgspec.Struct):

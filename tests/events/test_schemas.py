@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind
-from monitor.events.schemas import event_schema
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, PREDICTION, decode
 
 BASES = {Kind.PREDICTION: PREDICTION, Kind.OUTCOME: OUTCOME, Kind.LABELLED: LABELLED}

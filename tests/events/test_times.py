@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.events import rfc3339_loops as rfc3339
+from monitor.events.fields import Rejected
 from monitor.events.model import Reason
-from monitor.events.rejection import Rejected
 from monitor.events.times import check_range, format_time, parse_times, read_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -47,7 +47,6 @@ class Refits(Recalibrations):
         super().__init__(
             self.kept,
             versions=version_of,
-            models=lambda: list(VERSIONS),
             plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
             # What was just changed is seen by the next request, however slow the machine is.
             serving=Serving(self.kept, patience_seconds=PATIENCE_SECONDS, clock=self.clock),
@@ -64,11 +63,11 @@ class Refits(Recalibrations):
         claimed = self.kept.claim_job("worker", now_ms=now_ms, lease_ms=_LEASE_MS)
         assert claimed is not None
         assert claimed.id == job_id
-        baseline = self.champion(claimed.order.model, claimed.order.version).map_id
+        baseline = self.serving.champion(claimed.model, claimed.version).map_id
         ended = replace(claimed, state=state, finished_ms=now_ms, progress=1.0, baseline=baseline, **told)
         if state is JobState.FAILED:
             return self.kept.finish_job(ended, "worker", None, {}, promote=False)
-        about = {"id": job_id, "model": claimed.order.model, "version": claimed.order.version}
+        about = {"id": job_id, "model": claimed.model, "version": claimed.version}
         artifact = stored_map(job_id, to_bytes(chosen or Identity(), about))
         ended = replace(ended, comparison=told.get("comparison", COMPARISON))
         return self.kept.finish_job(ended, "worker", artifact, {"reliability": FIGURE}, promote=False)

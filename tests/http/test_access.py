@@ -10,7 +10,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
-from monitor.http.access import Of, check_declared, needs, public
+from monitor.http.authorization import Of, check_declared, needs, public
 from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO
 from tests.http.service import Client, Service, assert_problem
 
@@ -69,7 +69,7 @@ def ask(operation: Operation, refit: str, *, method: str | None = None, **option
 
 
 def forget_refits_under_way() -> None:
-    for job in REFITS.jobs(None, before=None, limit=1):
+    for job in REFITS.store.jobs(None, before=None, limit=1):
         if job.finished_ms is None:
             REFITS.end(job.id)
 
@@ -337,7 +337,7 @@ def test_a_route_that_declares_nothing_is_refused() -> None:
 def test_a_file_in_a_folder_is_a_route_and_must_declare_a_role(tmp_path: Path) -> None:
     source = """
 from fastapi import APIRouter
-from monitor.http.access import public
+from monitor.http.authorization import public
 
 router = APIRouter()
 

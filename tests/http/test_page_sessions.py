@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     service.show(snapshot([report("churn", window="24h"), report("fraud", window="24h")]))
     ids = []
     for _ in range(2):
-        order = refits.request(refits.order("churn"), actor="key:nightly")[0]
+        order = refits.request(refits.make_request("churn"), actor="key:nightly")[0]
         ids.append(refits.end(order.id, comparison=RefitBody.example()["comparison"]).id)
         if len(ids) == 1:
             refits.promote(order.id, actor="key:nightly", note="")

@@ -10,6 +10,7 @@ import pytest
 
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes, to_json
+from monitor.store.recalibrations import StoredMap
 from tests.http.refits import Refits
 from tests.http.service import Client, Service, assert_problem
 from tests.maps_of_refits import fitted, of_classes
@@ -22,9 +23,15 @@ class Counting(Refits):
 
     read = 0
 
-    def artifact(self, map_id: str) -> Any:
-        self.read += 1
-        return super().artifact(map_id)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        artifact = self.store.artifact
+
+        def count(map_id: str) -> StoredMap:
+            self.read += 1
+            return artifact(map_id)
+
+        self.store.artifact = count  # type: ignore[method-assign]
 
 
 @pytest.fixture
@@ -192,7 +199,7 @@ def test_scorers_get_the_map_that_serves_and_are_spared_it_until_it_changes(clie
 def test_the_serving_map_comes_as_json_too(client: Client, refits: Refits) -> None:
     job = serve(client, refits, fitted("histogram"))
     answer = client.get("/v1/models/churn/map", headers={"accept": "application/json"})
-    assert answer.json() == json.loads(json.dumps(to_json(refits.artifact(job).artifact)))
+    assert answer.json() == json.loads(json.dumps(to_json(refits.store.artifact(job).artifact)))
 
 
 def test_how_a_model_stands(client: Client, refits: Refits) -> None:

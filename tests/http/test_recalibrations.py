@@ -117,7 +117,7 @@ def test_wrong_requests_are_named(client: Client, refits: Refits, body: str, sai
         "/v1/models/churn/recalibrations", content=body.encode(), headers={"content-type": "application/json"}
     )
     assert_problem(answer, 422, *said)
-    assert refits.jobs(None, before=None, limit=1) == []
+    assert refits.store.jobs(None, before=None, limit=1) == []
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_where_nothing_need_be_said_there_need_be_no_body(
     job = refits.end(asked.json()["id"]).id
     assert client.post(f"/v1/recalibrations/{job}/promotion", headers=headers).json()["map"] == job
     assert client.post("/v1/models/churn/rollback", headers=headers).json()["map"] is None
-    assert [entry.detail["note"] for entry in refits.audit(after=0, limit=99, model=None)[-2:]] == ["", ""]
+    assert [entry.detail["note"] for entry in refits.store.audit(after=0, limit=99, model=None)[-2:]] == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_page_of_another_site_cannot_leave_the_body_out(
     for path in ("/v1/models/churn/recalibrations", "/v1/models/churn/rollback", f"/v1/recalibrations/{job}/promotion"):
         assert_problem(client.post(path, headers=headers), 415, "application/json")
         assert_problem(client.post(path, content=b"{}"), 415, "application/json")
-    assert refits.job(job).state is JobState.CHAMPION
+    assert refits.store.job(job).state is JobState.CHAMPION
 
 
 def test_a_refit_shows_what_became_of_it(client: Client, refits: Refits) -> None:
@@ -246,7 +246,7 @@ def test_cursors_of_one_list_are_none_of_the_other(client: Client, refits: Refit
 def test_the_artifact_comes_in_two_forms_each_with_its_tag(client: Client, refits: Refits) -> None:
     job = ended(client, refits)
     path = f"/v1/recalibrations/{job}/artifact"
-    stored = refits.artifact(job)
+    stored = refits.store.artifact(job)
     arrow = client.get(path)
     assert (arrow.headers["content-type"], arrow.content) == (ARROW, stored.artifact)
     assert arrow.headers["etag"] == f'"{hashlib.sha256(arrow.content).hexdigest()}"'
@@ -322,7 +322,7 @@ def test_a_candidate_is_promoted_and_rolled_back(client: Client, refits: Refits)
     back = client.post("/v1/models/churn/rollback", json={"version": "7", "note": "complaints"}).json()
     assert (back["map"], back["revision"], back["artifact"]) == (None, 2, None)
     assert_problem(client.post("/v1/models/churn/rollback", json={"version": "7"}), 409, "nothing to roll back")
-    notes = {entry.action: entry.detail["note"] for entry in refits.audit(after=0, limit=99, model=None)[-4:-1]}
+    notes = {entry.action: entry.detail["note"] for entry in refits.store.audit(after=0, limit=99, model=None)[-4:-1]}
     assert notes == {"promoted": "agreed", "refused": "", "rolled_back": "complaints"}
     assert client.get(f"/v1/recalibrations/{one}").json()["state"] == "rolled_back"
 
@@ -341,7 +341,7 @@ def test_a_long_note_and_an_unknown_key_are_refused(client: Client, refits: Refi
     path = f"/v1/recalibrations/{job}/promotion"
     assert_problem(client.post(path, json={"note": "x" * 2001}), 422, "2000", "2001")
     assert_problem(client.post(path, json={"notes": "x"}), 422, "`notes`")
-    assert refits.job(job).state is JobState.CANDIDATE
+    assert refits.store.job(job).state is JobState.CANDIDATE
 
 
 def test_the_audit_trail_comes_by_the_page_the_oldest_first(client: Client, refits: Refits) -> None:

@@ -36,7 +36,7 @@ def test_a_method_for_classes_is_refused_for_a_model_without(refits: Refits) -> 
     )
     assert problem["type"].endswith(":invalid-input")
     assert "matrix_scaling" not in problem["detail"].rpartition("take one of")[2]
-    assert refits.jobs(None, before=None, limit=1) == []
+    assert refits.store.jobs(None, before=None, limit=1) == []
     assert ask(asked, method="temperature").status_code == 202
 
 
@@ -45,7 +45,7 @@ def test_a_method_without_classes_is_refused_for_a_model_with_them(refits: Refit
     assert_problem(ask(asked, method="platt"), 422, "'platt'", "3 classes", "vector_scaling")
     # That of the settings, where nobody names another.
     assert_problem(ask(asked), 422, "as the settings of the model say: method 'beta'", "3 classes")
-    assert refits.jobs(None, before=None, limit=1) == []
+    assert refits.store.jobs(None, before=None, limit=1) == []
     assert ask(asked, method="vector_scaling").status_code == 202
 
 
@@ -56,7 +56,7 @@ def test_segments_that_are_not_declared_are_refused(refits: Refits) -> None:
     asked = client(refits, segments=("region", "device"))
     wrong = {"method": "group_wise_beta", "options": {"segment": "tier"}}
     assert_problem(ask(asked, **wrong), 422, "option segment of group_wise_beta", "device, region", "'tier'")
-    assert refits.jobs(None, before=None, limit=1) == []
+    assert refits.store.jobs(None, before=None, limit=1) == []
     # Whether events really have both, they tell alone.
     assert ask(asked, method="group_wise_beta").status_code == 202
 

@@ -28,7 +28,7 @@ def client(refits: Refits) -> Client:
 
 
 def candidate(refits: Refits, version: str = "8") -> str:
-    queued, _ = refits.request(refits.order("churn", version), actor="ada")
+    queued, _ = refits.request(refits.make_request("churn", version), actor="ada")
     return refits.end(queued.id, comparison=RefitBody.example()["comparison"]).id
 
 
@@ -81,7 +81,7 @@ def test_a_map_has_a_link_as_long_as_it_can_be_had(client: Client, refits: Refit
     gone, kept = candidate(refits), candidate(refits)
     with refits.database.database.writing() as connection:
         connection.execute(sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id == gone))
-    refits.request(refits.order("churn"), actor="ada")
+    refits.request(refits.make_request("churn"), actor="ada")
     listed = client.get("/v1/recalibrations").json()["recalibrations"]
     path = f"/v1/recalibrations/{kept}/artifact"
     assert [each["links"]["artifact"] for each in listed] == [None, path, None]

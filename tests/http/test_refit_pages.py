@@ -27,7 +27,7 @@ def refits(tmp_path: Path) -> Iterator[Refits]:
 
 
 def ask(refits: Refits, model: str = "churn") -> str:
-    return refits.request(refits.order(model), actor="anonymous")[0].id
+    return refits.request(refits.make_request(model), actor="anonymous")[0].id
 
 
 def browse(url: str, folder: Path) -> str:

@@ -137,7 +137,7 @@ def test_the_services_own_pages_change_things(headers: dict[str, str]) -> None:
     answer = with_cookie("POST", REFIT, json={"promote": False}, headers=headers)
     assert answer.status_code == 202, answer.text
     REFITS.end(answer.json()["id"])
-    assert REFITS.job(answer.json()["id"]).actor == "key:write promote"
+    assert REFITS.store.job(answer.json()["id"]).actor == "key:write promote"
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
@@ -146,7 +146,7 @@ def test_no_other_page_changes_things(headers: dict[str, str]) -> None:
     for path in (REFIT, "/v1/events", "/v1/models/churn/rollback", "/v1/reports"):
         assert_problem(with_cookie("POST", path, json={}, headers=headers), 403, "Authorization: Bearer")
     assert SERVICE.refused.counts["cross_site"] == before + 4
-    assert REFITS.jobs("churn", before=None, limit=1)[0].finished_ms is not None
+    assert REFITS.store.jobs("churn", before=None, limit=1)[0].finished_ms is not None
     # With a key in the header it is no session's doing.
     answer = HTTP.post(REFIT, key=KEY, json={"promote": False}, headers=headers)
     assert answer.status_code == 202, answer.text

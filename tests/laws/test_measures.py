@@ -78,8 +78,8 @@ def test_every_file_that_declares_a_measure_is_registered_in_the_order_of_ranks(
     declared = []
     for file in pkgutil.iter_modules(monitor.measures.__path__):
         module = importlib.import_module(f"monitor.measures.{file.name}")
-        if hasattr(module, "MEASURE"):
-            declared.append(module.MEASURE)
+        declared += [module.MEASURE] if hasattr(module, "MEASURE") else []
+        declared += getattr(module, "MEASURES", ())
     assert sorted(declared, key=lambda measure: measure.rank) == list(MEASURES.values())
     assert [measure.name for measure in MEASURES.values()] == list(MEASURES)
     assert list(MEASURES)[:6] == ["tce", "kce", "smce", "intce", "surrogate_intce", "ece"]

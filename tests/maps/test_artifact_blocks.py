@@ -11,8 +11,7 @@ import pytest
 
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import artifact
-from monitor.maps.artifact import HASH_KEY, HEADER_KEY, from_bytes, to_bytes, to_json
-from monitor.maps.artifact_blocks import check_uncompressed
+from monitor.maps.artifact import HASH_KEY, HEADER_KEY, check_uncompressed, from_bytes, to_bytes, to_json
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.histogram import METHOD as HISTOGRAM
 from monitor.maps.identity import Identity

@@ -3,10 +3,9 @@ import pytest
 
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map, histogram
-from monitor.maps.classwise import Classwise
+from monitor.maps.combined import Classwise, join_parts
 from monitor.maps.histogram import Histogram
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.parts import join_parts
 from tests.maps.drawn import class_events
 
 INNER = ["platt", "beta", "isotonic", "histogram"]

@@ -5,7 +5,7 @@ import pytest
 
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
-from monitor.maps.group_wise import GroupWise
+from monitor.maps.combined import GroupWise
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import METHOD, Platt
 from tests.maps.drawn import binary_events, class_events

@@ -13,8 +13,7 @@ from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps import lore as module
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, leave_one_out_losses
-from monitor.maps.lore_space import coordinates
+from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, coordinates, leave_one_out_losses
 from tests.reference import naive_lore
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 from monitor.classes import mmce
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.mmce_temperature import MmceTemperature, kernel_error
+from monitor.maps.temperature import MmceTemperature, kernel_error
 from monitor.measures import kce
 from monitor.scores import ClassTable, ScoreTable
 from tests.maps.drawn import binary_events, class_events

@@ -23,7 +23,7 @@ from monitor.measures import (
     rintce,
     rmsce,
 )
-from monitor.measures.bins import BinKind, BinNorm, binned_error, binned_error_bound
+from monitor.measures.binned_errors import BinKind, BinNorm, binned_error, binned_error_bound
 from monitor.scores import GridTable, ScoreTable
 from tests.reference import naive_measures as naive
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from monitor.measures.interval_partition_loops import cheapest_partition, cheapest_partition_costs
+from monitor.measures.intce_loops import cheapest_partition, cheapest_partition_costs
 
 Floats = NDArray[np.float64]
 

@@ -24,8 +24,7 @@ from monitor.measures import (
     smce_witness,
     surrogate_intce,
 )
-from monitor.measures.intce import intce_gradient
-from monitor.measures.surrogate_intce import surrogate_intce_gradient
+from monitor.measures.intce import intce_gradient, surrogate_intce_gradient
 from monitor.scores import ScoreTable
 from tests.reference import naive_measures as naive
 

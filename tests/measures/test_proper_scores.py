@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss as peers_log_loss
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES, brier, corp_curve, corp_decomposition, log_loss, spiegelhalter, spiegelhalter_z
-from monitor.measures.corp import Score
+from monitor.measures.proper_scores import Score
 from monitor.scores import GridTable, ScoreTable
 from tests.reference.naive_scores import brier_by_loop, isotonic_by_min_max, log_loss_by_loop, spiegelhalter_by_loop
 from tests.reference.peers import decomposition_of_model_diagnostics

@@ -13,14 +13,15 @@ from scipy.special import expit, logit
 from scipy.stats import binomtest, norm
 
 from monitor.errors import InputError, NotEnoughData
+from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.measures.tce import MEASURE, tce, tce_bins, tce_draws, tce_error_bound
-from monitor.measures.tce_blocks import Bins, Options, TceKeywords, Test
+from monitor.measures.tce import Bins, Options, TceKeywords, tce, tce_bins, tce_draws, tce_error_bound, tce_t
 from monitor.measures.tce_loops import log_factorials, refuted_events
-from monitor.measures.tce_t import MEASURE as T_MEASURE
-from monitor.measures.tce_t import tce_t
+from monitor.measures.tce_tests import Test
 from monitor.scores import GridTable, ScoreTable
 from tests.reference import naive_tce
+
+MEASURE, T_MEASURE = MEASURES["tce"], MEASURES["tce_t"]
 
 Events = tuple[NDArray[np.float64], NDArray[np.int64]]
 NAIVE_VERDICTS: dict[Test, Callable[[int, int, float, float], bool]] = {

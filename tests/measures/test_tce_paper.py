@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.measures.tce import TceBins, tce, tce_bins
-from monitor.measures.tce_blocks import Bins, Test
-from monitor.measures.tce_tests import TESTS
+from monitor.measures.tce import Bins, TceBins, tce, tce_bins
+from monitor.measures.tce_tests import TESTS, Test
 from monitor.scores import ScoreTable
 from tests.reference import naive_tce
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from monitor.recalibration.folders import Claim, RefitFolders
+from monitor.recalibration.claims import Claim, Claims
 
 
 def abandon(store: str, parent: Path, claim: Claim) -> None:
-    """Kill a process that works in a folder, with events in it."""
+    """Kill a process that holds a claim."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.recalibration.abandoned", store, str(parent), *claim], check=False
     )
@@ -18,7 +18,5 @@ def abandon(store: str, parent: Path, claim: Claim) -> None:
 
 
 if __name__ == "__main__":
-    with RefitFolders(sys.argv[1], Path(sys.argv[2])).new_folder(Claim(*sys.argv[3:])) as folder:
-        (folder / "figures").mkdir()
-        (folder / "events.arrow").write_bytes(b"x")
+    with Claims(sys.argv[1], Path(sys.argv[2])).hold(Claim(*sys.argv[3:])):
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,30 +1,32 @@
-"""A worker that fits nothing and whose guard says what it is told: ``python -m ... HOW FOLDER``."""
+"""A worker that fits nothing and whose guard decides as it is told: ``python -m ... HOW``."""
 
+import pickle
 import sys
-from pathlib import Path
+
+import msgspec
 
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
-from monitor.recalibration.task_folder import RefitResult, read_task, write_result
+from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
 
 
-def main() -> int:
-    how, folder = sys.argv[1], Path(sys.argv[2])
-    task = read_task(folder)
+def main() -> None:
+    how = sys.argv[1]
+    task: RefitTask = pickle.load(sys.stdin.buffer)
     passed = how != "rejected"
     comparison = {
-        "events": len(task.events),
+        "events": len(task.sample.events),
         "champion": task.champion is not None,
         "guard": {"passed": passed, "reasons": [] if passed else ["It is not better.", "It is worse."]},
     }
-    artifact = to_bytes(Identity(), {"id": task.id, "model": task.model, "version": task.version})
+    artifact = to_bytes(Identity(), {"id": task.job.id, "model": task.job.model})
     if how == "unreadable":
         artifact = artifact[:-100]
-    write_result(folder, RefitResult(artifact, comparison, {"reliability": b"<svg/>"}))
+    line = msgspec.json.encode(Message(1.0, "done", RefitResult(artifact, comparison, {"reliability": b"<svg/>"})))
     if how == "spoils":
-        (folder / "result.json").write_bytes(b"something else")
-    return 0
+        line = line[:-100]
+    sys.stdout.buffer.write(line + b"\n")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -77,7 +77,7 @@ def test_bad_input_is_named() -> None:
         reward([0.5], [2], 2.0)
     with pytest.raises(InputError, match=r"equally long"):
         prediction_rejection_ratio([0.5, 0.5], [1])
-    with pytest.raises(InputError, match=r"weight must be as long"):
+    with pytest.raises(InputError, match=r"weight must have the shape \(2,\)"):
         prediction_rejection_ratio([0.5, 0.5], [1, 0], weight=[1.0])
     with pytest.raises(NotEnoughData):
         reward([], [], 2.0)

@@ -13,11 +13,13 @@ from structlog.testing import capture_logs
 from monitor import evaluate
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
+from monitor.events.times import format_time
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.comparison import Evaluated, rfc3339
 from monitor.recalibration.live import LiveMonitor
+from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.report import Report
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS
@@ -76,14 +78,14 @@ class Watched:
         self.during: Callable[[], None] = lambda: None
         self.monitor = LiveMonitor(
             self.store,
-            self.samples,
+            self.samples.read_sample,
             evaluate_of=lambda _: self._evaluate,
             interval_seconds=0.01,
             draws=19,
             clock=self.clock,
         )
 
-    def _evaluate(self, p: Any, y: Any, *, weight: Any = None, draws: int | None = None) -> Evaluated:
+    def _evaluate(self, p: Any, y: Any, *, weight: Any = None, draws: int | None = None) -> Report | ClassReport:
         self.measured += 1
         self.during()
         return evaluate(p, y, weight=weight, draws=draws)
@@ -130,7 +132,7 @@ def refitted(
     ended = replace(
         job,
         state=state,
-        comparison={"held_out": {"to": rfc3339(until_ms)}},
+        comparison={"held_out": {"to": format_time(until_ms)}},
         baseline=baseline,
         finished_ms=number,
     )
@@ -149,7 +151,7 @@ def test_before_any_refit_there_is_nothing_to_show(watched: Watched) -> None:
 def test_a_candidate_is_shown_before_its_promotion_and_a_champion_after_it(watched: Watched) -> None:
     refitted(watched.store, 1)
     assert watched.look() == {"none": None, "candidate": "rc_1"}
-    assert watched.document()["since"] == rfc3339(SAW_MS)
+    assert watched.document()["since"] == format_time(SAW_MS)
     assert watched.document()["n"] == 2500
     watched.store.promote("rc_1", actor="ada", now_ms=5, note="")
     assert watched.look() == {"none": None, "champion": "rc_1"}
@@ -157,7 +159,7 @@ def test_a_candidate_is_shown_before_its_promotion_and_a_champion_after_it(watch
     refitted(watched.store, 2, baseline="rc_1", method="platt", until_ms=SAW_MS + 1000_000)
     assert watched.look() == {"none": None, "champion": "rc_1", "candidate": "rc_2"}
     # Since the newest events that a refit of either saw.
-    assert watched.document()["since"] == rfc3339(SAW_MS + 1000_000)
+    assert watched.document()["since"] == format_time(SAW_MS + 1000_000)
     assert watched.document()["n"] == 1500
     watched.store.roll_back("churn", "7", actor="ada", now_ms=6, note="")
     assert watched.look() == {}
@@ -188,7 +190,7 @@ def test_it_measures_again_only_when_events_or_maps_change(watched: Watched) -> 
     watched.look()
     assert watched.measured == 4
     assert watched.document()["n"] == 2500
-    assert first["changed"] < watched.document()["changed"] == rfc3339(watched.clock.now_ms())
+    assert first["changed"] < watched.document()["changed"] == format_time(watched.clock.now_ms())
     refitted(watched.store, 2, baseline="rc_1")
     watched.look()
     assert watched.measured == 7

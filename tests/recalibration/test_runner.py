@@ -16,7 +16,7 @@ from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.folders import Claim, RefitFolders
+from monitor.recalibration.claims import Claim, Claims
 from monitor.recalibration.runner import Runner
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
@@ -42,11 +42,11 @@ class Samples:
         return Sample(LabelledEvents.of(p, (p > 0.5).astype(int), time_ms=np.arange(n)), n, {})
 
 
-def command(how: str) -> Callable[[Path], Sequence[str]]:
+def command(how: str) -> Sequence[str]:
     worker = [str(HERE / "unruly_worker.py")]
     if how in {"passes", "rejected", "spoils", "unreadable"}:
         worker = ["-m", "tests.recalibration.obedient_worker"]
-    return lambda folder: [sys.executable, *worker, how, str(folder)]
+    return [sys.executable, *worker, how]
 
 
 class Running:
@@ -62,8 +62,8 @@ class Running:
     ) -> Runner:
         runner = Runner(
             self.refits,
-            Samples(),
-            RefitFolders(STORE, self.folder),
+            Samples().read_sample,
+            Claims(STORE, self.folder),
             command=command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
@@ -85,7 +85,7 @@ def run(refits: RecalibrationStore, tmp_path: Path) -> Iterator[Running]:
     for runner in running.runners:
         runner.stop()
     assert all(runner.join(PATIENCE_SECONDS) for runner in running.runners)
-    assert list(running.folder.iterdir()) == []
+    assert [path for path in running.folder.rglob("*") if path.is_file()] == []
 
 
 def ended(refits: RecalibrationStore, job_id: str = "rc_1") -> Job:
@@ -148,9 +148,9 @@ def test_the_map_that_serves_is_handed_over_and_remembered(refits: Recalibration
             "the worker ended with an unexpected error; the service's log has it, with the ref",
         ),
         ("dies", JobState.FAILED, "the worker was lost three times; the last time, it was killed by SIGKILL: the mach"),
-        ("leaves nothing", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be re"),
+        ("leaves nothing", JobState.FAILED, "the worker was lost three times; the last time, it left no result"),
         ("unreadable", JobState.FAILED, "the map that was fitted cannot be read: this is no map"),
-        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, result.json cannot be read"),
+        ("spoils", JobState.FAILED, "the worker was lost three times; the last time, it left no result"),
     ],
 )
 def test_other_ends_say_why(refits: RecalibrationStore, run: Running, how: str, state: JobState, reason: str) -> None:
@@ -275,7 +275,10 @@ def serve(url: str, folder: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
-            RecalibrationStore(store.database), Samples(), RefitFolders(STORE, Path(folder)), command=command("sleeps")
+            RecalibrationStore(store.database),
+            Samples().read_sample,
+            Claims(STORE, Path(folder)),
+            command=command("sleeps"),
         )
         runner.start()
         runner.join(3600.0)
@@ -306,7 +309,7 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     refits.add_job(queued(1))
     own = killed_while_sleeping(refits, run, tmp_path)
     assert refits.job("rc_1").state is JobState.RUNNING
-    # Its lease has not run out; whoever starts here next sees that nobody holds its folder.
+    # Its lease has not run out; the next service on this machine sees that nobody holds its claim.
     runner = run("sleeps")
     eventually(lambda: refits.job("rc_1").attempts == 2)
     assert pids(refits)[0] != own

@@ -38,9 +38,7 @@ class Replica:
         self.lifecycle = Recalibrations(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
         self.scheduler = Scheduler(
             self.lifecycle,
-            refits,
             models=lambda: self.models,
-            plan=lambda _: self.plan,
             finding=lambda _: self.finding,
             cool_down_ms=COOL_DOWN_MS,
             clock=self.clock,
@@ -55,7 +53,7 @@ class Replica:
         """Let time pass and look; which refits by what there are now, the oldest first."""
         self.clock.advance(hours * 3600)
         self.scheduler.request_due()
-        return [f"{job.order.trigger} {job.state}" for job in reversed(self.refits.jobs())]
+        return [f"{job.trigger} {job.state}" for job in reversed(self.refits.jobs())]
 
 
 def end(
@@ -67,7 +65,7 @@ def end(
     values: dict[str, Any] = {"state": state, "comparison": {"held_out": {"to": until}}, "finished_ms": 1, **told}
     ended = replace(job, **values)
     artifact = None if state is JobState.FAILED else stored_map(job.id)
-    return refits.finish_job(ended, "w", artifact, {}, promote=job.order.promote)
+    return refits.finish_job(ended, "w", artifact, {}, promote=job.promote)
 
 
 def test_a_slot_is_dealt_with_once_when_its_time_comes(refits: RecalibrationStore) -> None:
@@ -119,7 +117,7 @@ def test_a_slot_waits_for_the_refit_that_is_under_way(refits: RecalibrationStore
     replica = Replica(refits, schedule="0 15 * * *")
     replica.look()
     lifecycle = replica.scheduler._service
-    lifecycle.request(lifecycle.order("churn"), actor="ada")
+    lifecycle.request(lifecycle.make_request("churn"), actor="ada")
     assert replica.look(4) == ["request queued"]
     end(refits)
     assert replica.look() == ["request rejected", "schedule queued"]
@@ -148,8 +146,7 @@ def test_one_models_trouble_is_not_the_next_ones(refits: RecalibrationStore) -> 
     replica.models = ["broken", "churn"]
     plans = {"broken": RefitPlan(method="none such", schedule="0 15 * * *"), "churn": replica.plan}
     replica.versions["broken"] = "1"
-    replica.scheduler._plan = plans.__getitem__
-    replica.scheduler._service._plan = plans.__getitem__
+    replica.lifecycle.plan = plans.__getitem__
     replica.look()
     assert replica.look(4) == ["schedule queued"]
 
@@ -173,7 +170,7 @@ def test_a_verdict_asks_for_one_refit(refits: RecalibrationStore) -> None:
     replica.finding = verdict()
     assert replica.look() == ["verdict queued"]
     assert replica.look(100) == ["verdict queued"]
-    assert (refits.jobs()[0].actor, refits.jobs()[0].order.version) == ("verdict", "7")
+    assert (refits.jobs()[0].actor, refits.jobs()[0].version) == ("verdict", "7")
 
 
 def test_without_the_setting_a_verdict_asks_for_nothing(refits: RecalibrationStore) -> None:
@@ -275,7 +272,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
         replica.clock.advance(COOL_DOWN_MS / 1000)
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
         replica.scheduler.request_due()
-        serves = replica.lifecycle.champion("churn", "7").map_id
+        serves = replica.lifecycle.serving.champion("churn", "7").map_id
         return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
 
     replica.look()
@@ -283,12 +280,12 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     assert (first.state, second.state) == (JobState.CHAMPION, JobState.CHAMPION)
     replica.lifecycle.roll_back("churn", "7", actor="ada", note="complaints")
     waits = refit()
-    assert (waits.state, waits.order.promote, waits.order.trigger) == (JobState.CANDIDATE, True, how)
+    assert (waits.state, waits.promote, waits.trigger) == (JobState.CANDIDATE, True, how)
     assert waits.reason is not None
     assert waits.reason.startswith("not promoted: a map of churn 7 was rolled back at 2024-")
     refused = refits.audit(limit=100)[-1]
     assert (refused.action, refused.subject) == ("refused", waits.id)
-    assert replica.lifecycle.champion("churn", "7").map_id == first.id
+    assert replica.lifecycle.serving.champion("churn", "7").map_id == first.id
     # A promotion by hand ends the wait, also where a second rollback left no map at all.
     assert replica.lifecycle.roll_back("churn", "7", actor="ada", note="all of them").map_id is None
     other = end_of_request(refits, replica, promote=False)
@@ -299,9 +296,9 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
 
 
 def end_of_request(refits: RecalibrationStore, replica: Replica, *, promote: bool) -> Job:
-    order = replica.lifecycle.order("churn", "7", promote=promote)
+    order = replica.lifecycle.make_request("churn", "7", promote=promote)
     replica.lifecycle.request(order, actor="ada")
-    serves = replica.lifecycle.champion("churn", "7").map_id
+    serves = replica.lifecycle.serving.champion("churn", "7").map_id
     return end(refits, JobState.CANDIDATE, baseline=serves)
 
 
@@ -310,7 +307,7 @@ def test_what_somebody_asks_for_after_a_rollback_is_promoted_and_what_was_asked_
 ) -> None:
     replica = Replica(refits)
     assert end_of_request(refits, replica, promote=True).state is JobState.CHAMPION
-    replica.lifecycle.request(replica.lifecycle.order("churn", "7", promote=True), actor="bob")
+    replica.lifecycle.request(replica.lifecycle.make_request("churn", "7", promote=True), actor="bob")
     replica.clock.advance(1)
     replica.lifecycle.roll_back("churn", "7", actor="ada", note="complaints")
     # It was begun after the rollback, so that it was compared with what serves now.

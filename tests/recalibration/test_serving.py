@@ -70,9 +70,8 @@ def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **to
     claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
     assert claimed is not None
     artifact = chosen if isinstance(chosen, bytes) else to_bytes(chosen, {"id": claimed.id})
-    order = claimed.order
     serving = {(each.model, each.version): each.map_id for each in RecalibrationStore.champions(store)}
-    ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((order.model, order.version)))
+    ended = replace(claimed, state=JobState.CANDIDATE, baseline=serving.get((claimed.model, claimed.version)))
     store.finish_job(ended, "w", stored_map(claimed.id, artifact), {}, promote=True)
 
 
@@ -221,7 +220,8 @@ def test_a_store_that_fails_slowly_is_not_asked_by_each_request(
             for _ in range(5):
                 assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
             assert store.asked == asked
-    assert [entry["detail"] for entry in logs] == ["the store is away"], "once, however often it is asked"
+    assert [entry["detail"] for entry in logs] == ["the store is away"] * 2, "a minute apart, and not for each request"
+    assert logs[1]["for_seconds"] > 60
 
 
 def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Counting) -> None:

@@ -1,38 +1,52 @@
 """A refit, and the worker process that runs it."""
 
 import json
+import pickle
 import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pytest
 
-from monitor.errors import BrokenHandover, CorruptMap, InputError, NotEnoughData
+from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import Artifact, from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
-from monitor.recalibration.task_folder import RefitResult, RefitTask, read_result, write_task
 from monitor.recalibration.worker import refit
+from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
+from monitor.store.recalibrations import Job, JobState, Sample
 from tests.recalibration.samples import sample
 
 SECONDS = 300
 
 
-def task(events: LabelledEvents, **changes: Any) -> RefitTask:
-    plain = RefitTask("rc_1", "churn", "7", "beta", {}, 1_700_100_000_000, events, window_ms=10**12)
-    return replace(plain, **changes)
+def task(
+    events: LabelledEvents,
+    *,
+    method: str = "beta",
+    options: Mapping[str, Any] | None = None,
+    window_ms: int | None = 10**12,
+    left_out: Mapping[str, int] | None = None,
+    **changes: Any,
+) -> RefitTask:
+    job = Job(
+        "churn", "7", method, options or {}, window_ms, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada"
+    )
+    sample = Sample(events, len(events), left_out or {})
+    return RefitTask(job, sample, created_ms=1_700_100_000_000, **changes)
 
 
 def done(given: RefitTask, **options: Any) -> RefitResult:
     result = refit(given, draws=39, **options)
-    assert result.error is None
+    assert result.failure is None
     return result
 
 
@@ -127,90 +141,99 @@ def test_what_cannot_be_is_refused_by_name() -> None:
         done(task(events, champion=b"no map"))
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "monitor.recalibration.worker", *arguments]
+COMMAND = [sys.executable, "-m", "monitor.recalibration.worker"]
 
 
-def run(folder: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command(str(folder)), capture_output=True, text=True, timeout=SECONDS, check=False)
+def run(folder: Path, given: RefitTask, command: Sequence[str] = COMMAND) -> "subprocess.CompletedProcess[str]":
+    with task_file(folder, given) as file:
+        return subprocess.run(command, stdin=file, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def test_a_worker_fits_compares_draws_and_tells(tmp_path: Path) -> None:
+def task_file(folder: Path, given: RefitTask) -> BinaryIO:
+    (folder / "task").write_bytes(pickle.dumps(given))
+    return (folder / "task").open("rb")
+
+
+def messages(output: str) -> list[Message]:
+    return [msgspec.json.decode(line, type=Message) for line in output.splitlines() if line]
+
+
+def result_of(ended: "subprocess.CompletedProcess[str]") -> RefitResult:
+    assert (ended.returncode, ended.stderr) == (0, "")
+    result = messages(ended.stdout)[-1].result
+    assert result is not None
+    return result
+
+
+def test_a_worker_fits_compares_draws_and_reports(tmp_path: Path) -> None:
     events = sample(4000, slope=2.0)
     champion = to_bytes(fit_map(METHODS["offset"], events), {"id": "rc_0"})
-    write_task(tmp_path, task(events, champion=champion, left_out={"features missing": 2}, tolerance=0.2))
-    ended = run(tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    told = [json.loads(line) for line in ended.stdout.splitlines()]
-    shares = [each["progress"] for each in told]
+    ended = run(tmp_path, task(events, champion=champion, left_out={"features missing": 2}, tolerance=0.2))
+    result = result_of(ended)
+    shares = [message.progress for message in messages(ended.stdout)]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
-    assert "fitting Beta calibration" in [each["step"] for each in told]
-    found = read_result(tmp_path)
-    assert found.comparison is not None
-    assert found.artifact is not None
-    assert found.comparison["guard"]["against"] == "champion"
-    assert found.comparison["fit"]["left_out"] == {"features missing": 2}
-    assert found.comparison["maps"]["none"]["verdict"]["tolerance"] == 0.2
-    assert list(found.figures) == ["reliability", "mlce_by_gamma", "local_map", "segments"]
-    kept = from_bytes(found.artifact)
+    assert "fitting Beta calibration" in [message.step for message in messages(ended.stdout)]
+    assert result.comparison is not None
+    assert result.comparison["guard"]["against"] == "champion"
+    assert result.comparison["fit"]["left_out"] == {"features missing": 2}
+    assert result.comparison["maps"]["none"]["verdict"]["tolerance"] == 0.2
+    assert list(result.figures) == ["reliability", "mlce_by_gamma", "local_map", "segments"]
+    kept = map_of(result)
     assert kept.about["id"] == "rc_1"
     assert apply_map(kept.map, [0.95])[0] < 0.95
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "detail"),
+    ("given", "failure"),
     [
-        ({"events": sample(60)}, "NotEnoughData", "42 labelled events to fit on (60 of the window), at least 100"),
-        ({"method": "lore", "events": sample(900, dimensions=None)}, "InputError", "lore needs features"),
-        ({"champion": b"no map"}, "CorruptMap", "the map that serves: "),
+        (task(sample(60)), "42 labelled events to fit on (60 of the window), at least 100"),
+        (task(sample(900, dimensions=None), method="lore"), "lore needs features, and these events have none"),
+        (task(sample(900), champion=b"no map"), "the map that serves: "),
     ],
 )
-def test_what_lies_in_the_task_is_told_in_the_result(
-    tmp_path: Path, changes: dict[str, Any], error: str, detail: str
-) -> None:
-    write_task(tmp_path, replace(task(sample(900)), **changes))
-    ended = run(tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    found = read_result(tmp_path)
-    assert found.error == error
-    assert found.detail is not None
-    assert found.detail.startswith(detail)
+def test_an_error_that_lies_in_the_task_is_in_the_result(tmp_path: Path, given: RefitTask, failure: str) -> None:
+    result = result_of(run(tmp_path, given))
+    assert (result.artifact, result.comparison) == (None, None)
+    assert result.failure is not None
+    assert result.failure.startswith(failure)
 
 
-def test_what_is_unexpected_ends_it_with_1_and_leaves_no_result(tmp_path: Path) -> None:
-    write_task(tmp_path, task(sample(900)))
-    (tmp_path / "events.npz").unlink()
-    ended = run(tmp_path)
+def test_the_task_arrives_as_it_was_sent(tmp_path: Path) -> None:
+    values = ["", "größer als 3", "a,b", "\n"] * 300
+    p = np.linspace(0.1, 0.9, 1200)
+    y = np.random.default_rng(1).random(1200) < p
+    events = LabelledEvents.of(p, y.astype(int), segments={"Schlüssel:x": values})
+    given = task(events, method="group_wise_beta", options={"segment": "Schlüssel:x"})
+    assert result_of(run(tmp_path, given)).comparison == refit(given).comparison
+
+
+def test_an_unexpected_error_ends_it_with_1_and_leaves_no_result(tmp_path: Path) -> None:
+    (tmp_path / "task").write_bytes(pickle.dumps(task(sample(900)))[:-1000])
+    with (tmp_path / "task").open("rb") as file:
+        ended = subprocess.run(COMMAND, stdin=file, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 1
-    assert "BrokenHandover: events.npz cannot be read" in ended.stderr
-    with pytest.raises(BrokenHandover, match=r"result\.json"):
-        read_result(tmp_path)
-
-
-def test_it_wants_one_folder() -> None:
-    ended = subprocess.run(command(), capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr == "usage: python -m monitor.recalibration.worker FOLDER\n"
+    assert "UnpicklingError" in ended.stderr
+    assert messages(ended.stdout)[-1].result is None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_it_at_once_and_leaves_no_result(tmp_path: Path, number: signal.Signals) -> None:
-    write_task(tmp_path, task(sample(20_000), method="lore"))
-    with subprocess.Popen(command(str(tmp_path)), stdout=subprocess.PIPE, text=True) as process:
+    with (
+        task_file(tmp_path, task(sample(20_000), method="lore")) as file,
+        subprocess.Popen(COMMAND, stdin=file, stdout=subprocess.PIPE, text=True) as process,
+    ):
         assert process.stdout is not None
         for line in process.stdout:
-            if json.loads(line)["progress"] >= 0.1:
+            if any(message.progress >= 0.1 for message in messages(line)):
                 break
         process.send_signal(number)
         assert process.wait(SECONDS) == -number
-    with pytest.raises(BrokenHandover, match=r"result\.json"):
-        read_result(tmp_path)
+        assert all(message.result is None for message in messages(process.stdout.read()))
 
 
 PEAK = """
 import resource, runpy, sys
-sys.argv = ["monitor.recalibration.worker", sys.argv[1]]
 try:
     runpy.run_module("monitor.recalibration.worker", run_name="__main__")
 finally:
@@ -226,12 +249,9 @@ def test_a_large_sample_fits_into_a_gigabyte(tmp_path: Path) -> None:
     z = 1.2 * x[:, 0]
     y = rng.random(n) < 1.0 / (1.0 + np.exp(-z))
     events = LabelledEvents.of(1.0 / (1.0 + np.exp(-1.5 * z)), y.astype(int), features=x)
-    write_task(tmp_path, task(events, method="lore"))
-    ended = subprocess.run(
-        [sys.executable, "-c", PEAK, str(tmp_path)], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    ended = run(tmp_path, task(events, method="lore"), [sys.executable, "-c", PEAK])
     assert ended.returncode == 0, ended.stderr
-    assert read_result(tmp_path).comparison is not None
+    assert messages(ended.stdout)[-1].result is not None
     peak = int(ended.stderr)
     print(f"refit of {n:,} x {dimensions}: {peak / 1024:,.0f} MB at most")
     assert peak < 1024**2

@@ -1,4 +1,4 @@
-"""A worker that fails, dies or takes for ever: ``python unruly_worker.py HOW FOLDER``.
+"""A worker that fails, dies or takes for ever: ``python unruly_worker.py HOW``.
 
 It knows nothing of the package, so that it is there at once.
 """
@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 
 def say(progress: float, step: str) -> None:
@@ -17,12 +16,12 @@ def say(progress: float, step: str) -> None:
 
 
 def main() -> int:
-    how, folder = sys.argv[1], Path(sys.argv[2])
+    how = sys.argv[1]
     print("some library says hello", flush=True)
     say(0.25, "fitting")
     if how == "too few":
-        told = {"error": "NotEnoughData", "detail": "9 labelled events, at least 50 are needed"}
-        (folder / "result.json").write_text(json.dumps(told))
+        result = {"failure": "9 labelled events, at least 50 are needed"}
+        print(json.dumps({"progress": 1.0, "step": "done", "result": result}))
     elif how == "raises":
         raise RuntimeError("the secret of the worker")
     elif how == "dies":

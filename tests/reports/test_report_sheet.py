@@ -8,10 +8,10 @@ import pyarrow.csv
 
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
+from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.figures.output import PNG_DPI
 from monitor.reports.findings import ReportOptions, measure_files
-from monitor.reports.page import sheet_subtitle
-from monitor.reports.pictures import sheet_of
+from monitor.reports.page import sheet_of, sheet_subtitle
 from monitor.reports.report_view import report_view
 from tests.reports.figures.tables import check_layout, texts
 
@@ -29,14 +29,14 @@ def test_the_sheet_of_many_classes_has_a_verdict_and_says_what_it_draws(tmp_path
     pa.csv.write_csv(pa.table({**columns, "y": np.array(list("abc"))[outcome]}), tmp_path / "classes.csv")
     options = ReportOptions(tmp_path / "classes.csv", prediction=("a", "b", "c"), outcome="y", draws=99)
     found = measure_files(options)
-    assert found.many is not None
-    assert found.many.top_label.diagnosis is not None
+    assert isinstance(found.result, ClassReport)
+    assert found.result.top_label.diagnosis is not None
     figure = sheet_of(found, "Calibration of classes", sheet_subtitle(found, report_view(found)))
     figure.set_dpi(PNG_DPI)
     check_layout(figure)
     written = texts(figure)
     (subtitle,) = (each for each in written if each.startswith("The most probable class: "))
-    assert found.many.top_label.diagnosis.sentence in subtitle
+    assert found.result.top_label.diagnosis.sentence in subtitle
     assert "The most probable class of each prediction" in written
     # Of other bins than ECE, RMSCE and MCE of the most probable class, which the page shows as well.
     assert {"top-label ECE, 15 bins", "top-label RMSCE, 15 bins", "top-label MCE, 15 bins"} <= set(written)

@@ -9,16 +9,13 @@ from rich.console import Console
 
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, ScoreResult, Severity, Verdict
-from monitor.reports.report_view import distinguishing_columns, reports_table
-from monitor.reports.verdicts import (
-    BELOW_CHANCE,
-    BEYOND_CHANCE,
-    UNJUDGED,
-    WITHIN_CHANCE,
-    judge_measure,
-    judge_report,
-)
+from monitor.reports.report_view import distinguishing_columns, judge_measure, judge_report, reports_table
 from monitor.reports.view import Word
+
+UNJUDGED = Word("not judged", "dim")
+WITHIN_CHANCE = Word("within chance", "green")
+BEYOND_CHANCE = Word("beyond chance", "yellow")
+BELOW_CHANCE = Word("below chance", "yellow")
 
 
 def report(window: str = "1h", **measures: MeasureResult) -> Report:
@@ -36,12 +33,12 @@ def report(window: str = "1h", **measures: MeasureResult) -> Report:
     ],
 )
 def test_a_value_is_compared_with_its_level(value: float, null_q95: float | None, word: Word) -> None:
-    assert judge_measure(MeasureResult(value, "ratio", null_q95=null_q95)) is word
+    assert judge_measure(MeasureResult(value, "ratio", null_q95=null_q95)) == word
 
 
 def test_a_report_is_judged_by_its_diagnosis_in_the_one_set_of_words() -> None:
     bad = MeasureResult(0.09, "ratio", null_q95=0.02)
-    assert judge_report(report(smce=bad)) is UNJUDGED
+    assert judge_report(report(smce=bad)) == UNJUDGED
     for verdict in Verdict:
         word = judge_report(replace(report(smce=bad), diagnosis=Diagnosis(verdict, "")))
         assert word.value == verdict.words
@@ -89,10 +86,10 @@ def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) 
 )
 def test_a_proper_score_may_be_too_low(value: float, p_value: float | None, word: Word) -> None:
     level: dict[str, float | None] = {"null_mean": 0.2, "null_q95": 0.22, "p_value": p_value}
-    assert judge_measure(ScoreResult(value, "ratio", **level)) is word
-    if word is BELOW_CHANCE:
+    assert judge_measure(ScoreResult(value, "ratio", **level)) == word
+    if word == BELOW_CHANCE:
         # An error of calibration cannot be too small.
-        assert judge_measure(MeasureResult(value, "ratio", **level)) is WITHIN_CHANCE
+        assert judge_measure(MeasureResult(value, "ratio", **level)) == WITHIN_CHANCE
 
 
 def test_a_proper_score_of_too_few_surprises_is_below_chance() -> None:

@@ -76,5 +76,5 @@ def simulate_differences(pair: Pair) -> Mapping[str, Outcome]:
             if each.lower is None or each.upper is None:
                 raise AssertionError(f"{name} has no interval of a difference")
             covered[name] += each.lower <= true[1][name] - true[0][name] <= each.upper
-            rejected[name] += each.certain
+            rejected[name] += each.significant
     return {name: Outcome(pair.repeats, covered[name], rejected[name]) for name in chosen}

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from monitor.reports.figures.output import to_svg
-from monitor.reports.figures.recalibration_gamma import GammaCurve, gamma_figure
+from monitor.reports.figures.recalibration import GammaCurve, gamma_figure
 from monitor.reports.figures.style import (
     BLUE,
     GREEN,

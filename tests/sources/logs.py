@@ -14,7 +14,7 @@ from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.events.model import Record
 from monitor.sources.base import LogStart, Message, Source, TopicPartition, Topics, Writer
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
@@ -40,7 +40,7 @@ class EmbeddedUnderTest:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._open: list[EmbeddedSource | EmbeddedWriter] = []
+        self._open: list[EmbeddedSource | EmbeddedLog] = []
 
     def log(self) -> EmbeddedLog:
         return EmbeddedLog(self.directory, partitions=PARTITIONS, segment_bytes=1)
@@ -53,8 +53,8 @@ class EmbeddedUnderTest:
         self._open.append(source)
         return source
 
-    def writer(self) -> EmbeddedWriter:
-        writer = EmbeddedWriter(self.log())
+    def writer(self) -> EmbeddedLog:
+        writer = self.log()
         self._open.append(writer)
         return writer
 

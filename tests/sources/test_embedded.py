@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from monitor.clock import ManualClock
 from monitor.errors import OffsetPurged, SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import LogStart, Message, TopicPartition, Topics
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
 from tests.patience import PATIENCE_SECONDS
@@ -28,7 +28,7 @@ def _log(directory: Path, *, segment_bytes: int = 1 << 20, retention_bytes: int 
 
 
 def _write(log: EmbeddedLog, *values: bytes) -> None:
-    EmbeddedWriter(log).write([Message("t", value, partition=0) for value in values])
+    log.write([Message("t", value, partition=0) for value in values])
 
 
 def _read_all(log: EmbeddedLog, offset: int | None = None) -> list[bytes | None]:
@@ -221,10 +221,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from monitor.sources.base import Message
-from monitor.sources.embedded import EmbeddedWriter
 from monitor.sources.embedded_log import EmbeddedLog
 name, writes = sys.argv[2], int(sys.argv[3])
-writer = EmbeddedWriter(EmbeddedLog(Path(sys.argv[1]), segment_bytes=20_000))
+writer = EmbeddedLog(Path(sys.argv[1]), segment_bytes=20_000)
 for number in range(writes):
     writer.write([Message("t", f"{name}-{number}-{n}".encode(), key=b"%d" % n) for n in range(20)])
 """
@@ -300,13 +299,13 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "ü", "x" * 250])
 def test_names_that_kafka_would_refuse_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="topic must be 1 to 249"):
-        EmbeddedWriter(EmbeddedLog(tmp_path)).write([Message(name, b"x")])
+        EmbeddedLog(tmp_path).write([Message(name, b"x")])
 
 
 def test_a_partition_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     log = EmbeddedLog(tmp_path, partitions=2)
     with pytest.raises(SourceMisconfigured, match=r"partition of a message for t must be 0 to 1.*got 2"):
-        EmbeddedWriter(log).write([Message("t", b"x", partition=0), Message("t", b"x", partition=2)])
+        log.write([Message("t", b"x", partition=0), Message("t", b"x", partition=2)])
     log.create_topic("t")
     assert log.segments(PART) == []
 
@@ -329,7 +328,7 @@ def test_a_poll_waits_on_the_clock_it_was_given(tmp_path: Path) -> None:
 def test_topics_share_a_poll_fairly(tmp_path: Path) -> None:
     log = EmbeddedLog(tmp_path, partitions=2)
     for topic in ("predictions", "outcomes"):
-        EmbeddedWriter(log).write([Message(topic, b"x", partition=n % 2) for n in range(1_000)])
+        log.write([Message(topic, b"x", partition=n % 2) for n in range(1_000)])
     source = EmbeddedSource(log, Topics({"predictions": None, "outcomes": None}))
     run_all(source)
     polled = source.poll(0, 100)

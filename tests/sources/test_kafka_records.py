@@ -9,7 +9,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kafka.structs import TopicPartition
 
-from monitor.sources.kafka_records import _PartitionRecords
+from monitor.sources.kafka_extensions import _PartitionRecords
 
 PART = TopicPartition("events", 0)
 SEEN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "serialized_value_size")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from monitor.errors import InputError
-from monitor.sources.memory import MemoryTable, is_table
+from monitor.sources.formats import MemoryTable, is_table
 from monitor.sources.tables import EventTable, read_table
 
 COLUMNS: dict[str, list[Any]] = {

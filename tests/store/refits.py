@@ -5,18 +5,24 @@ from dataclasses import replace
 from typing import Any
 
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Job, JobState, Order, StoredMap
+from monitor.store.recalibrations import Job, JobState, StoredMap
 from monitor.store.sql import SqlStore
 
 LEASE_MS = 30_000
 
 
-def order(model: str = "churn", version: str = "7", **told: Any) -> Order:
-    return Order(model, version, "beta", {"variant": "abm"}, **told)
-
-
-def queued(number: int = 1, *, at_ms: int = 0, **told: Any) -> Job:
-    return Job(f"rc_{number}", order(**told), JobState.QUEUED, at_ms, "ada")
+def queued(number: int = 1, *, at_ms: int = 0, model: str = "churn", version: str = "7", **more: Any) -> Job:
+    return Job(
+        model,
+        version,
+        "beta",
+        {"variant": "abm"},
+        id=f"rc_{number}",
+        state=JobState.QUEUED,
+        requested_ms=at_ms,
+        actor="ada",
+        **more,
+    )
 
 
 def stored_map(job_id: str, artifact: bytes = b"ARROW1\x00map") -> StoredMap:

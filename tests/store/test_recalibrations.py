@@ -1,7 +1,7 @@
 """Refits, maps and what serves: every rule, on both databases."""
 
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, CorruptMap, StoreError, StoreUnavailable, UnknownRecalibration
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, Order
+from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
 from monitor.store.sql import SqlStore
 from tests.real.postgres import PostgresServer
 from tests.store.refits import LEASE_MS, queued, recalibrations, run, stored_map, told
@@ -30,8 +30,8 @@ def claim(refits: RecalibrationStore, owner: str = "w", now_ms: int = 0) -> Job:
 
 def test_a_job_comes_back_as_it_was_added(refits: RecalibrationStore) -> None:
     options = {"gamma": 0.2, "segment": 'r\0"\\', "flag": True, "none": None}
-    order = Order("churn \0", "\\7", "lore", options, window_ms=5, promote=True, trigger="schedule")
-    job = Job("rc_1", order, JobState.QUEUED, 17, "ada \0")
+    request = RefitRequest("churn \0", "\\7", "lore", options, window_ms=5, promote=True, trigger="schedule")
+    job = Job(**asdict(request), id="rc_1", state=JobState.QUEUED, requested_ms=17, actor="ada \0")
     assert refits.add_job(job, idempotency_key="k\0", fingerprint="f\0") == (job, True)
     assert refits.job("rc_1") == job
     assert refits.jobs() == [job]
@@ -68,7 +68,7 @@ def test_a_key_makes_one_job_however_often_it_is_sent(refits: RecalibrationStore
     first, made = refits.add_job(queued(1), idempotency_key="k", fingerprint="a")
     assert made
     assert refits.add_job(queued(2), idempotency_key="k", fingerprint="a") == (first, False)
-    with pytest.raises(Conflict, match="used for another order, which made the refit rc_1"):
+    with pytest.raises(Conflict, match="used for another request, which made the refit rc_1"):
         refits.add_job(queued(2), idempotency_key="k", fingerprint="b")
     assert len(refits.jobs()) == 1
     assert told(refits) == [("requested", "rc_1")]

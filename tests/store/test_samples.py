@@ -12,7 +12,7 @@ from monitor.events.model import SeriesKey
 from monitor.store import samples
 from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.closed_samples import ClosedSample
-from monitor.store.recalibrations import Sample, SampleStore
+from monitor.store.recalibrations import Sample
 from monitor.store.samples import MAX_PARTS
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
@@ -68,7 +68,7 @@ def test_a_sample_is_of_all_partitions_and_spans_of_its_version_alone(store: Sql
         ]  # fmt: skip
         store.save([checkpoint(store.claim(partition), 1, partition=partition, closed_samples=saved)])
     with SqlStore.open(store_url) as elsewhere:
-        reader: SampleStore = elsewhere
+        reader = elsewhere
         found = reader.read_sample("churn", "7")
         assert len(found.events) == found.population == 180
         assert found.events.is_whole

@@ -16,7 +16,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import DeadLetter, ModelPolicy, Reason
 from monitor.sources.base import Message, Polled, Topics
-from monitor.sources.embedded import EmbeddedSource, EmbeddedWriter
+from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
@@ -35,7 +35,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.log = EmbeddedLog(folder / "log", partitions=2)
-        self.writer = EmbeddedWriter(self.log)
+
         self.database = folder / "state.db"
         self.store = SqlStore.open(f"sqlite:///{self.database}", patience_seconds=0.2)
 
@@ -62,17 +62,17 @@ class Bench:
             time_ms = START_MS + number
             messages.append(Message("events", encode_prediction("m", number, time_ms, 0.5), key))
             messages.append(Message("events", encode_outcome("m", number, time_ms + 5, number % 2), key))
-        self.writer.write(messages)
+        self.log.write(messages)
 
     def write_garbage(self, count: int) -> None:
-        self.writer.write([Message("events", b"garbage", str(number).encode()) for number in range(count)])
+        self.log.write([Message("events", b"garbage", str(number).encode()) for number in range(count)])
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
     yield made
-    made.writer.close()
+    made.log.close()
     made.store.close()
 
 

@@ -14,7 +14,14 @@ from monitor.app.log_bounds import continuation, log_bounds
 from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.database import Database
-from monitor.store.migrate import check_free, check_grid, check_known, grid_version_of, newest_revision, revision_of
+from monitor.store.migrate import (
+    check_grid,
+    check_no_foreign_tables,
+    check_revision,
+    grid_version_of,
+    newest_revision,
+    revision_of,
+)
 from monitor.store.schema import OFFSETS, PARTITIONS
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -56,10 +63,10 @@ def _look(around: Surroundings, database: Database, path: Path | None) -> Iterat
         ended_ms = around.clock.now_ms()
         revision = revision_of(connection)
         if revision is None:
-            check_free(database, connection)
+            check_no_foreign_tables(database, connection)
             yield ok("store", f"{database.shown} ({server['name']}) is empty; the first start makes the tables")
         else:
-            check_known(database.shown, revision)
+            check_revision(database.shown, revision)
             check_grid(database.shown, grid_version_of(connection))
             newest = newest_revision()
             schema = f"schema {revision}" + ("" if revision == newest else f", which the next start brings to {newest}")

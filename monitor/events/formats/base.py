@@ -74,7 +74,7 @@ class Format(NamedTuple):
     decode: Callable[[Messages], list[Event | None]]
     """The event of each message, decoded fast; None where ``examine`` has to decide."""
     examine: Callable[[Record, Rules, Kind | None], Event]
-    """The event of one message, or :class:`~monitor.events.rejection.Rejected` with the reason why it is not valid. The
+    """The event of one message, or :class:`~monitor.events.fields.Rejected` with the reason why it is not valid. The
     last argument is the type of the topic's events. Defines what is valid; only called where the fast path fails."""
     schema: Callable[[Kind], dict[str, Any]]
     """The document that describes one type of event to those who write them."""

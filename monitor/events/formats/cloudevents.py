@@ -6,9 +6,8 @@ from typing import Any, Final
 from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
 from monitor.events.examine import examine
 from monitor.events.formats.base import Format, Messages
-from monitor.events.formats.plain_json import decode_each, utf8_values
+from monitor.events.formats.plain_json import decode_each, event_schema, utf8_values
 from monitor.events.model import Kind
-from monitor.events.schemas import event_schema
 from monitor.events.wire import Event, decode_cloudevent, decode_event
 
 _MARK: Final = b'"specversion"'

@@ -1,14 +1,33 @@
 """The project's own JSON: one object a message."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from functools import cache
+from importlib import resources
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from monitor.events.examine import examine
 from monitor.events.formats.base import Format, Messages
-from monitor.events.schemas import event_schema
+from monitor.events.model import Kind
 from monitor.events.wire import Event, decode_event
+
+VERSION: Final = 1
+
+
+@cache
+def event_schema(kind: Kind) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of one type of event.
+
+    The decoder also refuses days that no calendar has, times out of range, base64 that is
+    not of finite float32, and numbers with a fraction of zero as ids or versions.
+    """
+    name = f"{kind.name.lower()}.v{VERSION}.json"
+    text = resources.files("monitor.events").joinpath("schema", name).read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
 
 _T = TypeVar("_T")
 

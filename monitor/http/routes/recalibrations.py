@@ -12,12 +12,11 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError, UnknownRecalibration
-from monitor.http.access import Of, needs, principal_of, readable, require
 from monitor.http.artifacts import ARTIFACT, artifact_response
+from monitor.http.authorization import Of, needs, principal_of, readable, require
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
-    Available,
     ChampionBody,
     NoteBody,
     RefitBody,
@@ -40,8 +39,8 @@ from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, problems, 
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
-from monitor.recalibration.service import Recalibrations
-from monitor.store.recalibrations import Order
+from monitor.store.recalibration_store import RecalibrationStore
+from monitor.store.recalibrations import RefitRequest
 
 router: Final = APIRouter(tags=["recalibration"])
 
@@ -122,17 +121,17 @@ async def request_refit(request: Request, response: Response, services: Services
     actor = principal_of(request).name
 
     def queue() -> tuple[RefitBody, bool]:
-        order = recalibrations.order(
+        refit_request = recalibrations.make_request(
             model, version, method=wanted.method, options=wanted.options, window_ms=window_ms, promote=wanted.promote
         )
-        _check_method(services, order, is_default=wanted.method is None)
-        if order.promote:
+        _check_method(services, refit_request, is_default=wanted.method is None)
+        if refit_request.promote:
             # The refit promotes itself later, in the name of this caller.
             require(request, Role.PROMOTE, model)
         # The request as it was sent: the version and method that it stands for may have changed when it is sent again.
         sent = {**wanted.model_dump(), "version": version, "window": window_ms}
-        job, is_new = recalibrations.request(order, actor=actor, idempotency_key=key, body=sent)
-        return RefitBody.with_comparison(recalibrations, job), is_new
+        job, is_new = recalibrations.request(refit_request, actor=actor, idempotency_key=key, body=sent)
+        return RefitBody.of(job), is_new
 
     refit, is_new = await services.lookups.run(queue)
     response.headers["location"] = job_path(refit.id)
@@ -224,9 +223,7 @@ async def refit(request: Request, services: ServicesOf, id: str) -> Response:  #
     if wants_page(request):
         return see_page(request, f"recalibrations/{quote(id, safe='')}")
     recalibrations = services.recalibrations
-    return tagged_response(
-        request, await services.lookups.run(lambda: RefitBody.with_comparison(recalibrations, recalibrations.job(id)))
-    )
+    return tagged_response(request, await services.lookups.run(lambda: RefitBody.of(recalibrations.store.job(id))))
 
 
 @router.get(
@@ -238,7 +235,7 @@ async def refit(request: Request, services: ServicesOf, id: str) -> Response:  #
     responses=ARTIFACT | problems(404, 406, 422, 503, other=_UNKNOWN),
 )
 async def artifact(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
-    return await services.lookups.run(lambda: artifact_response(request, services.recalibrations.artifact(id)))
+    return await services.lookups.run(lambda: artifact_response(request, services.recalibrations.store.artifact(id)))
 
 
 @router.get(
@@ -252,7 +249,7 @@ async def artifact(request: Request, services: ServicesOf, id: str) -> Response:
     | problems(404, 422, 503, other=_UNKNOWN),
 )
 async def figure(request: Request, services: ServicesOf, id: str, name: str) -> Response:  # noqa: A002 - as above
-    data = await services.lookups.run(lambda: services.recalibrations.figure(id, name))
+    data = await services.lookups.run(lambda: services.recalibrations.store.figure(id, name))
     response = tagged_response(request, tagged(data), "image/svg+xml")
     response.headers["content-security-policy"] = _FIGURE_POLICY
     return response
@@ -263,10 +260,11 @@ async def _list_refits(
 ) -> Response:
     if wants_page(request):
         return see_page(request, "recalibrations")
-    return tagged_response(request, await services.lookups.run(lambda: _page(services.recalibrations, models, query)))
+    store = services.recalibrations.store
+    return tagged_response(request, await services.lookups.run(lambda: _page(store, models, query)))
 
 
-def _page(recalibrations: Recalibrations, models: Collection[str] | None, query: RefitsQuery) -> RefitsBody:
+def _page(store: RecalibrationStore, models: Collection[str] | None, query: RefitsQuery) -> RefitsBody:
     before = None
     if query.cursor:
         key = read_cursor(query.cursor)
@@ -274,17 +272,16 @@ def _page(recalibrations: Recalibrations, models: Collection[str] | None, query:
             raise wrong_cursor(query.cursor)
         (before,) = key
     try:
-        if before is not None and models is not None and recalibrations.job(before).order.model not in models:
+        if before is not None and models is not None and store.job(before).model not in models:
             # A cursor must not tell whether there is a refit of this name.
             raise wrong_cursor(query.cursor)
         # One more than is shown: if it exists, there is a next page.
-        jobs = recalibrations.jobs(models, before=before, limit=query.limit + 1)
+        jobs = store.jobs(models, before=before, limit=query.limit + 1, comparisons=False)
     except UnknownRecalibration:
         raise wrong_cursor(query.cursor) from None
     shown = jobs[: query.limit]
-    available = Available.among(recalibrations, shown)
     return RefitsBody(
-        recalibrations=[RefitSummaryBody.of(job, available) for job in shown],
+        recalibrations=[RefitSummaryBody.of(job) for job in shown],
         next_cursor=write_cursor(shown[-1].id) if len(jobs) > len(shown) else None,
     )
 
@@ -301,13 +298,13 @@ async def _read_optional_body(request: Request, services: Services) -> bytes:
     return body or b"{}"
 
 
-def _check_method(services: Services, order: Order, *, is_default: bool) -> None:
+def _check_method(services: Services, request: RefitRequest, *, is_default: bool) -> None:
     """Refuse a refit that is certain to fail. Raises InputError."""
-    policy = services.policy(order.model)
+    policy = services.policy(request.model)
     if policy is None:
         return
     try:
-        check_suits(order.method, order.options, classes=len(policy.classes), segments=policy.segments)
+        check_suits(request.method, request.options, classes=len(policy.classes), segments=policy.segments)
     except InputError as error:
         raise InputError(f"as the settings of the model say: {error}" if is_default else str(error)) from None
 

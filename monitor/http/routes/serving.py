@@ -12,14 +12,13 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.features import read_feature_column, read_features
-from monitor.events.rejection import Rejected
-from monitor.http.access import Of, needs
+from monitor.events.fields import Rejected
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
+from monitor.http.authorization import Of, needs
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
     AppliedBody,
     ApplyRequestBody,
-    Available,
     ChampionBody,
     RecalibrationBody,
     RefitSettingsBody,
@@ -131,14 +130,14 @@ def _serving_map(
     request: Request, recalibrations: Recalibrations, hashes: dict[str, str], model: str, version: str | None
 ) -> Response:
     """The map, 304, or 204. For clients that have the map, it is not read from the store."""
-    map_id = recalibrations.champion(model, recalibrations.version_of(model, version)).map_id
+    map_id = recalibrations.serving.champion(model, recalibrations.version_of(model, version)).map_id
     if map_id is None:
         headers = {"etag": _NO_MAP, "cache-control": "private, no-cache", "vary": "Accept"}
         return Response(status_code=304 if has_tag(request, _NO_MAP) else 204, headers=headers)
     sha256 = hashes.get(map_id)
     if sha256 is not None and (unchanged := not_modified(request, map_id, sha256)) is not None:
         return unchanged
-    stored = recalibrations.artifact(map_id)
+    stored = recalibrations.store.artifact(map_id)
     if len(hashes) >= _MAX_HASHES:
         hashes.clear()
     hashes[stored.id] = stored.sha256
@@ -148,7 +147,7 @@ def _serving_map(
 def _apply(recalibrations: Recalibrations, model: str, body: bytes) -> bytes:
     batch = parse_body(body, _read_batch, '{"p": [0.9, 0.2], "features": [[0.1, 2.3], [0.4, 1.7]]}')
     version = recalibrations.version_of(model, None if batch.version in (None, "") else str(batch.version))
-    applied = recalibrations.apply(
+    applied = recalibrations.serving.apply(
         model,
         version,
         batch.p,
@@ -207,21 +206,19 @@ def _segment(value: SegmentValue) -> str:
 
 def _state(recalibrations: Recalibrations, model: str, version: str | None) -> RecalibrationBody:
     version = recalibrations.version_of(model, version)
-    jobs = recalibrations.jobs(model, before=None, limit=_SEARCHED_REFITS)
-    available = Available.among(recalibrations, jobs)
+    jobs = recalibrations.store.jobs(model, limit=_SEARCHED_REFITS, comparisons=False)
 
     def first(candidates: Iterable[Job]) -> RefitSummaryBody | None:
         job = next(iter(candidates), None)
-        return None if job is None else RefitSummaryBody.of(job, available)
+        return None if job is None else RefitSummaryBody.of(job)
 
     live = recalibrations.live(model, version)
-    schedule = recalibrations.schedules().get(model, {})
     return RecalibrationBody(
         model=model,
         version=version,
-        serves=ChampionBody.of(recalibrations.champion(model, version)),
+        serves=ChampionBody.of(recalibrations.serving.champion(model, version)),
         under_way=first(job for job in jobs if job.state in UNDER_WAY),
-        candidate=first(job for job in jobs if job.id in available.promotable and job.order.version == version),
-        settings=RefitSettingsBody.of(recalibrations.order(model, version), schedule),
+        candidate=first(job for job in jobs if job.promotable and job.version == version),
+        settings=RefitSettingsBody.of(recalibrations, model, version),
         live=None if live is None else dict(live),
     )

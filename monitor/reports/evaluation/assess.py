@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf, isfinite
 from typing import Final, NamedTuple
 
@@ -9,7 +10,7 @@ from monitor.errors import NotEnoughData, SettingsError
 from monitor.inference import NullLevel, intervals, null_level
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure
-from monitor.progress import Progress
+from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
 
@@ -41,15 +42,11 @@ class Uncertainty(NamedTuple):
     """The largest possible value on these predictions."""
 
     def add_to(self, result: MeasureResult) -> MeasureResult:
-        """The result of a measure with this uncertainty."""
-        level = self.level
+        """Add this uncertainty to the result of a measure."""
         return replace(
-            result,
+            result.with_level(self.level),
             lower=None if self.below is None else max(0.0, result.value - self.below),
             upper=None if self.above is None else min(self.largest, result.value + self.above),
-            null_mean=None if level is None else level.mean,
-            null_q95=None if level is None else level.q95,
-            p_value=None if level is None else level.p_value_of(result.value),
             error_bound=self.error_bound,
         )
 
@@ -61,7 +58,7 @@ def uncertainty(
     *,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Mapping[str, Uncertainty]:
     """Error bounds, intervals and levels under calibration.
 
@@ -90,18 +87,11 @@ def uncertainty(
     bounds = {name: measure.error_bound(table, values[name]) for name, measure in measures.items()}
     if draws == 0:
         return {name: Uncertainty(bound) for name, bound in bounds.items()}
-
-    def levels_progress(share: float) -> None:
-        if progress is not None:
-            progress(_LEVELS_SHARE * share)
-
-    def intervals_progress(share: float) -> None:
-        if progress is not None:
-            progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share)
-
     by_name = {measure.name: values[name] for name, measure in measures.items()}
-    levels = null_level(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=levels_progress)
-    ends = intervals(table, measures.values(), draws=draws, seed=seed, values=by_name, progress=intervals_progress)
+    first = partial(null_level, progress=lambda share: progress(_LEVELS_SHARE * share))
+    then = partial(intervals, progress=lambda share: progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share))
+    levels = first(table, measures.values(), draws=draws, seed=seed, values=by_name)
+    ends = then(table, measures.values(), draws=draws, seed=seed, values=by_name)
     return {
         name: Uncertainty(
             bounds[name],
@@ -146,7 +136,7 @@ class Minimum:
                 raise SettingsError(f"minimum {name} must be at least {least}, got {value}")
 
     def shortfall(self, table: ScoreTable) -> str | None:
-        """What is missing, in words, or None."""
+        """Say what is missing, or return None."""
         if table.weighted:
             return self._weighted_shortfall(table)
         positives, negatives = table.positives.sum(), table.negatives.sum()
@@ -159,7 +149,7 @@ class Minimum:
         return None
 
     def shortfall_of_events(self, n: float) -> str | None:
-        """Which predictions with an outcome are missing, in words, or None."""
+        """Say how many predictions with an outcome are missing, or return None."""
         if n >= self.events:
             return None
         if n == 0:
@@ -182,7 +172,7 @@ class Minimum:
         return None
 
 
-GIVEN: Final = Minimum(events=2, positives=0, negatives=0)
+FILE_MINIMUM: Final = Minimum(events=2, positives=0, negatives=0)
 """For a file or data in memory: users judge its size themselves, and each measure has an interval and a level under
 calibration. One event alone has no frequency to compare with."""
 
@@ -203,7 +193,7 @@ def assess(
     minimum: Minimum | None = None,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Assessment:
     """Measure a table, with intervals and levels under calibration.
 
@@ -239,7 +229,7 @@ def assess(
 
 
 def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:
-    """The values alone, without their uncertainty."""
+    """Compute the values alone, without their uncertainty."""
     shortfall = minimum.shortfall(table)
     if shortfall is not None:
         return Assessment(insufficient=shortfall)
@@ -259,7 +249,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
             continue
         results[name] = (ScoreResult if isinstance(measure, MeanLoss) else MeasureResult)(value, measure.unit)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
-    return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
+    return Assessment(results, None if results else reasons or "no measure is requested", omitted)
 
 
 def with_uncertainty(assessment: Assessment, uncertainties: Mapping[str, Uncertainty]) -> Assessment:

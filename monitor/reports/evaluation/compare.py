@@ -1,7 +1,7 @@
-"""Compare the calibration of two models, or of two periods of one model."""
+"""Compare the calibration of two models, or of two periods of one model, with intervals of the differences."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -9,102 +9,121 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from scipy import sparse, stats
 
 from monitor.errors import InputError
+from monitor.inference.draw_loops import add_poisson_deviations
+from monitor.inference.interval import skewed, unskewed
 from monitor.inference.prevalence import TOLERANCE
+from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.measures import REPORT_MEASURES
-from monitor.measures.base import MeanLoss, Measure
-from monitor.progress import StageProgress
-from monitor.reports.evaluation import difference
+from monitor.measures.base import MeanLoss, Measure, SemiNorm, Unit
+from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import DRAWS
-from monitor.reports.evaluation.difference import Difference, Events
 from monitor.reports.evaluation.files import report_table
 from monitor.reports.evaluation.inputs import relative_weights
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import MeasureResult, Report
+from monitor.reports.formatting import rounded_share
+from monitor.scores import ScoreTable, grid
 from monitor.sources.tables import EventTable
+
+Floats = NDArray[np.float64]
+DrawnErrors = Iterator[tuple[Floats, Floats]]
+"""Drawn errors of the residuals of both, (chunk, m) and (chunk, k), chunk by chunk."""
 
 Pairing = Literal["ids", "rows", "none"]
 
 
-class Aligned(NamedTuple):
-    """Two tables, row i of one beside row i of the other where they are paired."""
+_MAX_DRAWN: Final = 10_000_000
+"""Drawn numbers held at a time: 80 MB."""
 
-    first: EventTable
-    second: EventTable
-    pairing: Pairing
-    note: str
-    """How the pairing was decided, in words."""
+_PSEUDO_EVENTS: Final = 2.0
+"""Positives, and negatives, added where the models expect them, as for the interval of one model."""
 
+_PAIRED, _FIRST, _SECOND = 10, 11, 12
+"""Streams of random numbers, different from those of the intervals of one model."""
 
-def align(first: EventTable, second: EventTable) -> Aligned:
-    """Decide whether two tables are of the same events.
-
-    They are if both have ids, some of them in common: only those rows count then. Or if they have as many rows with the
-    same outcomes in the same order. (Pairing unrelated rows that happen to look so does no harm.)
-
-    Raises
-    ------
-    InputError
-        Only one table has ids, or they have different outcomes for one id.
-    """
-    if first.ids is not None and second.ids is not None:
-        return _by_ids(first, first.ids, second, second.ids)
-    if first.ids is not None or second.ids is not None:
-        raise InputError("one of the two files has ids and the other has none; name the column of ids for both")
-    if len(first) and np.array_equal(first.outcome, second.outcome) and _same(first.weight, second.weight):
-        note = f"both have the same {len(first):,} outcomes row by row, so they are compared event by event"
-        return Aligned(first, second, "rows", note)
-    return Aligned(first, second, "none", "the rows differ, so these are compared as different events")
-
-
-def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others: pa.ChunkedArray) -> Aligned:
-    positions = pc.index_in(ids, value_set=others)
-    here = np.flatnonzero(positions.is_valid().to_numpy())
-    if not here.size:
-        return Aligned(first, second, "none", "no id stands in both files, so these are compared as different events")
-    there = pc.drop_null(positions).to_numpy()
-    y, other = first.outcome[here], second.outcome[there]
-    different = (y >= 0) & (other >= 0) & (y != other)
-    if different.any():
-        at = int(np.argmax(different))
-        raise InputError(
-            f"the outcome of id {ids[int(here[at])].as_py()!r} is {y[at]} in the first file and {other[at]} in the "
-            f"second ({np.count_nonzero(different):,} such ids); an event has one outcome: correct one of the files"
-        )
-    # An outcome that is missing in one file may be in the other.
-    outcome = np.where(y >= 0, y, other)
-    one, two = _rows(first, here, outcome), _rows(second, there, outcome)
-    left = len(first) + len(second) - 2 * here.size
-    out = f"; {left:,} rows whose id stands in one file only are left out" if left else ""
-    if not _same(one.weight, two.weight):
-        return Aligned(one, two, "none", f"the weights of the same ids differ, so nothing is paired{out}")
-    return Aligned(one, two, "ids", f"{here.size:,} ids stand in both files, and are compared event by event{out}")
-
-
-def _rows(table: EventTable, rows: NDArray[np.intp], outcome: NDArray[np.int8]) -> EventTable:
-    return replace(
-        table,
-        prediction=table.prediction[rows],
-        outcome=outcome,
-        time_ms=None if table.time_ms is None else table.time_ms[rows],
-        weight=None if table.weight is None else table.weight[rows],
-        ids=None,
-        features=None,
-        segments={},
-    )
-
-
-def _same(weight: NDArray[np.float64] | None, other: NDArray[np.float64] | None) -> bool:
-    if weight is None or other is None:
-        return weight is other
-    return np.array_equal(weight, other)
-
+_NORMAL_975: Final = float(stats.norm.ppf(0.975))
 
 _CLEAR_ERRORS: Final = 2.576
 """Standard errors that chance exceeds in 1% of cases."""
 
 _MIN_VARIANCE_RATIO: Final = 1.25
 """Ratio of the variances of the outcomes from which measures cannot be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure of two models.
+
+    Attributes
+    ----------
+    first, second
+        The measure of each, in ``unit``.
+    lower, upper
+        95% confidence interval of second - first, or None where there is none.
+    p_value
+        Of the hypothesis that the measure is the same for both: at most .05 just where 0 lies outside the interval.
+    """
+
+    unit: Unit
+    first: float
+    second: float
+    lower: float | None = None
+    upper: float | None = None
+    p_value: float | None = None
+
+    @property
+    def difference(self) -> float:
+        """Second less first: below 0 where the second is better."""
+        return self.second - self.first
+
+    @property
+    def significant(self) -> bool:
+        """Whether 0 lies outside the interval."""
+        return self.lower is not None and self.upper is not None and not self.lower <= 0.0 <= self.upper
+
+    def within(self, first: float, second: float) -> "Difference":
+        """Cut the interval to possible differences, given the largest value of each measure; the smallest is 0."""
+        if self.lower is None or self.upper is None:
+            return self
+        return replace(self, lower=max(-first, self.lower), upper=min(second, self.upper))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        names = ("first", "second", "difference", "unit", "lower", "upper", "p_value")
+        return {name: getattr(self, name) for name in names}
+
+
+class Events:
+    """Predictions with known outcomes, and the cells that they are drawn by.
+
+    Parameters
+    ----------
+    prediction, outcome
+        float64, shape (n,), n >= 1; every outcome 0 or 1.
+    weight
+        float64, shape (n,), every value above 0; None where there are no weights.
+    """
+
+    def __init__(self, prediction: Floats, outcome: Floats, weight: Floats | None) -> None:
+        self.prediction = prediction + 0.0  # -0.0 becomes 0.0
+        self.outcome = outcome
+        self.weight = np.ones(prediction.size) if weight is None else weight
+        self.table = ScoreTable.from_events(prediction, outcome, weight)
+        self.cells = resampled(self.table, "a difference")
+
+    def rows(self) -> NDArray[np.int64]:
+        """Find the row of ``cells`` that each event belongs to, shape (n,)."""
+        if self.cells is self.table:
+            return np.searchsorted(self.table.score, self.prediction)
+        return np.searchsorted(np.unique(grid.locate(self.table.score)), grid.locate(self.prediction))
+
+    def losses(self, measure: Callable[[ScoreTable], Floats]) -> Floats:
+        """Look up the loss of each event, shape (n,)."""
+        row_losses = measure(self.table)
+        row = np.searchsorted(self.table.score, self.prediction)
+        return np.asarray(np.where(self.outcome == 1.0, row_losses[0, row], row_losses[1, row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +172,16 @@ def compare_tables(
     measures: Mapping[str, Measure] = REPORT_MEASURES,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: StageProgress | None = None,
+    progress: StageProgress = no_progress,
     tolerance: float = TOLERANCE,
 ) -> Comparison:
     """Compare the calibration of two tables of predictions.
 
     Rows are paired where both tables are of the same events, see :func:`align`; then both are drawn together, so that
     common chance cancels. Intervals of semi-norms of the residuals (kCE, smCE, ECE, ...) are those of
-    :func:`.difference.of_norm`; of mean losses of the same events (Brier score, log loss), those of the central limit
+    :func:`norm_difference`; of mean losses of the same events (Brier score, log loss), those of the central limit
     theorem; of any other measure, MCE among them, they follow from both intervals:
-    :func:`.difference.from_intervals`. All are cut to possible differences.
+    :func:`interval_difference`. All are cut to possible differences.
 
     Parameters
     ----------
@@ -191,7 +210,8 @@ def compare_tables(
     aligned = align(first, second)
     a, b = (
         report_table(
-            replace(table, segments={}),
+            table,
+            segments=(),
             model=name,
             measures=measures,
             draws=draws,
@@ -203,49 +223,108 @@ def compare_tables(
     )
     paired = aligned.pairing != "none"
     shared = {name: measures[name] for name in a.measures if name in b.measures}
-    differences = {
-        name: difference.from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared
-    }
+    differences = {name: interval_difference(a.measures[name], b.measures[name], paired=paired) for name in shared}
     if not shared:
         return Comparison(a, b, aligned.pairing, aligned.note, differences)
     one, two = _events(aligned.first), _events(aligned.second)
     if draws:
-        drawn = difference.norms_of_draws(
-            one,
-            two,
-            shared,
-            (difference.paired_errors if paired else difference.independent_errors)(one, two, draws, seed),
-            lambda done: progress("comparing", done / draws) if progress is not None else None,
-        )
+        errors = (paired_errors if paired else independent_errors)(one, two, draws, seed)
+        drawn = norms_of_draws(one, two, shared, errors, lambda done: progress("comparing", done / draws))
         for name, (together, alone) in drawn.items():
-            differences[name] = difference.of_norm(differences[name], together, alone)
+            differences[name] = norm_difference(differences[name], together, alone)
         for name, measure in shared.items():
             if paired and isinstance(measure, MeanLoss):
-                differences[name] = difference.of_losses(differences[name], one, two, measure.losses)
+                differences[name] = loss_difference(differences[name], one, two, measure.losses)
             differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
     apart = None if paired else _prevalences_apart(one, two, names)
     return Comparison(a, b, aligned.pairing, aligned.note, differences, () if apart is None else (apart,))
 
 
+class Aligned(NamedTuple):
+    """Two tables, row i of one beside row i of the other where they are paired."""
+
+    first: EventTable
+    second: EventTable
+    pairing: Pairing
+    note: str
+    """How the pairing was decided, in words."""
+
+
+def align(first: EventTable, second: EventTable) -> Aligned:
+    """Decide whether two tables are of the same events.
+
+    They are if both have ids, some of them in common: only those rows count then. Or if they have as many rows with the
+    same outcomes in the same order. (Pairing unrelated rows that happen to look so does no harm.)
+
+    Raises
+    ------
+    InputError
+        Only one table has ids, or they have different outcomes for one id.
+    """
+    if first.ids is not None and second.ids is not None:
+        return _by_ids(first, first.ids, second, second.ids)
+    if first.ids is not None or second.ids is not None:
+        raise InputError("one of the two files has ids and the other has none; name the column of ids for both")
+    if len(first) and np.array_equal(first.outcome, second.outcome) and _same(first.weight, second.weight):
+        note = f"both have the same {len(first):,} outcomes row by row, so they are compared event by event"
+        return Aligned(first, second, "rows", note)
+    return Aligned(first, second, "none", "the rows differ, so these are compared as different events")
+
+
+def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others: pa.ChunkedArray) -> Aligned:
+    positions = pc.index_in(ids, value_set=others)
+    here = np.flatnonzero(positions.is_valid().to_numpy())
+    if not here.size:
+        return Aligned(first, second, "none", "no id is in both files, so these are compared as different events")
+    there = pc.drop_null(positions).to_numpy()
+    y, other = first.outcome[here], second.outcome[there]
+    different = (y >= 0) & (other >= 0) & (y != other)
+    if different.any():
+        at = int(np.argmax(different))
+        raise InputError(
+            f"the outcome of id {ids[int(here[at])].as_py()!r} is {y[at]} in the first file and {other[at]} in the "
+            f"second ({np.count_nonzero(different):,} such ids); an event has one outcome: correct one of the files"
+        )
+    # An outcome that is missing in one file may be in the other.
+    outcome = np.where(y >= 0, y, other)
+    one, two = _rows(first, here, outcome), _rows(second, there, outcome)
+    left = len(first) + len(second) - 2 * here.size
+    out = f"; {left:,} rows whose id is in one file only are left out" if left else ""
+    if not _same(one.weight, two.weight):
+        return Aligned(one, two, "none", f"the weights of the same ids differ, so nothing is paired{out}")
+    return Aligned(one, two, "ids", f"{here.size:,} ids are in both files, and are compared event by event{out}")
+
+
+def _rows(table: EventTable, rows: NDArray[np.intp], outcome: NDArray[np.int8]) -> EventTable:
+    return EventTable(
+        table.prediction[rows],
+        outcome,
+        None if table.time_ms is None else table.time_ms[rows],
+        weight=None if table.weight is None else table.weight[rows],
+    )
+
+
+def _same(weight: Floats | None, other: Floats | None) -> bool:
+    return weight is other if weight is None or other is None else np.array_equal(weight, other)
+
+
 def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) -> str | None:
-    """The caution where two prevalences differ clearly, or None.
+    """Caution against comparing where two prevalences differ clearly; None where they do not.
 
     Errors shrink with p (1 - p), the variance of an outcome: prevalences differ clearly where p <= .01 and one of
     these variances is a quarter larger than the other.
     """
-    rates, errors, variances = [], [], []
-    for events in (first, second):
-        rate, weight = events.table.prevalence, events.weight
+    rates = [events.table.prevalence for events in (first, second)]
+    variances = [rate * (1.0 - rate) for rate in rates]
+    squared_error = 0.0
+    for rate, weight in zip(rates, (first.weight, second.weight), strict=True):
         worth = float(weight.sum()) ** 2 / float(weight @ weight)
-        rates.append(rate)
-        variances.append(rate * (1.0 - rate))
         # With two more events of either kind: without any, the error would be 0.
-        errors.append((rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3)
-    if abs(rates[0] - rates[1]) <= _CLEAR_ERRORS * math.sqrt(sum(errors)) or max(variances) < _MIN_VARIANCE_RATIO * min(
-        variances
-    ):
+        squared_error += (rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3
+    similar = max(variances) < _MIN_VARIANCE_RATIO * min(variances)
+    if similar or abs(rates[0] - rates[1]) <= _CLEAR_ERRORS * math.sqrt(squared_error):
         return None
-    shown = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
+    shown = " and ".join(f"{rounded_share(rate)} in {name}" for rate, name in zip(rates, names, strict=True))
     return (
         f"prevalences differ ({shown}), and the same fault of the logits gives smaller values where outcomes are "
         "rarer: a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
@@ -253,11 +332,173 @@ def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) ->
 
 
 def _events(table: EventTable) -> Events:
-    """The events with an outcome and a weight above 0."""
-    known = table.outcome >= 0
+    """Select the events with an outcome and a weight above 0."""
+    kept = table.outcome >= 0
     weight = None
     if table.weight is not None:
         relative = relative_weights(table.weight)
-        known &= relative > 0.0
-        weight = relative[known]
-    return Events(table.prediction[known], table.outcome[known].astype(float), weight)
+        kept &= relative > 0.0
+        weight = relative[kept]
+    return Events(table.prediction[kept], table.outcome[kept].astype(float), weight)
+
+
+def interval_difference(first: MeasureResult, second: MeasureResult, *, paired: bool) -> Difference:
+    """Compute the difference of two results from their own intervals alone.
+
+    Of different events, an end lies as far from the difference as the square root of the sum of the squares of how far
+    the ends of the two intervals lie from their values (Zou, Donner, "Construction of confidence limits about effect
+    measures", 2008). Of the same events, whose errors may have anything to do with each other, as far as the sum.
+    The p-value is that of a normal law with such an interval.
+    """
+    difference = Difference(first.unit, first.value, second.value)
+    if first.lower is None or first.upper is None or second.lower is None or second.upper is None:
+        return difference
+    add = float.__add__ if paired else math.hypot
+    below = add(second.value - second.lower, first.upper - first.value)
+    above = add(second.upper - second.value, first.value - first.lower)
+    shift = difference.difference
+    towards_zero = below if shift > 0.0 else above
+    if towards_zero > 0.0:
+        p_value = float(2.0 * stats.norm.sf(_NORMAL_975 * abs(shift) / towards_zero))
+    else:
+        p_value = float(shift == 0.0)
+    return replace(difference, lower=shift - below, upper=shift + above, p_value=p_value)
+
+
+def norm_difference(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> Difference:
+    """Compute the interval of the difference of two semi-norms of the residuals.
+
+    With e_a and e_b the errors of the residual measures in the samples, the observed difference differs from the true
+    one by N(v_b + e_b) - N(v_b) less N(v_a + e_a) - N(v_a). Either term has a mean of at least 0, because N
+    is convex, and of at most E N(e), because of the triangle inequality: about E N(e) near calibration, about 0 far
+    from it, and how far it is is unknown. So with D the observed difference, and f the 95% point of the distance of
+    draws of D from their mean, the interval reaches from D - E N(e_b) - f to D + E N(e_a) + f. (The plain bootstrap
+    leaves the means out; of two paired models that are nearly calibrated it covers a third of the true differences.)
+
+    Parameters
+    ----------
+    values
+        The two values.
+    drawn
+        N(v_b + e_b) - N(v_a + e_a) of each draw, shape (draws,).
+    alone
+        N(e_a) and N(e_b) of each draw.
+    """
+    distance = np.abs(drawn - drawn.mean())
+    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in alone)
+    shift = values.difference
+    beyond = abs(shift) - (mean_b if shift > 0.0 else mean_a)
+    return replace(
+        values,
+        lower=shift - mean_b - reach,
+        upper=shift + mean_a + reach,
+        p_value=(1 + int((distance >= beyond).sum())) / (1 + distance.size),
+    )
+
+
+def loss_difference(
+    values: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]
+) -> Difference:
+    """Compute the interval of the difference of two mean losses of the same events.
+
+    By the central limit theorem with Hall's correction for skewness, as for one mean loss. Without it, coverage is .87
+    in samples with five positives, whose losses are skewed.
+    """
+    shift = values.difference
+    deviation = second.losses(measure) - first.losses(measure) - shift
+    error_of_sum = math.sqrt(float((first.weight**2) @ deviation**2))
+    if error_of_sum == 0.0:
+        return replace(values, lower=shift, upper=shift, p_value=float(shift == 0.0))
+    skewness = float((first.weight**3) @ deviation**3) / error_of_sum**3
+    error = error_of_sum / float(first.weight.sum())
+    return replace(
+        values,
+        lower=shift - error * unskewed(_NORMAL_975, skewness),
+        upper=shift - error * unskewed(-_NORMAL_975, skewness),
+        p_value=float(2.0 * stats.norm.sf(abs(skewed(shift / error, skewness)))),
+    )
+
+
+def norms_of_draws(
+    first: Events, second: Events, measures: Mapping[str, Measure], moved: DrawnErrors, progress: Callable[[int], None]
+) -> Mapping[str, tuple[Floats, tuple[Floats, Floats]]]:
+    """Draw what :func:`norm_difference` needs of each measure that is a semi-norm, by name; ``progress`` counts draws.
+
+    Measures whose interval is known without draws are left out, as MCE: its largest gap may be that of a bin of a few
+    events, whose draws reach far beyond what a gap can be.
+    """
+    norms = {
+        name: measure.norms
+        for name, measure in measures.items()
+        if isinstance(measure, SemiNorm) and measure.ends is None
+    }
+    parts: dict[str, list[Floats]] = {name: [] for name in norms}
+    a, b = first.cells, second.cells
+    done = 0
+    for error_a, error_b in moved:
+        for name, norm in norms.items():
+            drawn = norm(b, b.residual + error_b) - norm(a, a.residual + error_a)
+            parts[name].append(np.stack([drawn, norm(a, error_a), norm(b, error_b)]))
+        done += len(error_a)
+        progress(done)
+    columns = {name: np.concatenate(chunks, axis=1) for name, chunks in parts.items()}
+    return {name: (drawn, (norm_a, norm_b)) for name, (drawn, norm_a, norm_b) in columns.items()}
+
+
+def independent_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
+    """Poisson bootstrap of the residuals of different events."""
+    return zip(
+        deviations(generator(first.cells, seed, _FIRST), first.cells, draws),
+        deviations(generator(second.cells, seed, _SECOND), second.cells, draws),
+        strict=True,
+    )
+
+
+def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
+    """Poisson bootstrap of the residuals of the same events, drawn once for both models.
+
+    Events that share the cells of both models are drawn together, as positives and as negatives, and to these are added
+    two positive and two negative events, spread over the cells as the mean of the models expects them: see
+    :func:`monitor.inference.resampling.deviations`, which does so for one model.
+    """
+    at_a, at_b = first.rows(), second.rows()
+    pairs, pair = np.unique(at_a * second.cells.rows + at_b, return_inverse=True)
+    weight, outcome = first.weight, first.outcome
+
+    def summed(values: Floats) -> Floats:
+        return np.asarray(np.bincount(pair, weights=values, minlength=pairs.size), np.float64)
+
+    counts = summed(weight)
+    p_a, p_b = (summed(weight * events.prediction) / counts for events in (first, second))
+    expected = counts * (p_a + p_b) / 2.0
+    typical = float(weight @ weight) / float(weight.sum())
+    means: list[Floats] = []
+    residuals_a: list[Floats] = []
+    residuals_b: list[Floats] = []
+    for y, likely in ((1.0, expected), (0.0, counts - expected)):
+        held = summed(weight * (outcome == y))
+        squares = summed(weight**2 * (outcome == y))
+        added = _PSEUDO_EVENTS * np.divide(likely, likely.sum(), out=np.zeros_like(likely), where=likely > 0.0)
+        step = np.divide(
+            squares + added * typical**2, held + added * typical, out=np.zeros_like(held), where=held + added > 0.0
+        )
+        means.append(np.divide(held + added * typical, step, out=np.zeros_like(held), where=step > 0.0))
+        for events, usual, residuals in ((first, y - p_a, residuals_a), (second, y - p_b, residuals_b)):
+            total = summed(weight * (outcome == y) * (y - events.prediction))
+            residuals.append(step * np.divide(total, held, out=usual.copy(), where=held > 0.0))
+    mean = np.concatenate(means)
+    from_a, from_b = (
+        sparse.csr_array(
+            (np.concatenate(residual), (np.arange(mean.size), np.tile(row, 2))), shape=(mean.size, cells.rows)
+        )
+        for residual, row, cells in (
+            (residuals_a, pairs // second.cells.rows, first.cells),
+            (residuals_b, pairs % second.cells.rows, second.cells),
+        )
+    )
+    rng = generator(first.cells, seed, _PAIRED)
+    chunk = max(1, min(CHUNK, _MAX_DRAWN // mean.size))
+    for start in range(0, draws, chunk):
+        moved = np.zeros((min(chunk, draws - start), mean.size))
+        add_poisson_deviations(rng, mean, np.ones(mean.size), moved)
+        yield moved @ from_a, moved @ from_b

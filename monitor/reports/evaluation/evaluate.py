@@ -14,8 +14,8 @@ from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.progress import Progress
-from monitor.reports.evaluation.assess import DRAWS, GIVEN, WINDOW_DRAWS, Minimum, assess, build_report
+from monitor.progress import Progress, no_progress
+from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.classes import (
     ClassReport,
     VectorMeasures,
@@ -55,7 +55,7 @@ class Options(TypedDict, total=False):
     measures: Measures
     minimum: Minimum
     seed: int | None
-    progress: Progress | None
+    progress: Progress
     tolerance: float
     model: str
     version: str
@@ -115,10 +115,10 @@ def evaluate_binary(
     weight: ArrayLike | None = None,
     time_ms: Times | None = None,
     measures: Measures = REPORT_MEASURES,
-    minimum: Minimum = GIVEN,
+    minimum: Minimum = FILE_MINIMUM,
     draws: int = DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
     tolerance: float = TOLERANCE,
     model: str = UNNAMED,
     version: str = UNVERSIONED,
@@ -170,10 +170,10 @@ def evaluate_binary(
     require_tolerance(tolerance)
     wanted = measures_by_name(measures)
     prediction, outcome, weights, times = check_events(p, y, weight=weight, time_ms=time_ms)
-    known = ~np.isnan(outcome)
+    labelled = ~np.isnan(outcome)
     if weights is not None:
-        weights = relative_weights(weights[known]) if known.any() else None
-    table = ScoreTable.from_events(prediction[known], outcome[known], weights)
+        weights = relative_weights(weights[labelled]) if labelled.any() else None
+    table = ScoreTable.from_events(prediction[labelled], outcome[labelled], weights)
     if table.weighted:
         _require_weighable(wanted)
     has_times = times is not None and times.size > 0
@@ -183,7 +183,7 @@ def evaluate_binary(
         assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress),
         from_ms=int(times.min()) if times is not None and has_times else None,
         to_ms=int(times.max()) + 1 if times is not None and has_times else None,
-        n=int(np.count_nonzero(known)),
+        n=int(np.count_nonzero(labelled)),
         positives=int(np.count_nonzero(outcome == 1.0)),
         predictions=int(prediction.size),
         emptiness=None if prediction.size else "there are no predictions",
@@ -235,27 +235,25 @@ def evaluate_classes(
     >>> round(report.measures["top_label_ece"].value, 3), round(report.classwise["ece"].value, 3)
     (0.2, 0.133)
     """
-    seed, segment, progress = options.get("seed"), options.get("segment", ALL), options.get("progress")
-    time_ms, minimum = options.get("time_ms"), options.get("minimum", GIVEN)
+    seed, segment, progress = options.get("seed"), options.get("segment", ALL), options.get("progress", no_progress)
+    time_ms, minimum = options.get("time_ms"), options.get("minimum", FILE_MINIMUM)
     require_resampling(draws, seed)
     require_same_index(p=p, y=y, time_ms=time_ms)
-    vectors, known = check_vectors(p, y)
+    vectors, labelled = check_vectors(p, y)
     if class_names and len(class_names) != vectors.classes:
         raise InputError(f"class_names must name each of the {vectors.classes} classes, got {len(class_names)}")
     names = class_names or [str(label) for label in range(vectors.classes)]
-    of_each: Mapping[str, Measure] = WINDOW_MEASURES if vectors.classes <= MAX_CLASS_REPORTS else {}
+    class_wise: Mapping[str, Measure] = WINDOW_MEASURES if vectors.classes <= MAX_CLASS_REPORTS else {}
     if each_class is not None:
-        of_each = measures_by_name(each_class) if each_class else {}
+        class_wise = measures_by_name(each_class) if each_class else {}
     if time_ms is not None:
         options["time_ms"] = times_ms(time_ms)
-    labels = range(vectors.classes if of_each else 0)
+    labels = range(vectors.classes if class_wise else 0)
     steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
 
     def report(prediction: NDArray[np.float64], hit: NDArray[np.bool_], step: int, changes: Options) -> Report:
-        wanted: Options = {**options, **changes}
-        if progress is not None:
-            wanted["progress"] = lambda share: progress((step + share) / steps)
-        return evaluate_binary(prediction, np.where(known, hit, np.nan), draws=draws, **wanted)
+        wanted: Options = {**options, **changes, "progress": lambda share: progress((step + share) / steps)}
+        return evaluate_binary(prediction, np.where(labelled, hit, np.nan), draws=draws, **wanted)
 
     top = np.argmax(vectors.prediction, axis=1)
     top_label = report(vectors.prediction[np.arange(vectors.rows), top], top == vectors.outcome, 0, {})
@@ -265,27 +263,24 @@ def evaluate_classes(
             vectors.prediction[:, label],
             vectors.outcome == label,
             1 + label,
-            {"measures": of_each, "segment": f"{prefix}class={names[label]}"},
+            {"measures": class_wise, "segment": f"{prefix}class={names[label]}"},
         )
         for label in labels
     )
     measured = VectorMeasures()
     counted = [label for label in labels if reports[label].insufficient is None]
     # In the order of their content, so that what is drawn does not depend on the order of the rows.
-    labelled = ClassTable(vectors.prediction[known], vectors.outcome[known])
-    order = np.lexsort((labelled.outcome, *labelled.prediction.T))
-    table = ClassTable(labelled.prediction[order], labelled.outcome[order])
+    prediction, outcome = vectors.prediction[labelled], vectors.outcome[labelled]
+    order = np.lexsort((outcome, *prediction.T))
+    table = ClassTable(prediction[order], outcome[order])
     shortfall = minimum.shortfall_of_events(table.rows) if vectors.rows else "there are no predictions"
     if shortfall is None:
         own_seed = table_seed(table) if seed is None else seed
-        measured = measure_vectors(table, class_measures, of_each, counted, draws=draws, seed=own_seed)
-    if progress is not None:
-        progress(1.0)
+        measured = measure_vectors(table, class_measures, class_wise, counted, draws=draws, seed=own_seed)
+    progress(1.0)
     return ClassReport(
         classes=vectors.classes,
-        prevalence=tuple(
-            (np.bincount(table.outcome, minlength=table.classes) / table.rows).tolist() if table.rows else ()
-        ),
+        prevalence=tuple((np.bincount(outcome, minlength=table.classes) / table.rows).tolist() if table.rows else ()),
         mean_prediction=tuple(table.prediction.mean(axis=0).tolist() if table.rows else ()),
         top_label=replace(top_label, performance=None),
         each_class=reports,
@@ -293,7 +288,7 @@ def evaluate_classes(
         classwise=means_over_classes(
             [reports[label] for label in counted],
             measured.laws,
-            {} if shortfall else calibrated_means(table, of_each, counted),
+            {} if shortfall else calibrated_means(table, class_wise, counted),
         ),
         insufficient=shortfall,
         omitted=measured.omitted,

@@ -100,18 +100,17 @@ class FeatureColumns:
         return int(_array(next(iter(self.columns.values()))).shape[0])
 
     def select(self, rows: NDArray[np.intp]) -> "FeatureColumns":
-        """Some of the events."""
-        return FeatureColumns(
-            {
-                name: SegmentColumn(column.codes[rows], column.values)
-                if isinstance(column, SegmentColumn)
-                else column[rows]
-                for name, column in self.columns.items()
-            }
-        )
+        """Select some of the events."""
+
+        def selected(column: Floats | SegmentColumn) -> Floats | SegmentColumn:
+            if isinstance(column, SegmentColumn):
+                return SegmentColumn(column.codes[rows], column.values)
+            return column[rows]
+
+        return FeatureColumns({name: selected(column) for name, column in self.columns.items()})
 
     def value(self, name: str, row: int) -> float | str | None:
-        """The value of one event; None where a number is missing."""
+        """Look up the value of one event; None where a number is missing."""
         column = self.columns[name]
         if isinstance(column, SegmentColumn):
             return str(column.values[column.codes[row]])
@@ -147,7 +146,7 @@ class FeatureColumns:
         return PrincipalComponents.of_scaled(x, dimensions).apply(x), 1.0, True
 
     def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, least: float) -> list[Condition]:
-        """The surroundings of an event with an error of the same sign, as ranges and categories.
+        """Describe the surroundings of an event with an error of the same sign, as ranges and categories.
 
         Conditions are added one by one: each time the one that raises the error less three standard errors most.
 
@@ -194,7 +193,7 @@ class FeatureColumns:
 def _best_window(
     cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, least: float
 ) -> tuple[float, int, int]:
-    """The cells around a cell with the largest least error: that error, the first cell and the last.
+    """Find the cells around a cell with the largest least error: that error, the first cell and the last.
 
     ``terms`` are 1, error and variance of each event, shape (n, 3).
     """
@@ -209,7 +208,7 @@ def _best_window(
 
 
 def _least_error(sums: Floats, least: float) -> float:
-    """The mean error less three standard errors; -inf where events are few."""
+    """Compute the mean error less three standard errors; -inf where events are few."""
     events, error, variance = sums.tolist()
     return (error - _ERRORS * math.sqrt(variance)) / events if events >= least else -math.inf
 
@@ -219,10 +218,10 @@ def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:
         values = column.values
         return _Cells(column.codes.astype(np.int64), len(values), 0, lambda first, _: f"{name}={values[first]}")
     missing = np.isnan(column)
-    known = column[~missing]
-    ranges = quantile_ranges(known, _CELLS) if known.size else []
+    numbers = column[~missing]
+    ranges = quantile_ranges(numbers, _CELLS) if numbers.size else []
     codes = np.full(column.size, len(ranges))
-    codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], known, side="right")
+    codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], numbers, side="right")
     whole = are_whole(column)
 
     def text(first: int, last: int) -> str:

@@ -4,18 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.events.model import ALL, UNVERSIONED
-from monitor.inference.prevalence import TOLERANCE
+from monitor.events.model import ALL
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.progress import StageProgress
-from monitor.reports.evaluation.assess import DRAWS, GIVEN, Minimum
+from monitor.progress import StageProgress, no_progress
+from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
 from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segment_search import find_segments
@@ -47,17 +46,20 @@ class FileReport:
         One report for each segment, worst first.
     search
         The result of a search for segments, if there was one.
-    notes
-        Assumptions about the file, a line each.
-    cautions
-        What to consider when reading the report, a line each.
     """
 
     whole: Report
     segments: tuple[SegmentReport, ...] = ()
     search: "SearchReport | None" = None
-    notes: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        tree = self.whole.to_dict()
+        if self.segments:
+            tree["segments"] = [segment.to_dict() for segment in self.segments]
+        if self.search is not None:
+            tree["found_segments"] = self.search.to_dict()
+        return tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +94,32 @@ class SearchReport:
 
 
 def model_of(path: str | Path) -> str:
-    """The default name of a file's model: the file name without its ending."""
+    """Return the default name of a file's model: the file name without its ending."""
     name = Path(path).name
     return name.split(".")[0] or name
+
+
+class TableOptions(TypedDict, total=False):
+    """Options of every report on a table: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`."""
+
+    draws: int
+    seed: int | None
+    tolerance: float
+    model: str
+    version: str
 
 
 def report_table(
     table: EventTable,
     *,
-    model: str,
-    version: str = UNVERSIONED,
+    segment: str = ALL,
     segments: Sequence[str] | None = None,
     searched: Mapping[str, SegmentColumn] | None = None,
     measures: Mapping[str, Measure] | None = None,
-    minimum: Minimum = GIVEN,
+    minimum: Minimum = FILE_MINIMUM,
     segment_minimum: Minimum | None = None,
-    draws: int = DRAWS,
-    seed: int | None = None,
-    progress: StageProgress | None = None,
-    tolerance: float = TOLERANCE,
+    progress: StageProgress = no_progress,
+    **options: Unpack[TableOptions],
 ) -> FileReport:
     """Report on all rows of a table, and on each value of its segment columns.
 
@@ -118,6 +127,8 @@ def report_table(
 
     Parameters
     ----------
+    segment
+        Name of all rows in their report.
     segments
         Columns, or several that are crossed as ``a*b``; all segment columns of the table if left out. Numbers are put
         into ranges, see :func:`~monitor.reports.evaluation.segments.segment_columns`.
@@ -128,15 +139,14 @@ def report_table(
     minimum, segment_minimum
         How much data the whole, and a segment, needs. Users judge the size of a file themselves, but not that of each
         of its many groups, so these need as much as a window.
-    version, draws, seed, tolerance
-        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
     progress
         Called with the current step and the share of it that is done.
     """
-    outcome = known_outcomes(table)
+    outcome = outcomes_or_nan(table)
 
-    def report(rows: NDArray[np.intp] | slice, segment: str, least: Minimum, wanted: Mapping[str, Measure]) -> Report:
-        step = "measuring" if segment == ALL else f"measuring {segment}"
+    def report(
+        rows: NDArray[np.intp] | slice, name: str, least: Minimum, wanted: Mapping[str, Measure], step: str
+    ) -> Report:
         return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
@@ -144,19 +154,15 @@ def report_table(
             time_ms=None if table.time_ms is None else table.time_ms[rows],
             measures=wanted,
             minimum=least,
-            draws=draws,
-            seed=seed,
-            progress=None if progress is None else lambda share: progress(step, share),
-            tolerance=tolerance,
-            model=model,
-            version=version,
-            segment=segment,
+            progress=lambda share: progress(step, share),
+            segment=name,
+            **options,
         )
 
-    whole = report(slice(None), ALL, minimum, REPORT_MEASURES if measures is None else measures)
+    whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
     least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
-    columns = segment_columns(table.segments, segments)
-    ranked = rank_segments(report(rows, name, least, wanted) for name, rows in segments_of(columns))
+    groups = segments_of(segment_columns(table.segments, segments))
+    ranked = rank_segments(report(rows, name, least, wanted, f"measuring {name}") for name, rows in groups)
     search = None
     if searched is not None:
         result = find_segments(
@@ -164,26 +170,30 @@ def report_table(
             outcome,
             searched,
             weight=table.weight,
-            progress=None if progress is None else lambda share: progress("searching segments", share),
+            progress=lambda share: progress("searching segments", share),
         )
         reports = (
-            SegmentReport(report(found.rows, found.name, GIVEN, wanted), found.p_value, found.q_value)
-            for found in result.found
+            SegmentReport(
+                report(group.rows, group.name, FILE_MINIMUM, wanted, f"measuring {group.name}"),
+                group.p_value,
+                group.q_value,
+            )
+            for group in result.segments
         )
         # A calibrated group of a miscalibrated whole differs from the whole, but it is no fault.
-        wrong = by_harm(segment for segment in reports if (p_value(segment.report) or 0.0) <= FALSE_DISCOVERY_RATE)
+        wrong = by_harm(group for group in reports if (p_value(group.report) or 0.0) <= FALSE_DISCOVERY_RATE)
         closest = None if result.closest is None else (result.closest.name, result.closest.q_value)
         search = SearchReport(result.columns, result.groups, wrong, closest)
-    return FileReport(whole, ranked, search, table.notes, table.cautions)
+    return FileReport(whole, ranked, search)
 
 
-def known_outcomes(table: EventTable) -> NDArray[np.float64]:
-    """0, 1, or nan where the outcome is unknown; shape (n,)."""
+def outcomes_or_nan(table: EventTable) -> NDArray[np.float64]:
+    """Return 0, 1 (or the class), or nan where the outcome is unknown; shape (n,)."""
     return np.where(table.outcome < 0, np.nan, table.outcome)
 
 
 def looks_like_event_log(path: str | Path) -> bool:
-    """Whether a file of JSON lines holds events of the service rather than the rows of a table.
+    """Return whether a file of JSON lines holds events of the service rather than the rows of a table.
 
     Events name their model and id; their type too, except in a topic of one type, where a prediction has no outcome
     beside it. An object with prediction, outcome and no type is a row of a table. The majority of the first lines

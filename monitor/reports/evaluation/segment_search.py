@@ -6,7 +6,7 @@ one that shares its rows. p-values are corrected for all tests (Holm): of a mode
 everywhere, a group is named in at most one search of twenty, however many columns there are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from scipy.special import expit, logit
 from monitor.errors import InputError
 from monitor.events.model import OTHER
 from monitor.inference.cox import LOGIT_BOUND
+from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
 from monitor.sources.tables import SegmentColumn
 
@@ -72,7 +73,7 @@ class SegmentSearch:
         Columns searched.
     groups
         Number of groups tested.
-    found
+    segments
         Groups with an error of their own, the most significant one first.
     closest
         The most significant of the other groups.
@@ -80,7 +81,7 @@ class SegmentSearch:
 
     columns: tuple[str, ...]
     groups: int
-    found: tuple[FoundSegment, ...]
+    segments: tuple[FoundSegment, ...]
     closest: FoundSegment | None
 
 
@@ -99,7 +100,7 @@ def find_segments(
     columns: Mapping[str, SegmentColumn],
     *,
     weight: Floats | None = None,
-    progress: Callable[[float], None] | None = None,
+    progress: Progress = no_progress,
 ) -> SegmentSearch:
     """Find the groups of one column and of two that have an error of their own.
 
@@ -136,8 +137,7 @@ def find_segments(
     while len(chosen) < MAX_FOUND:
         results = []
         for number, partition in enumerate(partitions):
-            if progress is not None:
-                progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
+            progress((len(chosen) + number / len(partitions)) / (MAX_FOUND + 1))
             results.append(data.p_values(partition))
         if not chosen:
             tests = sum(int(np.isfinite(p_values).sum()) for p_values in results)
@@ -161,7 +161,7 @@ def find_segments(
 def _smallest(
     partitions: list[_Partition], results: list[Floats], names: set[str]
 ) -> tuple[_Partition, int, float] | None:
-    """The group with the smallest p-value, and its p-value; of equal ones, that of fewer columns."""
+    """Find the group with the smallest p-value; of equal ones, that of fewer columns."""
     best = None
     for partition, p_values in zip(partitions, results, strict=True):
         smallest = np.min(p_values, axis=0, initial=np.inf, where=np.isfinite(p_values))
@@ -182,11 +182,11 @@ def _partitions(kept: Mapping[str, SegmentColumn]) -> Iterator[_Partition]:
         yield _Partition(codes.astype(np.int64), titles_of(name, column), np.zeros(len(column.values), np.bool_))
     for first, second in combinations(kept, 2):
         together = crossed({first: kept[first], second: kept[second]})
-        of_first, of_second = (np.zeros(len(together.values), np.int64) for _ in range(2))
-        of_first[together.codes], of_second[together.codes] = kept[first].codes, kept[second].codes
+        first_code, second_code = (np.zeros(len(together.values), np.int64) for _ in range(2))
+        first_code[together.codes], second_code[together.codes] = kept[first].codes, kept[second].codes
         size = np.bincount(together.codes, minlength=len(together.values))
-        whole = (size == sizes[first][of_first]) | (size == sizes[second][of_second])
-        rest = (of_first == _rest(kept[first])) | (of_second == _rest(kept[second]))
+        whole = (size == sizes[first][first_code]) | (size == sizes[second][second_code])
+        rest = (first_code == _rest(kept[first])) | (second_code == _rest(kept[second]))
         codes = np.where(rest[together.codes], len(together.values), together.codes)
         yield _Partition(codes.astype(np.int64), list(together.titles), whole)
 
@@ -255,16 +255,16 @@ class _Data:
             # Continuity correction: events are whole.
             counted = np.sign(level) * np.maximum(np.abs(level) - 0.5, 0.0)
             outside = self._columns[:, 7].sum() - third[0]
-            of_level = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
+            level_p_value = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
             third_about = third[3] - 3.0 * center * third[2] + 3.0 * center**2 * third[1] - center**3 * third[0]
-            of_slope = self._p_value(
+            slope_p_value = self._p_value(
                 product - center * level,
                 power[2] - center * power[1],
                 (third_about, np.zeros(groups)),
                 with_p - center[:, None] * overlap,
                 with_p_squares - center[:, None] * overlap_squares,
             )
-        return np.where(tested, np.stack([of_level, of_slope]), np.nan)
+        return np.where(tested, np.stack([level_p_value, slope_p_value]), np.nan)
 
     def _p_value(
         self,
@@ -286,10 +286,10 @@ class _Data:
         share = own / variance
         skew = (share**3 * third[0] - (1.0 - share) ** 3 * third[1]) / own**1.5
         size = total / np.sqrt(own)
-        known = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
+        tested = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
         p_value = np.full(size.shape, np.nan)
-        tails = (stats.pearson3.sf(side * size[known], side * skew[known]) for side in (1.0, -1.0))
-        p_value[known] = 2.0 * np.minimum(*tails)
+        tails = (stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
+        p_value[tested] = 2.0 * np.minimum(*tails)
         return np.asarray(np.minimum(p_value, 1.0))
 
     def _fit(self) -> None:

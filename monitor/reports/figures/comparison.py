@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
-from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
 from monitor.reports.formatting import value_text
 
@@ -29,7 +29,7 @@ _LONGEST: Final = 12
 def comparison_figure(
     differences: Mapping[str, Difference], first: str, second: str, *, less_is_better: bool = True
 ) -> Figure:
-    """The differences of two reports, a measure a row.
+    """Draw the differences of two reports, one row per measure.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def comparison_figure(
 
 
 def _headings(first: str, second: str) -> tuple[str, str]:
-    """The names as they fit above columns: the ends of long ones, in which dates and versions differ."""
+    """Shorten names so that they fit above columns; their ends stay, in which dates and versions differ."""
     one, other = (
         name if len(name) <= _LONGEST else f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST :]}" for name in (first, second)
     )
@@ -83,7 +83,7 @@ def _headings(first: str, second: str) -> tuple[str, str]:
 
 
 def _draw_row(axes: Axes, y: int, name: str, row: Difference, colors: tuple[str, str]) -> None:
-    color = GREY if not row.certain else colors[row.difference >= 0.0]
+    color = GREY if not row.significant else colors[row.difference >= 0.0]
     axes.text(0.0, y, name, size=TEXT_SIZE, color=INK, va="center")
     for x, value in ((0.36, row.first), (0.49, row.second)):
         axes.text(x, y, value_text(value, row.unit), size=TEXT_SIZE, color=INK, ha="right", va="center")
@@ -98,13 +98,13 @@ def _draw_row(axes: Axes, y: int, name: str, row: Difference, colors: tuple[str,
 
 
 def _title(differences: Mapping[str, Difference], first: str, second: str, lower: str, higher: str) -> str:
-    """What a report leads with, smCE or the first measure there is, and below it the others that are certain."""
+    """State the difference by smCE, or the first measure there is, and list the others that are significant."""
     name = LEAD if LEAD in differences else next(iter(differences))
     lead = differences[name]
     if lead.lower is None or lead.upper is None:
         one, two = (value_text(value, lead.unit) for value in (lead.first, lead.second))
-        return f"{name} is {one} for {first} and {two} for {second};\nhow certain that is was not asked for"
-    if not lead.certain:
+        return f"{name} is {one} for {first} and {two} for {second};\nwithout draws there is no interval"
+    if not lead.significant:
         heading = f"Neither is better calibrated for certain (by {name})"
     else:
         one, two = (second, first) if lead.difference < 0.0 else (first, second)
@@ -113,7 +113,7 @@ def _title(differences: Mapping[str, Difference], first: str, second: str, lower
             if lower == "better"
             else f"{name} of {one} is lower than that of {two}"
         )
-    others = {title: row.difference < 0.0 for title, row in differences.items() if title != name and row.certain}
+    others = {title: row.difference < 0.0 for title, row in differences.items() if title != name and row.significant}
     parts = [
         f"{word} by {_some([title for title, falls in others.items() if falls == (word == lower)])}"
         for word in (lower, higher)

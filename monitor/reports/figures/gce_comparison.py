@@ -22,7 +22,7 @@ _COLORS: Final = LinearSegmentedColormap.from_list("error", [PAPER, PREDICTED])
 
 
 def gce_figure(family: Mapping[GceMember, float]) -> Figure:
-    """The members of the general calibration error as a map: binning and labels down, threshold and norm across.
+    """Draw the members of the general calibration error: binning and labels down, threshold and norm across.
 
     Parameters
     ----------
@@ -55,19 +55,11 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
         for j, column in enumerate(columns):
             member, value = GceMember(*line, *column), float(values[i, j])
             text = "none above" if np.isnan(value) else value_text(value, "ratio")
-            axes.text(
-                j,
-                i,
-                f"{member.name}  {text}" if member.name else text,
-                ha="center",
-                va="center",
-                size=TEXT_SIZE,
-                weight="bold" if member.name else "normal",
-                color=GREY if np.isnan(value) else INK,
-            )
+            field = axes.text(j, i, f"{member.name}  {text}" if member.name else text, ha="center", va="center")
+            color, weight = GREY if np.isnan(value) else INK, "bold" if member.name else "normal"
+            field.set(size=TEXT_SIZE, weight=weight, color=color)
     axes.set_yticks(range(len(lines)), [GceMember(*line, *columns[0]).grouping for line in lines])
     axes.set_xticks(range(len(columns)), [GceMember(*lines[0], *column).weighing for column in columns])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0.0, labelsize=SMALL_SIZE)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     return figure

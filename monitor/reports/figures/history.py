@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.reports.evaluation.report import MeasureResult, ScoreResult
+from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
     CHANCE,
@@ -30,7 +30,6 @@ from monitor.reports.figures.style import (
     new_figure,
 )
 from monitor.reports.formatting import tick, value_text
-from monitor.reports.verdicts import beyond_chance
 
 Floats = NDArray[np.float64]
 
@@ -57,6 +56,11 @@ _GAP: Final = 1.6
 class SignedResult(MeasureResult):
     """A result that chance moves to either side of 0, between ``-null_q95`` and ``null_q95``."""
 
+    @property
+    def significant(self) -> bool | None:
+        """Whether the value is outside that range."""
+        return None if self.null_q95 is None else abs(self.value) > self.null_q95
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -82,7 +86,7 @@ class Moment:
 
 
 def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
-    """The measures of a sequence of windows as small multiples.
+    """Draw the measures of a sequence of windows as small multiples.
 
     Parameters
     ----------
@@ -136,7 +140,7 @@ class _Times(NamedTuple):
         return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value per place; nan in gaps, and where there is no finite value."""
+        """Place values on the axis; nan in gaps, and where there is no finite value."""
         filled = [np.nan if value is None or math.isinf(value) else value for value in values]
         return np.insert(np.array(filled), self.gaps, np.nan)
 
@@ -148,8 +152,8 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
     ):
         axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
-    known = [value for moment in moments for value in (moment.prevalence, moment.mean_prediction) if value is not None]
-    axes.set_ylim(0.0, 1.15 * max(known, default=1.0) or 1.0)
+    rates = [rate for moment in moments for rate in (moment.prevalence, moment.mean_prediction) if rate is not None]
+    axes.set_ylim(0.0, 1.15 * max(rates, default=1.0) or 1.0)
     axes.yaxis.set_major_formatter(lambda value, _: tick(value))
     _on_time(axes, times)
     legend(
@@ -191,18 +195,11 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
 
 
 def _null_lower(result: MeasureResult) -> float:
-    """Where the range of chance begins: at 0, but for a result with a sign, and a score that lies below its range."""
+    """Return the lower end of the range of chance: 0, but for a result with a sign, and a score below its range."""
     mean, q95 = result.null_mean, result.null_q95
     if isinstance(result, SignedResult) and q95 is not None:
         return -q95
-    is_below = isinstance(result, ScoreResult) and result.below_chance
-    return 2.0 * mean - q95 if is_below and mean is not None and q95 is not None else 0.0
-
-
-def _is_beyond(result: MeasureResult | None) -> bool | None:
-    if isinstance(result, SignedResult) and result.null_q95 is not None:
-        return abs(result.value) > result.null_q95
-    return None if result is None else beyond_chance(result)
+    return 2.0 * mean - q95 if result.below_chance and mean is not None and q95 is not None else 0.0
 
 
 def _on_time(axes: Axes, times: _Times) -> None:
@@ -219,22 +216,22 @@ def _on_time(axes: Axes, times: _Times) -> None:
 def _title(moments: Sequence[Moment], titles: Sequence[str], what: str) -> str:
     """Since when, or how often, smCE was beyond chance; that of the first measure where there is no smCE."""
     title = "smCE" if "smCE" in titles else titles[0] if titles else ""
-    beyond = [_is_beyond(moment.results.get(title)) for moment in moments]
-    known = [is_beyond for is_beyond in beyond if is_beyond is not None]
-    if not known:
+    results = [moment.results.get(title) for moment in moments]
+    beyond = [None if result is None else result.significant for result in results]
+    judged = [is_beyond for is_beyond in beyond if is_beyond is not None]
+    if not judged:
         return f"{_counted(len(moments), what)}: too little is known to compare with chance"
-    if not any(known):
-        return f"The error was never more than chance ({title}, {_counted(len(known), what)})"
+    if not any(judged):
+        return f"The error was never more than chance ({title}, {_counted(len(judged), what)})"
     clear = [number for number, is_beyond in enumerate(beyond) if is_beyond is False]
     run = [number for number, is_beyond in enumerate(beyond) if is_beyond and number > max(clear, default=-1)]
     if run:
         start = (moments[run[0]].start or moments[run[0]].time).astimezone(UTC)
         since = f"{start:%Y-%m-%d %H:%M} UTC"
-        before = f"; {sum(known)} of all {len(known)}" if sum(known) > len(run) else ""
+        before = f"; {sum(judged)} of all {len(judged)}" if sum(judged) > len(run) else ""
         return f"The error has been more than chance since {since}\n({title}, {_counted(len(run), what)}{before})"
-    return (
-        f"The error was more than chance in {sum(known)} of {_counted(len(known), what)}, but not in the last ({title})"
-    )
+    times = f"{sum(judged)} of {_counted(len(judged), what)}"
+    return f"The error was more than chance in {times}, but not in the last ({title})"
 
 
 def _counted(number: int, what: str) -> str:

@@ -14,15 +14,15 @@ _ID: Final = re.compile(r'(?<=\bid=")[^"]+')
 _USE: Final = re.compile(r'(?<=href="#)[^"]+|(?<=url\(#)[^)]+')
 
 
-def to_png(figure: Figure) -> bytes:
-    """The figure as a PNG of 150 dots an inch."""
+def to_png(figure: Figure, dpi: int = PNG_DPI) -> bytes:
+    """Draw the figure as a PNG, of 150 dots per inch unless said otherwise."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     return buffer.getvalue()
 
 
 def to_svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element, to be put into a page or a file.
+    """Draw the figure as an ``<svg>`` element, to be put into a page or a file.
 
     Its ids are its own, so that many figures may stand in one page.
     """
@@ -33,7 +33,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def _renamed(svg: str) -> str:
-    """With ids that follow from the content.
+    """Replace ids by ones that follow from the content.
 
     matplotlib draws them at random unless a process-wide setting says otherwise, which is not ours to change.
     """

@@ -1,31 +1,38 @@
 """The pictures of a refit: before and after, and what serves now; segment by segment."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.local.calibration import confidence_and_hit
+from monitor.local import mlce_curve
+from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.reports.figures.cells import drawn, smce_result
 from monitor.reports.figures.local_map import plane_figure
-from monitor.reports.figures.recalibration_gamma import gamma_curves, gamma_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (
     BLUE,
     CHANCE,
+    GREEN,
     GREY,
     INK,
     ORANGE,
+    PINK,
+    SKY,
     SMALL_SIZE,
     TEXT_SIZE,
+    WIDTH,
     YELLOW,
     dress,
     frame,
@@ -38,9 +45,7 @@ from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
 
-MAPS: Final[Mapping[str, str]] = MappingProxyType(
-    {"none": "no map", "champion": "champion", "challenger": "new"},
-)
+MAPS: Final = MappingProxyType({"none": "no map", "champion": "champion", "challenger": "new"})
 """What may be compared, in the order of pictures, and what it is called there."""
 
 
@@ -55,8 +60,7 @@ _ROW: Final = 0.36
 _MAX_NAME: Final = 26
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
+class SegmentRow(NamedTuple):
     """smCE of one segment under several maps.
 
     ``n`` counts its held-out events. ``before`` is with no map, ``after`` with the new one, ``champion`` with the one
@@ -90,7 +94,7 @@ def refit_figures(
     methods: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> dict[str, Figure]:
-    """The pictures of a comparison by name; without those that need more data.
+    """Draw the pictures of a comparison, by name; without those that need more data.
 
     Parameters
     ----------
@@ -119,47 +123,31 @@ def refit_figures(
         ``none`` or ``challenger`` is missing, a name is another one, or shapes do not fit.
     """
     labels = _labels(predictions, methods or {})
+    weight = None if held_out.is_whole else held_out.weight
     observed = {name: confidence_and_hit(predictions[name], held_out.outcome) for name in labels}
-    tables = {
-        labels[name]: ScoreTable.from_events(p, y, None if held_out.is_whole else held_out.weight)
-        for name, (p, y) in observed.items()
-    }
+    tables = {labels[name]: ScoreTable.from_events(p, y, weight) for name, (p, y) in observed.items()}
     wanted: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
     if phi is not None:
-        wanted["mlce_by_gamma"] = lambda: gamma_figure(
-            gamma_curves(
-                {label: predictions[name] for name, label in labels.items()},
-                held_out.outcome,
-                phi,
-                None if held_out.is_whole else held_out.weight,
-                seed=seed,
-            )
-        )
+        raw = {label: predictions[name] for name, label in labels.items()}
+        wanted["mlce_by_gamma"] = lambda: gamma_figure(gamma_curves(raw, held_out.outcome, phi, weight, seed=seed))
     if phi is not None and phi.shape[1] >= 2:
         # After another map another class may be the largest, so that each map has hits of its own.
-        wanted["local_map"] = lambda: plane_figure(
-            {label: observed[name][0] for name, label in labels.items()},
-            {label: observed[name][1] for name, label in labels.items()},
-            phi[:, :2],
-            held_out.weight,
-            seed=seed,
-        )
+        confidence, hits = ({labels[name]: pair[of] for name, pair in observed.items()} for of in (0, 1))
+        wanted["local_map"] = lambda: plane_figure(confidence, hits, phi[:, :2], held_out.weight, seed=seed)
     if segments:
         wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
     pictures: dict[str, Figure] = {}
     for name, draw in wanted.items():
-        try:
+        # The comparison itself says what is too little; a picture of it would say nothing.
+        with suppress(NotEnoughData):
             pictures[name] = draw()
-        except NotEnoughData:
-            # The comparison itself says what is too little; a picture of it would say nothing.
-            continue
     return pictures
 
 
 def _rows(
     held_out: LabelledEvents, observed: Mapping[str, tuple[Floats, Floats]], segments: Sequence[Mapping[str, Any]]
 ) -> list[SegmentRow]:
-    """The segments of a comparison, with the level of each under calibration."""
+    """List the segments of a comparison, with the level of each under calibration."""
     rows = []
     p, y = observed["challenger"]
     for entry in segments:
@@ -171,22 +159,14 @@ def _rows(
             if inside.any():
                 weight = None if held_out.is_whole else held_out.weight[inside]
                 chance = smce_result(drawn(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
-        champion = entry.get("champion")
-        rows.append(
-            SegmentRow(
-                name,
-                int(entry["n"]),
-                before=float(entry["none"]["smce"]),
-                after=float(entry["challenger"]["smce"]),
-                champion=None if champion is None else float(champion["smce"]),
-                chance=chance,
-            )
-        )
+        before, after = float(entry["none"]["smce"]), float(entry["challenger"]["smce"])
+        champion = None if entry.get("champion") is None else float(entry["champion"]["smce"])
+        rows.append(SegmentRow(name, int(entry["n"]), before, after, champion, chance))
     return rows
 
 
 def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> dict[str, str]:
-    """What each map is called in the pictures, in their order."""
+    """Name each map as in the pictures, in their order."""
     for name in predictions:
         if name not in MAPS:
             raise InputError(f"predictions must be of {', '.join(MAPS)}, got {name!r}")
@@ -201,7 +181,7 @@ def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> di
 
 
 def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
-    """The segments that were worst, and those that became so, before and after.
+    """Draw the segments that were worst, and those that became so, before and after.
 
     Parameters
     ----------
@@ -249,13 +229,10 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
 
 def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
     place = axes.get_yaxis_transform()
-    width = axes.get_position().width * 8.0
-    axes.text(
-        -0.15 / width, y - 0.04, row.short_name, transform=place, ha="right", va="bottom", size=TEXT_SIZE, color=INK
-    )
-    axes.text(
-        -0.15 / width, y + 0.06, f"{count(row.n)} events", transform=place, ha="right", va="top", size=7.5, color=GREY
-    )
+    width = axes.get_position().width * WIDTH
+    beside: dict[str, Any] = {"transform": place, "ha": "right"}
+    axes.text(-0.15 / width, y - 0.04, row.short_name, va="bottom", size=TEXT_SIZE, color=INK, **beside)
+    axes.text(-0.15 / width, y + 0.06, f"{count(row.n)} events", va="top", size=7.5, color=GREY, **beside)
     color = ORANGE if row.after > row.before else BLUE
     if row.chance is not None:
         axes.barh(y, row.chance, height=0.5, color=CHANCE, zorder=1)
@@ -264,26 +241,175 @@ def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
         axes.plot(row.champion, y, marker="D", ms=5.5, color=YELLOW, ls="none", zorder=3)
     axes.plot(row.before, y, marker="o", ms=7.0, mfc="white", mec=color, mew=1.6, ls="none", zorder=3)
     axes.plot(row.after, y, marker="o", ms=7.5, color=color, ls="none", zorder=4)
-    axes.text(
-        1.0 + 0.1 / width,
-        y,
-        f"{100.0 * row.before:.1f} \N{RIGHTWARDS ARROW} {100.0 * row.after:.1f}",
-        transform=place,
-        va="center",
-        size=SMALL_SIZE,
-        color=color,
-    )
+    change = f"{100.0 * row.before:.1f} \N{RIGHTWARDS ARROW} {100.0 * row.after:.1f}"
+    axes.text(1.0 + 0.1 / width, y, change, transform=place, va="center", size=SMALL_SIZE, color=color)
 
 
 def _segments_title(rows: Sequence[SegmentRow]) -> str:
     worst = rows[0]
-    known = [(row, row.chance) for row in rows if row.chance is not None]
+    tested = [(row, row.chance) for row in rows if row.chance is not None]
     text = f"Worst segment before, {worst.short_name}: {points(worst.before)} off, now {points(worst.after)}"
     rose = [row.short_name for row in rows if row.rose]
     if rose:
         which = f"{rose[0]} is" if len(rose) == 1 else f"{len(rose)} of {len(rows)} are"
         return f"{text}\n{which} worse than before, beyond chance"
-    if known:
-        before, after = (sum(getattr(row, side) <= chance for row, chance in known) for side in ("before", "after"))
-        return f"{text}\nwithin chance after: {after} of {len(known)} segments, {before} before"
+    if tested:
+        before, after = (sum(getattr(row, side) <= chance for row, chance in tested) for side in ("before", "after"))
+        return f"{text}\nwithin chance after: {after} of {len(tested)} segments, {before} before"
     return text
+
+
+GAMMAS: Final[Sequence[float]] = tuple(0.05 * 2.0**k for k in range(9))
+"""From neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
+
+_GAMMA_HEIGHT: Final = 7.6
+_GAMMA_CAPTION: Final = (
+    "How to read it: gamma says how alike predictions must be to count as neighbours; on the left only the most alike "
+    "count, on the right all of about the same prediction do. The upper lines are the largest local errors (MLCE) less "
+    "what a calibrated model shows on average; the lower lines are as measured. The grey fields are where chance puts "
+    "95% of calibrated models (the widest of these maps'). A line begins where neighbourhoods are worth 50 events."
+)
+_LINES: Final = ((YELLOW, "-"), (GREEN, "-"), (PINK, "-"), (SKY, "-"), (ORANGE, "-"), (GREEN, ":"), (PINK, ":"))
+_MIN_SHARE: Final = 0.05
+"""Of the points that have enough neighbours. The maximum over fewer says little of the rest."""
+
+
+class GammaCurve(NamedTuple):
+    """The maximum local calibration error of one map, gamma by gamma.
+
+    Attributes
+    ----------
+    gamma
+        float64, shape (g,), ascending.
+    mlce
+        float64, shape (g,); nan where too few points have enough neighbours.
+    null_mean, null_q95
+        float64, shape (g,): mean and 95% point of a calibrated model that makes the same predictions.
+    """
+
+    gamma: Floats
+    mlce: Floats
+    null_mean: Floats
+    null_q95: Floats
+
+    @property
+    def excess(self) -> Floats:
+        """How far the maximum lies above that of a calibrated model, on average, shape (g,)."""
+        return self.mlce - self.null_mean
+
+
+def gamma_curves(
+    predictions: Mapping[str, ArrayLike],
+    outcome: ArrayLike,
+    phi: ArrayLike,
+    weight: ArrayLike | None = None,
+    *,
+    gammas: Sequence[float] = GAMMAS,
+    max_points: int = 2000,
+    draws: int = 199,
+    seed: int = 0,
+) -> dict[str, GammaCurve]:
+    """MLCE of each map at each gamma, with its level under calibration.
+
+    Points, draws and seed are those of a refit's comparison, so that at its gamma both are the same numbers.
+
+    Parameters
+    ----------
+    predictions, outcome, phi, weight, max_points, draws, seed
+        See :func:`monitor.local.mlce_curve`.
+    gammas
+        Bandwidths, ascending.
+    """
+    calibrations = mlce_curve(
+        predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed
+    )
+    curves = {}
+    for name, of_gammas in calibrations.items():
+        values = np.full((3, len(gammas)), np.nan)
+        for place, local in enumerate(of_gammas):
+            if local is not None and local.level is not None and local.valid_share >= _MIN_SHARE:
+                values[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
+        curves[name] = GammaCurve(np.asarray(gammas, np.float64), *values)
+    return curves
+
+
+def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
+    """Draw the largest local error of several maps against gamma: above chance, and as measured.
+
+    Parameters
+    ----------
+    curves
+        What each map is called -> its curve, all at the same gammas. The first is before, the last after.
+
+    Raises
+    ------
+    NotEnoughData
+        Nowhere are there enough neighbours.
+    """
+    measured = np.asarray(np.isfinite([curve.mlce for curve in curves.values()]).all(axis=0))
+    if not measured.any():
+        raise NotEnoughData("no width of the neighbourhood gives enough events of 50 neighbours: take more events")
+    figure = new_figure(_GAMMA_HEIGHT)
+    grid = frame(
+        figure,
+        _GAMMA_HEIGHT,
+        _gamma_title(list(curves.values()), measured),
+        _GAMMA_CAPTION,
+        rows=(1.0, 1.0),
+        gap=0.3,
+        above=0.22 * -(-(len(curves) + 1) // _columns(curves)) + 0.05,
+    )
+    upper, lower = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
+    x = next(iter(curves.values())).gamma
+    for axes, raw in ((upper, False), (lower, True)):
+        dress(axes)
+        axes.set_xscale("log")
+        axes.set_xlim(x[measured][0] / 1.08, x[-1] * 1.08)
+        high = np.max([curve.null_q95 - (0.0 if raw else curve.null_mean) for curve in curves.values()], axis=0)
+        axes.fill_between(x, 0.0, high, color=CHANCE, lw=0.0)
+        handles: list[Artist] = []
+        for place, (label, curve) in enumerate(curves.items()):
+            y = curve.mlce if raw else curve.excess
+            handles += axes.plot(x, y, marker="o", ms=3.0, label=label, **_line(place, len(curves)))
+        axes.yaxis.set_major_formatter(points_tick)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+    upper.tick_params(axis="x", labelbottom=False)
+    upper.axhline(0.0, color=GREY, lw=1.0)
+    upper.set_ylabel("points above chance")
+    lower.set_ylabel("points, as measured")
+    lower.set_ylim(bottom=0.0)
+    lower.set_xlabel(
+        "most alike only    \N{LEFTWARDS ARROW}    gamma    \N{RIGHTWARDS ARROW}    all of about the same prediction"
+    )
+    handles.append(Patch(color=CHANCE, label="chance"))
+    legend(upper, handles, columns=_columns(curves))
+    return figure
+
+
+def _columns(curves: Mapping[str, GammaCurve]) -> int:
+    longest = max(map(len, curves))
+    return 4 if longest <= 22 else 3 if longest <= 26 else 2
+
+
+def _line(place: int, number: int) -> dict[str, Any]:
+    if place == 0:
+        return {"color": INK, "ls": (0, (4, 2)), "lw": 1.8}
+    if place == number - 1:
+        return {"color": BLUE, "ls": "-", "lw": 2.6}
+    color, style = _LINES[(place - 1) % len(_LINES)]
+    return {"color": color, "ls": style, "lw": 1.5}
+
+
+def _gamma_title(curves: Sequence[GammaCurve], measured: NDArray[np.bool_]) -> str:
+    distance = np.where(measured, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
+    at = int(np.argmin(distance))
+    before, after = (
+        f"{points(float(curve.mlce[at]))} ({'beyond' if curve.mlce[at] > curve.null_q95[at] else 'within'} chance)"
+        for curve in (curves[0], curves[-1])
+    )
+    return (
+        f"Worst error among predictions that are alike (gamma {curves[0].gamma[at]:.2g}):\n"
+        f"before {before}, after {after}"
+    )

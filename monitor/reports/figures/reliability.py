@@ -1,7 +1,8 @@
 """Reliability diagrams: what was predicted against what came true, of one model or before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -13,10 +14,10 @@ from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.inference.resampling import outcomes
-from monitor.measures.corp import corp_curve
+from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, BinSums, drawn, smce_result
+from monitor.reports.figures.cells import DRAWS, drawn, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -31,7 +32,6 @@ from monitor.reports.figures.style import (
     new_figure,
 )
 from monitor.reports.formatting import count, percent, points
-from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 from monitor.scores.table import merge_rows
 
@@ -41,9 +41,9 @@ HEIGHT: Final = 6.6
 CAPTION: Final = (
     "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
     "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
-    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest "
-    "gap is told where smCE is beyond chance (p up to .05); that is no verdict, which asks for more evidence and for a "
-    "size."
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The title "
+    "names the largest gap where smCE is beyond chance (p up to .05); that is no verdict, which needs more evidence "
+    "and a size."
 )
 _BINS: Final = 10
 _HISTOGRAM_BINS: Final = 40
@@ -61,10 +61,46 @@ _CURVE_ROWS: Final = 100
 """More cannot be seen in a third of a page, and would be half of the picture's bytes."""
 
 
+@dataclass(frozen=True, eq=False)
+class BinSums:
+    """Sums over bins of predictions, closed on the left and open on the right but for the last.
+
+    Attributes
+    ----------
+    counts, positives, prediction_sum, variance
+        float64, shape (bins,): events, positives, sum of p and of p (1 - p).
+    """
+
+    counts: Floats
+    positives: Floats
+    prediction_sum: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, table: ScoreTable, edges: Floats) -> Self:
+        """Sum up between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
+        place = np.searchsorted(edges[1:-1], table.score, side="right")
+
+        def sums(weights: Floats) -> Floats:
+            return np.asarray(np.bincount(place, weights, minlength=edges.size - 1), np.float64)
+
+        return cls(
+            counts=sums(table.counts),
+            positives=sums(table.positives),
+            prediction_sum=sums(table.positive_sum + table.negative_sum),
+            variance=sums(table.counts * table.score * (1.0 - table.score)),
+        )
+
+    @property
+    def residual(self) -> Floats:
+        """Positives less their expected number, shape (bins,)."""
+        return self.positives - self.prediction_sum
+
+
 def reliability_diagram(
     table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None
 ) -> Figure:
-    """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
+    """Draw what came true against predictions: bins, the isotonic curve (CORP), and its band under calibration.
 
     Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
     the predictions. Below, how many predictions there are where.
@@ -106,14 +142,13 @@ def draw_reliability(
     grid = frame(
         figure,
         HEIGHT,
-        finding(bins, beyond_chance=bool(beyond_chance(smce)), insufficient=insufficient),
+        finding(bins, significant=bool(smce.significant), insufficient=insufficient),
         caption,
         rows=(4.2, 1.0),
         gap=0.16,
         above=0.45,
     )
-    main = figure.add_subplot(grid[0, 0])
-    density = figure.add_subplot(grid[1, 0])
+    main, density = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
     dress(main, grid="both")
     dress(density)
     _draw_main(main, cells, bins, axis, labels=False)
@@ -154,11 +189,11 @@ def _legend(axes: Axes, above: float = 0.0) -> None:
     legend(axes, handles, columns=2, above=above)
 
 
-def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = None) -> str:
-    """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
+def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None) -> str:
+    """Name the bin that adds most to the error, if there is more error than chance."""
     if insufficient is not None:
         return f"Too little data to tell: {insufficient}"
-    if not beyond_chance:
+    if not significant:
         # Other tests may see what smCE does not, so the title says which one it speaks for; and of little data no
         # test sees much, so it does not say that there is nothing.
         return f"No difference beyond chance can be seen\n(by smCE, n = {count(float(bins.counts.sum()))})"
@@ -175,10 +210,10 @@ def finding(bins: BinSums, *, beyond_chance: bool, insufficient: str | None = No
 
 
 def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    """How many predictions there are where, as a histogram on the axis."""
-    edges = axis.columns(_HISTOGRAM_BINS)
-    mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0] / cells.total
-    axes.bar(0.5 * (edges[1:] + edges[:-1]), mass, width=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
+    """Draw a histogram of the predictions on the axis."""
+    centre, width, counts = axis.histogram(cells.score, cells.counts, _HISTOGRAM_BINS)
+    mass = counts / cells.total
+    axes.bar(centre, mass, width=0.92 * width, color=PREDICTED, alpha=0.6)
     axes.set_ylim(0.0, 1.12 * float(mass.max()))
     axes.set_yticks([0.0, float(mass.max())], ["0", percent(float(mass.max()))])
     axes.set_ylabel("share")
@@ -187,7 +222,7 @@ def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
 
 
 def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    """The isotonic curve, its band under calibration, and the diagonal."""
+    """Draw the isotonic curve, its band under calibration, and the diagonal."""
     x = axis.place(cells.score)
     low, high = _consistency_band(cells)
     if x.size > 1:
@@ -207,19 +242,12 @@ def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
     predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])
     happened = axis.place(bins.positives[held] / bins.counts[held])
     axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
-    axes.scatter(
-        predicted,
-        happened,
-        s=18.0 + 260.0 * share,
-        color=INK,
-        edgecolor=PAPER,
-        linewidth=0.8,
-        zorder=4,
-    )
+    area = 18.0 + 260.0 * share
+    axes.scatter(predicted, happened, s=area, color=INK, edgecolor=PAPER, linewidth=0.8, zorder=4)
 
 
 def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
-    """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
+    """Compute where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
     curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
@@ -293,22 +321,22 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
 
 
 def _together(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """All predictions of some tables; their outcomes are left out."""
+    """Join the predictions of some tables; their outcomes are left out."""
     scores = np.concatenate([table.score for table in tables])
     return ScoreTable.from_events(scores, np.zeros(scores.size), np.concatenate([table.counts for table in tables]))
 
 
 def _size(row: MeasureResult) -> str:
-    return f"error {points(row.value)}, {'beyond' if beyond_chance(row) else 'within'} chance"
+    return f"error {points(row.value)}, {'beyond' if row.significant else 'within'} chance"
 
 
 def _change(rows: Sequence[MeasureResult]) -> str:
     before, after = rows[0], rows[-1]
-    if not beyond_chance(before) and not beyond_chance(after):
+    if not before.significant and not after.significant:
         return "The error was within chance before, and is after"
     change = f"from {points(before.value)} to {points(after.value)}"
     if after.value >= before.value:
         return f"The error did not fall: it went {change}"
-    if not beyond_chance(after):
+    if not after.significant:
         return f"The error fell {change},\nwhich a calibrated model shows by chance"
     return f"The error fell {change},\nwhich is still more than chance"

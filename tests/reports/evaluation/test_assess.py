@@ -6,7 +6,7 @@ import pytest
 from monitor.errors import InputError, NotEnoughData, SettingsError
 from monitor.inference import coarsen, interval, null_level
 from monitor.measures import MEASURES, REPORT_MEASURES
-from monitor.reports.evaluation.assess import GIVEN, Minimum, assess, uncertainty
+from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum, assess, uncertainty
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable
 from tests.windows.memory import calibrated
@@ -130,5 +130,5 @@ def test_a_measure_that_is_not_defined_is_left_out() -> None:
 
 
 def test_data_that_is_handed_over_is_measured_from_two_outcomes_on() -> None:
-    assert assess(table(1, 0), minimum=GIVEN).insufficient == "only 1 of at least 2 predictions have an outcome"
-    assert assess(table(2, 0), minimum=GIVEN).measures
+    assert assess(table(1, 0), minimum=FILE_MINIMUM).insufficient == "only 1 of at least 2 predictions have an outcome"
+    assert assess(table(2, 0), minimum=FILE_MINIMUM).measures

@@ -12,8 +12,15 @@ from scipy.stats import norm
 
 from monitor.errors import InputError
 from monitor.measures import MEASURES, smce
-from monitor.reports.evaluation.compare import align, compare_tables
-from monitor.reports.evaluation.difference import Difference, Events, from_intervals, of_norm, paired_errors
+from monitor.reports.evaluation.compare import (
+    Difference,
+    Events,
+    align,
+    compare_tables,
+    interval_difference,
+    norm_difference,
+    paired_errors,
+)
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.scores import ScoreTable
@@ -64,8 +71,7 @@ def test_ids_tell_the_same_events() -> None:
     assert found.first.prediction.tolist() == a.prediction[[0, 1, 3]].tolist()
     assert found.second.prediction.tolist() == b.prediction[[0, 1, 3]].tolist()
     assert found.note == (
-        "3 ids stand in both files, and are compared event by event; 3 rows whose id stands in one file only are left "
-        "out"
+        "3 ids are in both files, and are compared event by event; 3 rows whose id is in one file only are left out"
     )
     assert align(with_ids(a, ids, [0, 1]), with_ids(b, ids, [2, 3])).pairing == "none"
 
@@ -106,9 +112,9 @@ def test_values_are_those_of_the_reports() -> None:
         assert each.upper is not None
         assert each.p_value is not None
         assert each.lower <= each.difference <= each.upper
-        assert each.certain == (not each.lower <= 0.0 <= each.upper)
+        assert each.significant == (not each.lower <= 0.0 <= each.upper)
     for name in ("kce", "smce", "ece", "brier"):
-        assert found.differences[name].certain, name
+        assert found.differences[name].significant, name
     assert json.loads(json.dumps(found.to_dict()))["differences"]["smce"]["difference"] > 0.0
 
 
@@ -133,7 +139,7 @@ def test_the_same_predictions_do_not_differ() -> None:
     a, _ = events(2000, seed=5)
     for name, each in compare_tables(a, a, measures=CHOSEN, draws=99).differences.items():
         assert each.difference == 0.0, name
-        assert not each.certain, name
+        assert not each.significant, name
         assert each.p_value is not None
         assert each.p_value > 0.5, name
 
@@ -161,7 +167,7 @@ def test_mce_of_different_events_has_the_interval_that_both_intervals_make() -> 
         rare(2000, seed=0), rare(2000, seed=100, slope=1.3), measures={"mce": MEASURES["mce"]}, draws=19
     )
     first, second = found.first.measures["mce"], found.second.measures["mce"]
-    assert found.differences["mce"] == from_intervals(first, second, paired=False)
+    assert found.differences["mce"] == interval_difference(first, second, paired=False)
 
 
 def test_the_same_events_tell_more_than_different_ones() -> None:
@@ -183,7 +189,8 @@ def test_the_same_events_tell_more_than_different_ones() -> None:
 def test_no_draws_are_no_intervals_and_too_little_data_is_no_difference() -> None:
     a, b = events(300, seed=7, slope=2.0)
     bare = compare_tables(a, b, measures=CHOSEN, draws=0)
-    assert all((each.lower, each.p_value, each.certain) == (None, None, False) for each in bare.differences.values())
+    for difference in bare.differences.values():
+        assert (difference.lower, difference.p_value, difference.significant) == (None, None, False)
     few = replace(a, prediction=a.prediction[:1], outcome=a.outcome[:1])
     assert compare_tables(few, b, measures=CHOSEN).differences == {}
 
@@ -240,7 +247,7 @@ def test_events_find_their_cells() -> None:
 
 def test_the_interval_of_a_norm_reaches_as_far_as_either_could_be_biased() -> None:
     drawn = np.linspace(-1.0, 1.0, 199)
-    found = of_norm(Difference("ratio", 0.2, 0.5), drawn, (np.full(199, 0.05), np.full(199, 0.1)))
+    found = norm_difference(Difference("ratio", 0.2, 0.5), drawn, (np.full(199, 0.05), np.full(199, 0.1)))
     assert found.lower == pytest.approx(0.3 - 0.1 - 0.95, abs=0.01)
     assert found.upper == pytest.approx(0.3 + 0.05 + 0.95, abs=0.01)
     # 0 lies .2 beyond the bias of the second: four fifths of the draws are farther from their mean.
@@ -250,16 +257,16 @@ def test_the_interval_of_a_norm_reaches_as_far_as_either_could_be_biased() -> No
 def test_intervals_of_two_make_that_of_the_difference() -> None:
     first = MeasureResult(0.2, "ratio", lower=0.17, upper=0.26)
     second = MeasureResult(0.5, "ratio", lower=0.42, upper=0.54)
-    apart = from_intervals(first, second, paired=False)
+    apart = interval_difference(first, second, paired=False)
     assert apart.lower == pytest.approx(0.3 - math.hypot(0.08, 0.06))
     assert apart.upper == pytest.approx(0.3 + math.hypot(0.04, 0.03))
-    together = from_intervals(first, second, paired=True)
+    together = interval_difference(first, second, paired=True)
     assert together.lower == pytest.approx(0.3 - 0.14)
     assert together.upper == pytest.approx(0.3 + 0.07)
     for each in (apart, together):
         assert each.p_value is not None
-        assert (each.p_value <= 0.05) == each.certain
-    assert from_intervals(MeasureResult(0.1, "ratio"), second, paired=False).lower is None
+        assert (each.p_value <= 0.05) == each.significant
+    assert interval_difference(MeasureResult(0.1, "ratio"), second, paired=False).lower is None
 
 
 def test_a_logit_offset_of_both_is_no_difference_in_brier_beyond_its_interval() -> None:
@@ -269,7 +276,7 @@ def test_a_logit_offset_of_both_is_no_difference_in_brier_beyond_its_interval() 
     losses = (noisy.prediction - a.outcome) ** 2 - (a.prediction - a.outcome) ** 2
     assert found.difference == pytest.approx(losses.mean())
     assert found.lower == pytest.approx(losses.mean() - 1.96 * losses.std() / np.sqrt(5000), abs=1e-4)
-    assert found.certain
+    assert found.significant
 
 
 @pytest.mark.parametrize("name", ["brier", "log_loss"])

@@ -32,7 +32,7 @@ def test_segments_come_worst_first() -> None:
     table = rows({"fine": 1.0, "bad": 2.5, "poor": 1.7})
     found = report_table(table, model="m", draws=199)
     assert [each.report.segment for each in found.segments] == ["region=bad", "region=poor", "region=fine"]
-    assert [each.real for each in found.segments] == [True, True, False]
+    assert [each.significant for each in found.segments] == [True, True, False]
     assert found.whole.segment == "all"
     assert found.whole.n == sum(each.report.n for each in found.segments) == 4500
 
@@ -86,7 +86,7 @@ def test_a_small_segment_says_how_small_it_is_and_comes_last() -> None:
     assert [each.report.segment for each in found.segments] == ["region=a", "region=b"]
     small = found.segments[1]
     assert small.report.insufficient == "only 50 of at least 100 predictions have an outcome"
-    assert (small.p_value, small.q_value, small.real) == (None, None, False)
+    assert (small.p_value, small.q_value, small.significant) == (None, None, False)
     # Whoever wants to judge their size himself may.
     judged = report_table(table, model="m", draws=199, segment_minimum=Minimum(2, 0, 0)).segments
     assert all(each.q_value is not None for each in judged)
@@ -119,7 +119,7 @@ def test_a_file_is_read_and_reported(name: str, model: str, tmp_path: Path) -> N
     found = report_table(table, model=model_of(tmp_path / name), draws=19)
     assert found.whole == evaluate(p, y, draws=19, model=model)
     assert {each.report.segment: each.report.n for each in found.segments} == {"side=a": 150, "side=b": 150}
-    assert found.notes == ("prediction read from column 'score'", "outcome read from column 'label'")
+    assert table.notes == ("prediction read from column 'score'", "outcome read from column 'label'")
 
 
 PREDICTION = {"type": "prediction", "model": "m", "id": "1", "ts": 1, "p": 0.5}

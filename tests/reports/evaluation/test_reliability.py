@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from monitor.measures.ece import ece
+from monitor.measures.binned_errors import ece
 from monitor.reports.evaluation.report import ReliabilityBin, reliability_bins
 from monitor.scores import GridTable, ScoreTable
 

@@ -31,7 +31,7 @@ def test_where_nothing_is_wrong_hardly_a_search_names_a_group(n: int, prevalence
     searches, wrong = 80, 0
     for seed in range(searches):
         rng, p, columns = events(n, seed, prevalence)
-        wrong += bool(find_segments(p, (rng.random(n) < p).astype(np.float64), columns).found)
+        wrong += bool(find_segments(p, (rng.random(n) < p).astype(np.float64), columns).segments)
     # At most one in twenty, and what chance makes of that.
     assert wrong <= stats.binom.ppf(0.999, searches, 0.05)
 
@@ -42,7 +42,7 @@ def test_what_is_wrong_with_the_whole_is_no_group(slope: float) -> None:
     for seed in range(40):
         rng, p, columns = events(3000, seed)
         y = (rng.random(p.size) < expit(slope * logit(p) + 0.6)).astype(np.float64)
-        wrong += bool(find_segments(p, y, columns).found)
+        wrong += bool(find_segments(p, y, columns).segments)
     assert wrong <= stats.binom.ppf(0.999, 40, 0.05)
 
 
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_a_group_is_found(kind: str, size: float, least: int)
             "a slope": expit(logit(p) * np.where(b, 1.0 - size, 1.0)),
         }[kind]
         result = find_segments(p, (rng.random(p.size) < wrong).astype(np.float64), columns)
-        names = [each.name for each in result.found]
+        names = [each.name for each in result.segments]
         hits += ("a=v, b=w" if kind == "two columns" else "b=w") in names[:1]
         extra += len(names) > 1
     assert hits >= least
@@ -76,8 +76,8 @@ def test_p_values_of_small_and_large_groups_of_rare_outcomes_are_uniform() -> No
         result = find_segments(
             p, (rng.random(p.size) < p).astype(np.float64), {"g": SegmentColumn(codes, ("large", "small"))}
         )
-        assert result.closest is not None or result.found
-        closest = result.found[0] if result.found else result.closest
+        assert result.closest is not None or result.segments
+        closest = result.segments[0] if result.segments else result.closest
         assert closest is not None
         p_values.append(closest.q_value)
     # Corrected for the four tests that there are.
@@ -88,12 +88,12 @@ def test_weights_count_and_unknown_outcomes_do_not() -> None:
     rng, p, columns = events(6000, 7)
     b = columns["b"].codes == 2
     y = (rng.random(p.size) < expit(logit(p) + 1.0 * b)).astype(np.float64)
-    assert [each.name for each in find_segments(p, y, columns).found] == ["b=w"]
-    assert not find_segments(p, y, columns, weight=np.where(b, 0.0, 2.0)).found
+    assert [each.name for each in find_segments(p, y, columns).segments] == ["b=w"]
+    assert not find_segments(p, y, columns, weight=np.where(b, 0.0, 2.0)).segments
     weighted = find_segments(p, y, columns, weight=rng.uniform(0.5, 2.0, p.size))
-    assert weighted.found[0].name == "b=w"
-    assert not find_segments(p, np.where(b, np.nan, y), columns).found
-    rows = find_segments(p, np.where(np.arange(p.size) < 100, np.nan, y), columns).found[0].rows
+    assert weighted.segments[0].name == "b=w"
+    assert not find_segments(p, np.where(b, np.nan, y), columns).segments
+    rows = find_segments(p, np.where(np.arange(p.size) < 100, np.nan, y), columns).segments[0].rows
     np.testing.assert_array_equal(rows, np.flatnonzero(b & (np.arange(p.size) >= 100)))
 
 
@@ -103,13 +103,13 @@ def test_what_cannot_be_searched() -> None:
     rng, p, _ = events(500, 1)
     ids = SegmentColumn(np.arange(500, dtype=np.int32), tuple(map(str, range(500))))
     none = find_segments(p, (rng.random(500) < p).astype(np.float64), {"id": ids})
-    assert (none.columns, none.groups, none.found, none.closest) == ((), 0, (), None)
+    assert (none.columns, none.groups, none.segments, none.closest) == ((), 0, (), None)
 
 
 def test_outcomes_that_are_parted_or_contradict_certain_predictions_end_the_search() -> None:
     p = np.r_[np.zeros(300), np.ones(300)]
     column = {"g": SegmentColumn((np.arange(600) % 3 == 0).astype(np.int32), ("u", "v"))}
-    assert not find_segments(p, p, column).found
+    assert not find_segments(p, p, column).segments
     find_segments(p, 1.0 - p, column)
 
 
@@ -119,7 +119,7 @@ def test_a_group_that_is_right_where_the_whole_is_not_is_not_named() -> None:
     codes = (rng.random(6000) < 0.3).astype(np.int32)
     y = (rng.random(6000) < expit(z + 0.8 * (codes == 0))).astype(np.int8)
     columns = {"g": SegmentColumn(codes, ("wrong", "right"))}
-    assert find_segments(expit(z), y.astype(np.float64), columns).found
+    assert find_segments(expit(z), y.astype(np.float64), columns).segments
     report = report_table(
         EventTable(expit(z), y), model="m", searched=columns, measures={"smce": MEASURES["smce"]}, draws=99, seed=0
     )

@@ -42,9 +42,9 @@ def test_p_values_are_corrected_for_their_number() -> None:
         found = by_name[f"s={number}"]
         assert found.p_value == p[number]
         assert found.q_value == pytest.approx(expected)
-        assert found.real == (expected <= FALSE_DISCOVERY_RATE)
+        assert found.significant == (expected <= FALSE_DISCOVERY_RATE)
     # .02 alone would be called miscalibrated; among six groups it is not.
-    assert [each.real for each in ranked] == [True, False, False, False, False, False]
+    assert [each.significant for each in ranked] == [True, False, False, False, False, False]
 
 
 def test_the_combined_tests_go_before_smce() -> None:
@@ -89,7 +89,7 @@ def test_of_many_calibrated_groups_few_are_called_miscalibrated() -> None:
         p, y = calibrated(groups * each, seed=seed)
         table = EventTable(p, y, segments=column)
         found = report_table(table, model="m", measures={"smce": MEASURES["smce"]}, draws=499, seed=seed)
-        wrongly += any(segment.real for segment in found.segments)
+        wrongly += any(segment.significant for segment in found.segments)
         alone += any(segment.p_value is not None and segment.p_value <= 0.05 for segment in found.segments)
     # Each file has some group below .05 by chance alone; after the correction one file in twenty does.
     assert alone >= 10

@@ -7,7 +7,7 @@ from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap, local_error_map
-from monitor.reports.evaluation.difference import Difference
+from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.comparison import comparison_figure
 from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.local_map import local_map_figure
@@ -75,7 +75,7 @@ def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
     # Where there is no smCE, the first.
     assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(TCE, "May", "June"))
     asked = texts(comparison_figure(INTCE, "May", "June"))
-    assert any("how certain that is was not asked for" in each for each in asked)
+    assert any("without draws there is no interval" in each for each in asked)
     with pytest.raises(NotEnoughData):
         comparison_figure({}, "May", "June")
 

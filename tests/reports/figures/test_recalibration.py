@@ -18,12 +18,15 @@ from monitor.recalibration.comparison import local_finding
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration import (
+    GAMMAS,
     MAX_SEGMENTS,
+    GammaCurve,
     SegmentRow,
+    gamma_curves,
+    gamma_figure,
     refit_figures,
     segments_figure,
 )
-from monitor.reports.figures.recalibration_gamma import GAMMAS, GammaCurve, gamma_curves, gamma_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import WIDTH, fitting
 from monitor.scores import ScoreTable

@@ -3,10 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.reports.figures.cells import BinSums, drawn, smce_result
-from monitor.reports.figures.reliability import _consistency_band, _corners, finding, reliability_diagram
+from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.reliability import BinSums, _consistency_band, _corners, finding, reliability_diagram
 from monitor.reports.figures.report import report_figures, report_sheet
-from monitor.reports.verdicts import beyond_chance
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table, texts
 
@@ -15,17 +14,16 @@ def test_the_title_is_the_bin_that_adds_most() -> None:
     table = ScoreTable.from_events([0.8] * 100 + [0.1] * 10, [1] * 65 + [0] * 35 + [1] * 5 + [0] * 5)
     bins = BinSums.of(table, np.arange(11) / 10)
     assert (
-        finding(bins, beyond_chance=True)
+        finding(bins, significant=True)
         == "Largest gap: predictions of about 80% come true 65% of the time,\n15 points too high"
     )
-    assert finding(bins, beyond_chance=False) == "No difference beyond chance can be seen\n(by smCE, n = 110)"
+    assert finding(bins, significant=False) == "No difference beyond chance can be seen\n(by smCE, n = 110)"
 
 
 def test_a_perfect_table_is_called_so_whatever_the_level() -> None:
     table = ScoreTable.from_events([0.5, 0.5], [0, 1])
     assert (
-        finding(BinSums.of(table, np.arange(11) / 10), beyond_chance=True)
-        == "Predictions come true as often as they say"
+        finding(BinSums.of(table, np.arange(11) / 10), significant=True) == "Predictions come true as often as they say"
     )
 
 
@@ -70,7 +68,7 @@ def test_a_rare_event_is_told_on_stretched_axes() -> None:
 
 def test_a_calibrated_model_is_not_accused() -> None:
     table = TABLES["calibrated"]()
-    assert beyond_chance(smce_result(drawn(table))) is False
+    assert smce_result(drawn(table)).significant is False
     assert "No difference beyond chance can be seen (by smCE, n = 3,000)" in texts(reliability_diagram(table))
 
 

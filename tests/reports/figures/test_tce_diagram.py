@@ -5,7 +5,8 @@ from matplotlib.colors import to_rgba
 
 from monitor.errors import InputError
 from monitor.measures import tce_bins
-from monitor.measures.tce_blocks import Bins, TceKeywords, Test
+from monitor.measures.tce import Bins, TceKeywords
+from monitor.measures.tce_tests import Test
 from monitor.reports.figures.style import HAPPENED, INK, PREDICTED
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.scores import ScoreTable

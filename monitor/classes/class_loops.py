@@ -1,4 +1,4 @@
-"""Sums over all pairs of probability vectors under a kernel times the identity."""
+"""Loops over events of many classes: draws of outcomes, sums of residuals in bins, and sums over pairs of events."""
 
 import math
 from typing import Final
@@ -6,7 +6,107 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
+
+
+@njit()
+def categorical_draws(rng: np.random.Generator, cumulative: Floats, draws: int) -> NDArray[np.int32]:
+    """Draw one class for each prediction.
+
+    Parameters
+    ----------
+    rng
+        Uses one uniform number per draw and prediction.
+    cumulative
+        float64, shape (n, K): running sums of the probabilities.
+    draws
+        Number of draws.
+
+    Returns
+    -------
+    int32, shape (draws, n)
+        A class of probability 0 is never drawn.
+    """
+    n, classes = cumulative.shape
+    result = np.empty((draws, n), np.int32)
+    for draw in range(draws):
+        for i in range(n):
+            # The last sum may differ from 1 by rounding, so scale by it.
+            target = rng.random() * cumulative[i, classes - 1]
+            low, high = 0, classes - 1
+            while low < high:
+                middle = (low + high) // 2
+                if cumulative[i, middle] > target:
+                    high = middle
+                else:
+                    low = middle + 1
+            result[draw, i] = low
+    return result
+
+
+@njit()
+def hits_of_draws(bins: NDArray[np.int32], outcomes: NDArray[np.int32], size: int) -> Floats:
+    """Count the outcomes whose predicted probability is in each bin.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for none.
+    outcomes
+        int32, shape (draws, n).
+    size
+        Number of bins.
+
+    Returns
+    -------
+    float64, shape (draws, size)
+    """
+    draws, n = outcomes.shape
+    result = np.zeros((draws, size))
+    for draw in range(draws):
+        for i in range(n):
+            index = bins[i, outcomes[draw, i]]
+            if index >= 0:
+                result[draw, index] += 1.0
+    return result
+
+
+@njit()
+def weighted_residuals(bins: NDArray[np.int32], prediction: Floats, outcome: Ints, weight: Floats, size: int) -> Floats:
+    """Sum weighted residuals e_y - p in each bin.
+
+    Parameters
+    ----------
+    bins
+        int32, shape (n, K): the bin of each probability, -1 for none.
+    prediction
+        float64, shape (n, K).
+    outcome
+        int64, shape (n,).
+    weight
+        float64, shape (draws, n): weights of the events.
+    size
+        Number of bins.
+
+    Returns
+    -------
+    float64, shape (draws, size)
+    """
+    draws = weight.shape[0]
+    n, classes = bins.shape
+    result = np.zeros((draws, size))
+    for draw in range(draws):
+        for i in range(n):
+            factor = weight[draw, i]
+            if factor == 0.0:
+                continue
+            for k in range(classes):
+                index = bins[i, k]
+                if index >= 0:
+                    result[draw, index] += factor * ((1.0 if k == outcome[i] else 0.0) - prediction[i, k])
+    return result
+
 
 EXPONENTIAL: Final = 0
 GAUSSIAN: Final = 1
@@ -17,7 +117,7 @@ REASSOCIATED: Final = {"reassoc", "contract", "nsz"}
 
 
 @njit(fastmath=REASSOCIATED)
-def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthscale: float) -> float:
+def _kernel(p: Floats, q: Floats, kind: int, lengthscale: float) -> float:
     """Kernel of two probability vectors: see :class:`~monitor.classes.skce.VectorKernel`."""
     total = 0.0
     if kind == TV_EXPONENTIAL:
@@ -33,7 +133,7 @@ def _kernel(p: NDArray[np.float64], q: NDArray[np.float64], kind: int, lengthsca
 
 
 @njit(fastmath=REASSOCIATED)
-def _products(p: NDArray[np.float64], q: NDArray[np.float64]) -> tuple[float, float]:
+def _products(p: Floats, q: Floats) -> tuple[float, float]:
     """Sum of p q, and the trace of the product of the two vectors' covariances."""
     both = squared = 0.0
     for k in range(p.shape[0]):
@@ -45,9 +145,7 @@ def _products(p: NDArray[np.float64], q: NDArray[np.float64]) -> tuple[float, fl
 
 
 @njit()
-def pair_sums(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], kind: int, lengthscale: float
-) -> tuple[float, float, float]:
+def pair_sums(prediction: Floats, outcome: Ints, kind: int, lengthscale: float) -> tuple[float, float, float]:
     r"""Sums over all i < j of what the estimators of the SKCE and their variances are made of.
 
     Parameters
@@ -85,9 +183,7 @@ def pair_sums(
 
 
 @njit()
-def block_means(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], size: int, kind: int, lengthscale: float
-) -> NDArray[np.float64]:
+def block_means(prediction: Floats, outcome: Ints, size: int, kind: int, lengthscale: float) -> Floats:
     """Mean of h over the pairs of each whole block of ``size`` consecutive events; float64, shape (n // size,)."""
     blocks = outcome.shape[0] // size
     result = np.empty(blocks)
@@ -98,9 +194,7 @@ def block_means(
 
 
 @njit()
-def term_rows(
-    prediction: NDArray[np.float64], outcome: NDArray[np.int64], first: int, end: int, kind: int, lengthscale: float
-) -> NDArray[np.float64]:
+def term_rows(prediction: Floats, outcome: Ints, first: int, end: int, kind: int, lengthscale: float) -> Floats:
     """Terms h_ij of the events i in [first, end) with all events j; float64, shape (end - first, n)."""
     n = outcome.shape[0]
     result = np.empty((end - first, n))
@@ -114,7 +208,7 @@ def term_rows(
 
 
 @njit()
-def pair_distances(prediction: NDArray[np.float64], total_variation: bool) -> NDArray[np.float64]:
+def pair_distances(prediction: Floats, total_variation: bool) -> Floats:
     """Distance of every pair i < j, Euclidean or total variation; float64, shape (n (n - 1) / 2,)."""
     n, classes = prediction.shape
     result = np.empty(n * (n - 1) // 2)

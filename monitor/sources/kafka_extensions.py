@@ -1,0 +1,224 @@
+"""What the service changes in kafka-python (3.0.12), with its private parts: docs/decisions/0020 says what each is for.
+
+**Records.** kafka-python decodes each record byte by byte in Python, which takes longer than all later steps together.
+Here a compiled loop locates keys and values, and all records are cut out of the batch at once. Everything else stays
+kafka-python's: compression, checksums, aborted transactions, positions. A batch that the loop cannot read goes the
+library's way, which raises the library's errors.
+
+**Joins.** kafka-python lets a join go on in the background when a poll's time is up, but loses it in two ways:
+
+- It decides anew at every poll whether to join. A leader that rejoins because a topic's partitions became known, or
+  grew, has noted what it assigned from by the time of the answer, and sees no reason any more. It never applies its
+  assignment and sends no heartbeat: the group goes on without it, and it never reads again.
+- It discards an answer that came between two polls, and joins once more. If the leader does so, that is another
+  rebalance, which the other members learn of seconds later; and their answers may again come between the leader's
+  polls. On a slow machine, partitions are so assigned time and again, and never read.
+
+Besides, a leader assigns before it knows the topics' partitions: nothing to anybody. It learns them a moment later and
+assigns again, and in between nobody reads.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from kafka import KafkaConsumer
+from kafka import errors as kafka_errors
+from kafka.consumer.fetcher import Fetcher
+from kafka.coordinator.consumer import ConsumerCoordinator
+from kafka.net.compat import KafkaNetClient
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.util import decode_varint
+
+from monitor.sources.kafka_loops import SPANS, locate_records
+
+_NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
+
+
+def speed_up(consumer: KafkaConsumer) -> None:
+    """Make a consumer that has fetched nothing yet unpack batches this way."""
+    consumer._fetcher.PartitionRecords = _PartitionRecords  # noqa: SLF001 - the library offers no other place
+
+
+class _CutRecord(NamedTuple):
+    """A record with the attributes that kafka-python's fetcher reads."""
+
+    size_in_bytes: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Any
+    checksum: None = None
+
+    def validate_crc(self) -> bool:
+        """True: the checksum is the batch's."""
+        return True
+
+
+class _CutBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ships no types
+    """A batch whose records are cut out at once."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.is_control_batch:
+            return iter(super().__iter__())
+        self._maybe_uncompress()
+        spans = np.empty((self.records_count, SPANS), np.int64)
+        data = self._buffer
+        if not locate_records(np.frombuffer(data, np.uint8), self._pos, spans):
+            return iter(super().__iter__())
+        sizes, times, offsets, keys, key_lengths, values, value_lengths, headers, counts = spans.T
+        whole = bytes(data)
+        stamped = self.timestamp_type == self.LOG_APPEND_TIME
+        return map(
+            _CutRecord._make,
+            zip(
+                sizes.tolist(),
+                (offsets + self.base_offset).tolist(),
+                repeat(self.max_timestamp) if stamped else (times + self.first_timestamp).tolist(),
+                repeat(self.timestamp_type),
+                _cut(whole, keys, key_lengths),
+                _cut(whole, values, value_lengths),
+                repeat(_NO_HEADERS)
+                if not counts.any()
+                else map(_headers, repeat(whole), headers.tolist(), counts.tolist()),
+                repeat(None),
+            ),
+        )
+
+
+def _cut(data: bytes, starts: Any, lengths: Any) -> list[bytes | None]:
+    ends = (starts + lengths).tolist()
+    if (lengths >= 0).all():
+        return [data[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+    return [data[start:end] if end >= start else None for start, end in zip(starts.tolist(), ends, strict=True)]
+
+
+def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, at = decode_varint(data, at)
+        name, at = data[at : at + length].decode(), at + length
+        length, at = decode_varint(data, at)
+        headers.append((name, data[at : at + length] if length >= 0 else None))
+        at += max(length, 0)
+    return headers
+
+
+class _Batches:
+    """Fetched batches; those of format v2 become :class:`_CutBatch`."""
+
+    def __init__(self, records: MemoryRecords) -> None:
+        self._records = records
+
+    def next_batch(self) -> Any:
+        """The next batch, or None."""
+        batch = self._records.next_batch()
+        if type(batch) is DefaultRecordBatch:
+            batch.__class__ = _CutBatch
+        return batch
+
+
+class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
+    """The fetched records of one partition."""
+
+    def _unpack_records(self, tp: Any, records: MemoryRecords, *deserializers: Any) -> Iterator[Any]:
+        return iter(super()._unpack_records(tp, _Batches(records), *deserializers))
+
+
+def fix_joins(consumer: KafkaConsumer) -> None:
+    """Fix the joins of a consumer that has not subscribed yet."""
+    consumer._coordinator.__class__ = _Coordinator  # noqa: SLF001 - the library offers no other place
+
+
+def request_topics(client: KafkaNetClient, topics: Iterable[str]) -> None:
+    """Let a client that is not connected yet request the metadata of these topics at once.
+
+    A consumer requests it only when it subscribes, which is too late for its first assignment.
+    """
+    client.cluster.set_topics(topics)
+
+
+def generation_is_current(consumer: KafkaConsumer) -> bool:
+    """Send a heartbeat to learn whether the consumer's generation is the group's current one.
+
+    False where the group is rebalancing or does not answer: the next poll finds out.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001 - the library offers no other way
+    if coordinator.generation_if_stable() is None:
+        return False
+    try:
+        coordinator._net.run(coordinator._send_heartbeat_request)  # noqa: SLF001
+    except kafka_errors.KafkaError:
+        return False
+    return True
+
+
+class _Coordinator(ConsumerCoordinator):  # type: ignore[misc]  # kafka-python ships no types
+    """kafka-python's coordinator, which here keeps the answer to a join until the next poll."""
+
+    _join_task: Any
+
+    def need_rejoin(self) -> bool:
+        """Whether a join must be started or finished."""
+        return bool(self.rejoining or super().need_rejoin())
+
+    async def join_group_async(self, timeout_ms: float | None = None) -> bool:
+        """Join, or process the answer to the pending join."""
+        join = self._join_task
+        if join is not None and join.is_done and not isinstance(join, _AnsweredJoin):
+            # An answer that is a session old may be of a group that has since gone on without us.
+            self._join_task = None if self.heartbeat.session_timeout_expired() else _AnsweredJoin(join)
+        return bool(await super().join_group_async(timeout_ms))
+
+    async def _do_join_and_sync_async(self) -> bytes:
+        assignment: bytes = await super()._do_join_and_sync_async()
+        # The broker's session timer starts here, though heartbeats only go on once the assignment is processed.
+        self.heartbeat.received_heartbeat()
+        return assignment
+
+    def _perform_assignment(self, *arguments: Any) -> Any:
+        # Assign from the current metadata, not that of the last change: else the next answer looks like a change.
+        self._metadata_snapshot = self._build_metadata_snapshot(self._subscription, self._cluster)
+        return super()._perform_assignment(*arguments)
+
+
+class _AnsweredJoin:
+    """A join that has been answered, but looks pending to the one check that would discard it."""
+
+    def __init__(self, join: Any) -> None:
+        self._join = join
+        self._checked = False
+
+    @property
+    def is_done(self) -> bool:
+        """False at the first call, then True: a second check means that the answer was of no use."""
+        checked, self._checked = self._checked, True
+        return checked
+
+    def add_callback(self, callback: Callable[[bytes], None]) -> None:
+        """Pass on the assignment, if that was the answer."""
+        self._join.add_callback(callback)
+
+    def add_errback(self, callback: Callable[[Exception], None]) -> None:
+        """Pass on the error, if that was the answer."""
+        self._join.add_errback(callback)
+
+    def __await__(self) -> Any:
+        return self._join.__await__()
+
+
+def unblock(consumer: KafkaConsumer) -> None:
+    """Free the slot of exhausted records, so that a resumed partition goes on.
+
+    kafka-python (3.0.12) sets records of a paused partition aside, and takes them up again only if its one slot for
+    current records is empty; exhausted records stay in the slot, so a resumed partition would never be read again.
+    """
+    fetcher = consumer._fetcher  # noqa: SLF001 - there is no public way
+    if fetcher._next_partition_records is not None and not fetcher._next_partition_records:  # noqa: SLF001
+        fetcher._next_partition_records = None  # noqa: SLF001
