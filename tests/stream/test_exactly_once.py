@@ -194,7 +194,7 @@ def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp
             before = records_saved(store)
             worker = start_worker(kafka_broker, "killed", url)
             eventually(lambda before=before: records_saved(store) > before, shown=worker.poll)  # type: ignore[misc]
-            time.sleep(moments.random())
+            time.sleep(moments.uniform(0, 0.6))
             assert worker.poll() is None
             worker.kill()
             worker.wait(PATIENCE_SECONDS)
