@@ -57,7 +57,7 @@ COMMANDS: Final = {
     "refit": _Command("monitor.cli.recalibrate", _RECALIBRATE, hidden=True),
     "promote": _Command("monitor.cli.promote", "Let the map of a refit serve."),
     "rollback": _Command(
-        "monitor.cli.rollback", "Take back the map that serves a model: the one before it serves again, or none."
+        "monitor.cli.rollback", "Roll back the map that serves a model: the previous one serves again, or none."
     ),
     "keys": _Command(
         "monitor.cli.keys", "Make, list and revoke the API keys of the service. They take effect without a restart."
