@@ -91,7 +91,8 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
     """Raise InputError for wrong arguments before any work is done."""
     if not file.exists():
         raise InputError(
-            f"{file}: no such file; name a CSV, Parquet or JSON lines file that exists (its ending is that of a file, not of a model's name)"
+            f"{file}: no such file; name a CSV, Parquet or JSON lines file that exists "
+            "(the ending is that of a file, not of a model's name)"
         )
     if file.is_dir():
         raise InputError(f"{file}: is a directory; name one file in it (for a model of that name, run it elsewhere)")
