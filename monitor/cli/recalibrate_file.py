@@ -91,7 +91,7 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
     """Raise InputError for wrong arguments before any work is done."""
     if not file.exists():
         raise InputError(
-            f"{file}: no such file; name a CSV, Parquet or JSON lines file that exists "
+            f"{file}: no such file; name a CSV, Parquet or JSON lines file that is there "
             "(the ending is that of a file, not of a model's name)"
         )
     if file.is_dir():
