@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             ["gone.csv"],
             2,
-            "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there (the ending is that of a file",
+            "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there (the ending is that of ",
         ),
         (["gone.csv.gz", "--wait"], 2, "--wait is for a model of a service, and gone.csv.gz is read as a file"),
         (["few.csv", *NOWHERE], 2, "--url is for a model of a service, and few.csv is read as a file"),
