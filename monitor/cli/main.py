@@ -30,7 +30,7 @@ COMMANDS: Final = {
     "recalibrate": "Fit recalibration maps, on a file or in a running service, and see on later data whether one is "
     "better than none.",
     "promote": "Let the map of a refit serve.",
-    "rollback": "Take back the map that serves a model: the one before it serves again, or none.",
+    "rollback": "Roll back the map that serves a model: the previous one serves again, or none.",
     "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
     "backup": "Back up the store to one file, also beside a running service.",
