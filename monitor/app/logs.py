@@ -119,13 +119,13 @@ def log_uncaught_errors() -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
             return
-        _log.error("the process ends of an error that nobody caught", exc_info=(kind, error, trace))
+        _log.error("the process ends with an uncaught error", exc_info=(kind, error, trace))
 
     def thread_ended(arguments: threading.ExceptHookArgs) -> None:
         name = arguments.thread.name if arguments.thread is not None else "unknown"
         error = arguments.exc_value or arguments.exc_type()
         _log.error(
-            "a thread ended of an error", thread=name, exc_info=(arguments.exc_type, error, arguments.exc_traceback)
+            "a thread ended with an error", thread=name, exc_info=(arguments.exc_type, error, arguments.exc_traceback)
         )
 
     sys.excepthook = ended

@@ -29,8 +29,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every finding.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 on warnings, too.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", help=f"Make only this check; may be repeated: {', '.join(CHECKS)}."),
+        list[str] | None, typer.Option("--only", help=f"Run only this check; repeatable: {', '.join(CHECKS)}.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -46,25 +45,25 @@ def check(
         )
     configure_logs("error", "auto")
     console = Console(soft_wrap=True, highlight=False)
-    made: list[Finding] = []
     file = settings_file(config)
     try:
         around = Surroundings(load_settings(file, os.environ), file)
     except SettingsError as error:
-        findings = iter([fail("configuration", line) for line in str(error).splitlines()])
+        running = iter([fail("configuration", line) for line in str(error).splitlines()])
     else:
-        findings = run_checks(around, only or tuple(CHECKS))
-    for finding in findings:
-        made.append(finding)
+        running = run_checks(around, only or tuple(CHECKS))
+    findings: list[Finding] = []
+    for finding in running:
+        findings.append(finding)
         if not as_json:
             console.print(_line(finding))
-    failed = sum(finding.verdict is Verdict.FAIL for finding in made)
-    warned = sum(finding.verdict is Verdict.WARN for finding in made)
+    failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    warned = sum(finding.verdict is Verdict.WARN for finding in findings)
     passed = not failed and not (strict and warned)
     if as_json:
-        typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in made]}))
+        typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in findings]}))
     else:
-        console.print(f"{len(made) - failed - warned} ok, {warned} to look at, {failed} failed")
+        console.print(f"{len(findings) - failed - warned} ok, {warned} to look at, {failed} failed")
     raise typer.Exit(0 if passed else 1)
 
 

@@ -105,14 +105,14 @@ def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]
 def _note_places(node: yaml.Node, path: fields.Path, file: str, places: dict[fields.Path, str]) -> None:
     places[path] = f"{file}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, value in node.value:
             name = str(key.value)
             where = f"{file}:{key.start_mark.line + 1}"
-            if name in seen and name != "<<":
+            if name in names and name != "<<":
                 # YAML forbids it, but the library would silently take the last one.
                 raise SettingsError(f"{where}: {fields.dotted((*path, name))} is given twice")
-            seen.add(name)
+            names.add(name)
             _note_places(value, (*path, name), file, places)
             places[(*path, name)] = where
     elif isinstance(node, yaml.SequenceNode):
