@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,13 +40,13 @@ from monitor.reports.evaluation.inputs import (
     times_ms,
 )
 from monitor.reports.findings import Findings, ReportOptions, measure_table, read_columns
-from monitor.reports.progress import patient_progress, rows_progress
+from monitor.reports.progress import patient_progress
 from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.formats import MemoryTable, is_table
-from monitor.sources.tables import EventTable, SegmentColumn, read_table
+from monitor.sources.tables import EventTable, SegmentColumn
 
 Floats = NDArray[np.float64]
 Names = str | Sequence[str]
@@ -155,45 +155,31 @@ def evaluate(
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with _python_words(), _shown(progress) as report_progress:
-        table, names = _read(
-            p,
-            y,
-            prediction=prediction,
-            outcome=outcome,
-            time=time_ms if time is None and not is_table(p) else time,
-            weight=weight,
-            segments=segments,
-            features=features,
+        data = _Data(p, y, prediction, outcome, time, weight, segments, features)
+        if not data.is_table and time is None:
+            data = data._replace(time=time_ms)
+        options = data.options()._replace(
+            measure=() if measures is None else measures_by_name(measures),
+            draws=draws,
             find_segments=find_segments,
             positive=positive,
             logits=logits,
             skip_bad_rows=skip_bad_rows,
-        )
-        options = ReportOptions(
-            weight=weight if isinstance(weight, str) else None,
-            segment=_listed(segments) if is_table(p) else tuple(table.segments),
-            feature=names,
-            measure=() if measures is None else measures_by_name(measures),
-            draws=draws,
-            find_segments=find_segments,
             tolerance=tolerance,
-            models=(model or _model_of(table),),
             version=version,
             segment_name=segment,
             minimum=minimum or FILE_MINIMUM,
             seed=seed,
         )
+        table, names = _read(data, options)
+        columns = options.segment if data.is_table else tuple(table.segments)
+        options = options._replace(segment=columns, feature=names, models=(model or _model_of(table),))
         findings = _in_python(measure_table(options, table, None, report_progress))
-    shared: dict[str, Any] = {
-        "local": findings.local,
-        "notes": findings.notes,
-        "cautions": findings.cautions,
-        "measured": Measured(options, table, findings),
-    }
+    measured = Measured(options, table, findings)
     if isinstance(findings.result, ClassReport):
-        return DataClassReport.of(findings.result, class_names=findings.class_names, **shared)
+        return DataClassReport.of(findings.result, class_names=findings.class_names, measured=measured)
     report = cast("FileReport", findings.result)
-    return DataReport.of(report.whole, segments=report.segments, search=report.search, **shared)
+    return DataReport.of(report.whole, segments=report.segments, search=report.search, measured=measured)
 
 
 def compare(
@@ -327,17 +313,8 @@ def recalibrate(
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
     require_resampling(draws, seed)
     with _python_words(), _shown(progress) as report_progress:
-        table, names = _read(
-            p,
-            y,
-            prediction=prediction,
-            outcome=outcome,
-            time=time,
-            weight=weight,
-            segments=segments,
-            features=features,
-            as_numbers=True,
-        )
+        data = _Data(p, y, prediction, outcome, time, weight, segments, features)
+        table, names = _read(data, data.options(), as_numbers=True)
         rows = labelled_rows(table)
         chosen = choose_methods(_listed(methods), options or {}, rows.events)
         trial = refit_rows(
@@ -402,9 +379,9 @@ def apply(
     chosen = _artifact(recalibration)
     with _python_words(), _shown(progress) as report_progress:
         if is_table(p):
-            _require_names(y=None, prediction=prediction, segments=segments, features=features)
-            named = Columns(_listed(prediction), _listed(features), next(iter(_listed(segments)), None))
-            columns = columns_for(chosen, named)
+            named = _Data(p, prediction=prediction, segments=segments, features=features).options()
+            columns = Columns(tuple(named.prediction), tuple(named.feature), next(iter(named.segment), None))
+            columns = columns_for(chosen, columns)
             table, segment = read_rows(MemoryTable(p), columns, no_progress), columns.segment
         else:
             segment = chosen.map.segment_key
@@ -428,50 +405,63 @@ def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str |
     raise InputError(f"a map must be what recalibrate returned, a map or a file, got {type(recalibration).__name__}")
 
 
-def _read(
-    p: Any,
-    y: ArrayLike | None,
-    *,
-    prediction: Any,
-    outcome: str | None,
-    time: Any,
-    weight: Any,
-    segments: Any,
-    features: Any,
-    as_numbers: bool = False,
-    find_segments: bool = False,
-    **table_options: Any,
-) -> tuple[EventTable, tuple[str, ...]]:
-    """Read a table by the names of its columns, or arrays; also return the names of the features.
+class _Data(NamedTuple):
+    """Arguments that say what the data are: a table and the names of its columns, or arrays."""
 
-    ``as_numbers``: features are numbers that a map is fitted on, not values of any kind.
-    """
-    if is_table(p):
-        _require_names(y=y, prediction=prediction, time=time, weight=weight, segments=segments, features=features)
-        names = _listed(features)
-        with rows_progress("reading the table") as count:
-            table = read_table(
-                MemoryTable(p),
-                prediction=_listed(prediction),
-                outcome=outcome,
-                time=time,
-                segments=_listed(segments),
-                weight=weight,
-                features=names if as_numbers else (),
-                values=() if as_numbers else names,
-                # Named segments are the columns to search.
-                other_values=find_segments and not segments,
-                progress=count,
-                **table_options,
-            )
-        return table, names
-    for name, value in {"prediction": prediction, "outcome": outcome, "time": time, "weight": weight}.items():
-        if isinstance(value, str) or (name == "prediction" and value is not None):
-            raise InputError(f"{name} names a column, and p is no table with named columns")
-    for name, value in {"find_segments": find_segments, **table_options}.items():
-        if value:
+    p: Any
+    y: Any = None
+    prediction: Any = None
+    outcome: Any = None
+    time: Any = None
+    weight: Any = None
+    segments: Any = None
+    features: Any = None
+
+    @property
+    def is_table(self) -> bool:
+        return is_table(self.p)
+
+    def options(self) -> ReportOptions:
+        """Convert to the options of a report, which name the columns of a table.
+
+        Raises
+        ------
+        InputError
+            Columns are named where there is no table, or what should name one is something else.
+        """
+        if not self.is_table:
+            for name in ("prediction", "outcome", "time", "weight"):
+                value = getattr(self, name)
+                if isinstance(value, str) or (name == "prediction" and value is not None):
+                    raise InputError(f"{name} names a column, and p is no table with named columns")
+            return ReportOptions()
+        if self.y is not None:
+            raise InputError("y must be left out where p is a table; name its column with outcome")
+        several = {"prediction", "segments", "features"}
+        for name in ("prediction", "time", "weight", "segments", "features"):
+            value = getattr(self, name)
+            if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
+                columns = "columns" if name in several else "a column"
+                raise InputError(f"{name} must name {columns} of the table, got {type(value).__name__}")
+        return ReportOptions(
+            prediction=_listed(self.prediction),
+            outcome=self.outcome,
+            time=self.time,
+            weight=self.weight,
+            segment=_listed(self.segments),
+            feature=_listed(self.features),
+        )
+
+
+def _read(data: _Data, options: ReportOptions, *, as_numbers: bool = False) -> tuple[EventTable, tuple[str, ...]]:
+    """Read a table or arrays; also return the names of the features."""
+    if data.is_table:
+        table = read_columns(options, MemoryTable(data.p), options.prediction, as_numbers=as_numbers)
+        return table, tuple(options.feature)
+    for name in ("find_segments", "positive", "logits", "skip_bad_rows"):
+        if getattr(options, name):
             raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
-    return _arrays(p, y, time=time, weight=weight, segments=segments, features=features)
+    return _arrays(data)
 
 
 def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -> EventTable:
@@ -479,58 +469,40 @@ def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -
     if is_table(data):
         return read_columns(options, MemoryTable(data), prediction)
     if isinstance(data, tuple) and len(data) == 2:
-        return _arrays(data[0], data[1])[0]
+        return _arrays(_Data(*data))[0]
     raise InputError(
         f"what is compared must be a table, or a pair (p, y) of predictions and outcomes, got {type(data).__name__}"
     )
 
 
-def _require_names(*, y: Any, **named: Any) -> None:
-    """Raise InputError unless columns of a table are named."""
-    if y is not None:
-        raise InputError("y must be left out where p is a table; name its column with outcome")
-    several = {"prediction", "segments", "features"}
-    for name, value in named.items():
-        if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
-            columns = "columns" if name in several else "a column"
-            raise InputError(f"{name} must name {columns} of the table, got {type(value).__name__}")
-
-
-def _arrays(
-    p: Any,
-    y: ArrayLike | None,
-    *,
-    time: Any = None,
-    weight: Any = None,
-    segments: Any = None,
-    features: Any = None,
-) -> tuple[EventTable, tuple[str, ...]]:
+def _arrays(data: _Data) -> tuple[EventTable, tuple[str, ...]]:
     """Read predictions and outcomes that are arrays, and name the features."""
+    p, y, time, weight, segments, features = data.p, data.y, data.time, data.weight, data.segments, data.features
     if y is None:
         raise InputError("y must hold the outcomes, or p be a table with a column of them")
     require_same_index(p=p, y=y, time=time, weight=weight, segments=segments, features=features)
     prediction = predictions_of(p)
+    classes: tuple[str, ...] = ()
+    weights = None
     if holds_vectors(prediction):
         if weight is not None:
             raise InputError("weight must be left out for probability vectors, whose measures count whole events")
         vectors, labelled = check_vectors(prediction, y)
         times = None if time is None else times_ms(time)
-        table = EventTable(
-            prediction,
-            np.where(labelled, vectors.outcome, UNLABELLED),
-            classes=tuple(str(label) for label in range(vectors.classes)),
-        )
+        outcome = np.where(labelled, vectors.outcome, UNLABELLED)
+        classes = tuple(str(label) for label in range(vectors.classes))
     else:
-        events = check_events(p, y, weight=weight, time_ms=time)
-        times = events.time_ms
-        outcome = np.where(np.isnan(events.outcome), UNLABELLED, events.outcome).astype(np.int8)
-        table = EventTable(events.prediction, outcome, weight=events.weight)
-    names, x = _features(features, len(table))
-    return replace(
-        table,
-        time_ms=None if times is None else np.floor(times).astype(np.int64),
-        segments=_segments(segments, len(table)),
+        prediction, y, weights, times = check_events(p, y, weight=weight, time_ms=time)
+        outcome = np.where(np.isnan(y), UNLABELLED, y).astype(np.int8)
+    names, x = _features(features, outcome.size)
+    return EventTable(
+        prediction,
+        outcome,
+        None if times is None else np.floor(times).astype(np.int64),
+        _segments(segments, outcome.size),
+        weight=weights,
         features=x,
+        classes=classes,
         values={} if x is None else dict(zip(names, x.T, strict=True)),
     ), names
 
@@ -541,12 +513,8 @@ def _unlabelled(p: Any, features: Any, segments: Any) -> EventTable:
     prediction = predictions_of(p)
     check(prediction.ravel(), (prediction >= 0.0).ravel() & (prediction <= 1.0).ravel(), "p must be in [0, 1]")
     n = prediction.shape[0]
-    return EventTable(
-        prediction,
-        np.full(n, UNLABELLED, np.int8),
-        segments=_segments(segments, n),
-        features=_features(features, n)[1],
-    )
+    unlabelled = np.full(n, UNLABELLED, np.int8)
+    return EventTable(prediction, unlabelled, segments=_segments(segments, n), features=_features(features, n)[1])
 
 
 def _segments(segments: Any, n: int) -> Mapping[str, SegmentColumn]:

@@ -1,7 +1,7 @@
 """HTTP client for a running service, used by the CLI and RecalibrationClient."""
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import httpx
@@ -62,26 +62,24 @@ def connect(
         base_url=url,
         timeout=timeout_seconds,
         # httpx does not send the key to another host after a redirect.
-        auth=None if api_key is None else _Bearer(api_key),
+        auth=None if api_key is None else _bearer(api_key),
         headers=dict(headers or {}),
         transport=transport,
         follow_redirects=True,
     )
 
 
-class _Bearer(httpx.Auth):
-    """Sends an API key or token with each request."""
+def _bearer(api_key: ApiKey) -> Callable[[httpx.Request], httpx.Request]:
+    """Return what adds the API key or token to each request."""
+    if isinstance(api_key, str):
+        _check_key(api_key)
 
-    def __init__(self, api_key: ApiKey) -> None:
-        if isinstance(api_key, str):
-            _check_key(api_key)
-        self._api_key = api_key
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the header."""
-        key = self._api_key if isinstance(self._api_key, str) else _check_key(self._api_key())
+    def add_header(request: httpx.Request) -> httpx.Request:
+        key = api_key if isinstance(api_key, str) else _check_key(api_key())
         request.headers["authorization"] = f"Bearer {key}"
-        yield request
+        return request
+
+    return add_header
 
 
 def _check_key(key: str) -> str:

@@ -104,6 +104,24 @@ class _MeasuredResult(Result):
 class _ReportResult(_MeasuredResult):
     """A report on one set of predictions."""
 
+    @property
+    def local(self) -> LocalReport | None:
+        """Local calibration over the features; None where none were named."""
+        return self.measured.findings.local
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed about the data, a line each."""
+        return self.measured.findings.notes
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to mind when reading the report, a line each."""
+        return self.measured.findings.cautions
+
+    def _repr(self, *lines: str) -> str:
+        return "\n".join([*lines, *([] if self.local is None else [self.local.sentence])])
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as ``monitor report --json`` prints it."""
         return self.measured.findings.to_dict()
@@ -146,30 +164,18 @@ class DataReport(_ReportResult, Report):
         A report of each segment, worst first.
     search
         The segments that a search found; None where there was no search.
-    local
-        Local calibration over the features; None where none were named.
-    notes, cautions
-        What was assumed about the data, and what to mind when reading the report; a line each.
     measured
         What the report was made of.
     """
 
     segments: tuple[SegmentReport, ...] = ()
     search: SearchReport | None = None
-    local: LocalReport | None = None
-    notes: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
     measured: Measured = field(kw_only=True, compare=False)
 
     def __repr__(self) -> str:
-        lines = [Report.__repr__(self)]
-        if self.segments:
-            lines.append(segments_sentence(self.segments))
-        if self.search is not None:
-            lines.extend(search_sentences(self.search))
-        if self.local is not None:
-            lines.append(self.local.sentence)
-        return "\n".join(lines)
+        segments = [segments_sentence(self.segments)] if self.segments else []
+        search = [] if self.search is None else search_sentences(self.search)
+        return self._repr(Report.__repr__(self), *segments, *search)
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,21 +186,15 @@ class DataClassReport(_ReportResult, ClassReport):
     ----------
     class_names
         Names of the classes.
-    local, notes, cautions, measured
-        As of :class:`DataReport`.
+    measured
+        What the report was made of.
     """
 
     class_names: tuple[str, ...] = ()
-    local: LocalReport | None = None
-    notes: tuple[str, ...] = ()
-    cautions: tuple[str, ...] = ()
     measured: Measured = field(kw_only=True, compare=False)
 
     def __repr__(self) -> str:
-        lines = [ClassReport.__repr__(self)]
-        if self.local is not None:
-            lines.append(self.local.sentence)
-        return "\n".join(lines)
+        return self._repr(ClassReport.__repr__(self))
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,37 +1,37 @@
-"""How tests wait for what must come to hold: however slow the machine is, and not a moment longer than it takes."""
+"""Wait for a condition: as long as a slow machine needs, and no longer than it takes."""
 
 import threading
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 PATIENCE_SECONDS: Final = 240.0
 """So long that only what never comes to hold fails. Costs nothing where it does."""
 
 
 def eventually(
-    look: Callable[[], Found], *, shown: Callable[[], object] | None = None, pause_seconds: float = 0.05
-) -> Found:
-    """What a look finds, once that is true of it.
+    look: Callable[[], Value], *, shown: Callable[[], object] | None = None, pause_seconds: float = 0.05
+) -> Value:
+    """Call a function until its value is true, and return that value.
 
     Parameters
     ----------
     look
-        Asked again and again. What it raises, it raises here: say in it what must not happen meanwhile.
+        The function. An exception of it ends the wait: assert in it what must not happen meanwhile.
     shown
-        Told if it never holds, so that its reader sees what did.
+        Its value is part of the error message if the condition never holds.
     pause_seconds
-        Between two looks.
+        Between two calls.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := look()):
+    while not (value := look()):
         if time.monotonic() > deadline:
-            told = "" if shown is None else f": {shown()}"
-            raise AssertionError(f"it did not come to hold within {PATIENCE_SECONDS:g} s{told}")
+            detail = "" if shown is None else f": {shown()}"
+            raise AssertionError(f"it did not come to hold within {PATIENCE_SECONDS:g} s{detail}")
         time.sleep(pause_seconds)
-    return found
+    return value
 
 
 def joined(*threads: threading.Thread) -> None:

@@ -39,7 +39,7 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from monitor.http.access import public
+from monitor.http.authorization import public
 
 router: Final = APIRouter()
 

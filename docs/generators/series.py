@@ -1,12 +1,15 @@
-"""Write the page that lists every series: ``python -m docs.generators.series > docs/series.md``."""
+"""The list of all series, and the page that shows it: ``python -m docs.generators.series > docs/series.md``."""
 
 import sys
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.metrics.catalogue import sections
+from monitor.metrics import refits, service, windows
+from monitor.metrics.exposition import BUILD_INFO
+from monitor.metrics.measures import CANONICAL, map_series, measure_series
+from monitor.metrics.series import Series
 
 _INTRODUCTION: Final = """\
 # Prometheus series
@@ -24,6 +27,44 @@ all models and of the service read is of the level `values`. `calibration_exposi
 What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
 the maximum over replicas, and not the sum.
 """
+
+
+# prometheus_client exports these, on Linux, under the names that every Prometheus client gives them.
+_PROCESS: Final = tuple(
+    Series[None](f"process_{name}", meaning, lambda _: None)
+    for name, meaning in (
+        ("virtual_memory_bytes", "Virtual memory size."),
+        ("resident_memory_bytes", "Resident memory size."),
+        ("start_time_seconds", "Start time, seconds since the epoch."),
+        ("cpu_seconds_total", "User and system CPU time spent."),
+        ("open_fds", "Number of open file descriptors."),
+        ("max_fds", "Maximum number of open file descriptors."),
+    )
+)
+
+
+def sections(measures: Iterable[Measure]) -> Mapping[str, tuple[Series[Any], ...]]:
+    """Every series that the service exports, by the title of its section."""
+    measures = tuple(measures)
+    return {
+        "Measures": measure_series(measures),
+        "Whole probability vectors": CANONICAL,
+        "Diagnosis": windows.DIAGNOSIS,
+        "Windows": (*windows.WINDOWS, windows.WATERMARK),
+        "Reliability diagrams": windows.RELIABILITY,
+        "Coverage by age": windows.COVERAGE,
+        "Evaluation and exposition": windows.EVALUATION,
+        "Recalibration": (*refits.CHAMPIONS, *refits.MAPS, *refits.EVALUATION, *refits.REFITS),
+        "Measures of raw and recalibrated scores": map_series(measures),
+        "Pipeline": (*service.PIPELINE, *service.BACKLOG),
+        "HTTP": service.HTTP,
+        "Process": (BUILD_INFO, *_PROCESS),
+    }
+
+
+def catalogue(measures: Iterable[Measure]) -> tuple[Series[Any], ...]:
+    """Every series that the service exports."""
+    return tuple(series for listed in sections(measures).values() for series in listed)
 
 
 def to_markdown(measures: Iterable[Measure]) -> str:

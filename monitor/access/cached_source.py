@@ -108,10 +108,8 @@ class CachedSource(Generic[Value]):
 
     def refresh(self) -> None:
         """Start a read if it is due, and wait for it if the value is stale."""
-        age = self._age()
-        if age >= self._times.refresh:
+        if not self.is_fresh():
             self.start_read()
-        if age >= self._times.stale:
             self.wait()
 
     def start_read(self) -> None:
@@ -127,7 +125,7 @@ class CachedSource(Generic[Value]):
             self._last_read = read
 
     def wait(self) -> bool:
-        """Wait for a read that is under way, unless the one before failed: then the next one will hardly succeed.
+        """Wait for a read that is under way, unless the one before failed: the next one will probably fail, too.
 
         Returns
         -------
@@ -152,7 +150,7 @@ class CachedSource(Generic[Value]):
         except self._unavailable as error:
             self._outage.failed(error)
         except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
-            # A fault of the service: values must expire nevertheless, and requests must not wait in vain.
+            # A fault of the service: values must expire nevertheless, and requests must not wait for nothing.
             _log.exception(f"{self._name} cannot be read")
         else:
             self._outage.over()

@@ -38,7 +38,7 @@ _FORM: Final = re.compile(rf"{PREFIX}({_KEY_ID.pattern})_([A-Za-z0-9_-]{{43}})")
 _MAX_NAME: Final = 64
 
 _NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
-"""Compared with in place of the digest of an unknown key: no text with this digest is known."""
+"""Compared with in place of the digest of an unknown key: nobody knows a text with this digest."""
 
 _log = structlog.get_logger(__name__)
 
@@ -168,7 +168,7 @@ class KeyAuthenticator:
             current = [source.wait() for source in self._sources]
             key = self._find(key_id, digest)
             if key is None and not all(current):
-                raise StoreUnavailable("API keys that are not known yet cannot be checked at present: try again soon")
+                raise StoreUnavailable("new API keys cannot be checked at present: try again soon")
         if key is None:
             raise Unauthenticated("the API key is not known: `monitor keys list` shows the ids of those that are")
         if key.revoked_ms is not None:
@@ -184,7 +184,7 @@ class KeyAuthenticator:
             key_id, secret = parse_key(credential)
         except Unauthenticated:
             return None
-        # All sources, also after one that is not fresh: each starts its read in time.
+        # All sources, also after one that is not fresh, so that each starts its read in time.
         fresh = [source.is_fresh() for source in self._sources]
         if not all(fresh):
             return None
@@ -208,7 +208,7 @@ def _cached(source: KeySource, clock: Clock) -> CachedSource[Mapping[str, Stored
         unavailable=StoreError,
         outage=Outage(
             _log,
-            "API keys cannot be read; those known so far hold for a quarter of an hour",
+            "API keys cannot be read; those in memory stay valid for a quarter of an hour",
             "API keys are read again",
             clock,
         ),

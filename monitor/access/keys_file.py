@@ -11,10 +11,11 @@
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn
 
 import structlog
 import yaml
@@ -23,13 +24,9 @@ from monitor.access.keys import PREFIX, check_name, is_key_id
 from monitor.access.model import Grant, StoredKey, parse_grants
 from monitor.errors import InputError, SettingsError
 
-_REQUIRED: Final = ("id", "name", "sha256", "roles")
-_FIELDS: Final = (*_REQUIRED, "expires")
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 _MAX_SHOWN: Final = 80
 """Characters of a wrong value that are shown."""
-
-_T = TypeVar("_T")
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +34,7 @@ _log = structlog.get_logger(__name__)
 class KeysFile:
     """The keys of a file, parsed again when it has changed: a KeySource. Any thread.
 
-    A file that has become unreadable or broken is logged once, and the last valid keys stay in force.
+    A file that has become unreadable or invalid is logged once, and the last valid keys stay in force.
 
     Parameters
     ----------
@@ -47,7 +44,7 @@ class KeysFile:
     Raises
     ------
     SettingsError
-        It cannot be read, or is broken, at the start. Names line and key.
+        At the start, it cannot be read or is invalid. Names line and key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -57,7 +54,7 @@ class KeysFile:
         self._bytes = _read(path)
         self._keys = _parse(self._bytes, path)
         self._problem: str | None = None
-        """What was logged last, and is not fixed yet."""
+        """The error that was logged last, while it lasts."""
 
     def keys(self) -> Sequence[StoredKey]:
         """The keys of the last valid version of the file."""
@@ -72,7 +69,9 @@ class KeysFile:
             except SettingsError as error:
                 if str(error) != self._problem:
                     self._problem = str(error)
-                    _log.warning("the file of API keys is broken; those before hold", detail=self._problem)
+                    _log.warning(
+                        "the file of API keys is invalid; the last valid keys stay in force", detail=self._problem
+                    )
             return self._keys
 
 
@@ -103,48 +102,46 @@ def parse_keys(data: bytes, file: str) -> tuple[StoredKey, ...]:
     if not isinstance(node, yaml.SequenceNode):
         raise SettingsError(f"{file}: must be a list of keys, each with {', '.join(_FIELDS)}; [] for none")
     keys: list[StoredKey] = []
+    taken: set[tuple[str, str]] = set()
     for number, entry in enumerate(node.value):
-        key = _key(entry, file, f"[{number}]")
-        for earlier in keys:
-            if key.key_id == earlier.key_id:
-                _refuse(entry, file, f"[{number}].id", f"is given twice: {key.key_id}")
-            if key.name == earlier.name:
-                _refuse(entry, file, f"[{number}].name", f"is given twice: {key.name!r}")
-        keys.append(key)
+        keys.append(_key(entry, taken, partial(_refuse, f"{file}:", f"keys[{number}]")))
     return tuple(keys)
 
 
-def _key(entry: yaml.Node, file: str, where: str) -> StoredKey:
+def _key(entry: yaml.Node, taken: set[tuple[str, str]], refuse: Callable[[yaml.Node, str, str], NoReturn]) -> StoredKey:
+    """The key of an entry; its id and name are added to those that are taken."""
     if not isinstance(entry, yaml.MappingNode):
-        _refuse(entry, file, where, f"must have {', '.join(_FIELDS)}")
-    fields: dict[str, yaml.Node] = {}
+        refuse(entry, "", f"must have {', '.join(_FIELDS)}")
+    nodes: dict[str, yaml.Node] = {}
     for name, value in entry.value:
-        if name.value not in _FIELDS:
-            problem = f"is no field of a key, which has {', '.join(_FIELDS)}"
-            _refuse(name, file, f"{where}.{name.value}"[:_MAX_SHOWN], problem)
-        if name.value in fields:
-            _refuse(name, file, f"{where}.{name.value}", "is given twice")
-        fields[name.value] = value
-    for name in _REQUIRED:
-        if name not in fields:
-            _refuse(entry, file, f"{where}.{name}", "must be given")
-    return StoredKey(
-        key_id=_field(fields["id"], file, f"{where}.id", _id),
-        name=_field(fields["name"], file, f"{where}.name", _name),
-        digest=_field(fields["sha256"], file, f"{where}.sha256", _digest),
-        grants=_grants(fields["roles"], file, f"{where}.roles"),
-        created_ms=0,
-        expires_ms=_field(fields["expires"], file, f"{where}.expires", _time_ms) if "expires" in fields else None,
-    )
+        field = f".{name.value}"[:_MAX_SHOWN]
+        if name.value not in list(_FIELDS):  # a name may be a list, which has no hash
+            refuse(name, field, f"is no field of a key, which has {', '.join(_FIELDS)}")
+        if name.value in nodes:
+            refuse(name, field, "is given twice")
+        nodes[name.value] = value
+    for name in _FIELDS:
+        if name not in nodes and name != "expires":
+            refuse(entry, f".{name}", "must be given")
+    fields: dict[str, Any] = {}
+    for name, node in nodes.items():
+        if name != "roles" and not isinstance(node, yaml.ScalarNode):
+            refuse(node, f".{name}", "must be text")
+        try:
+            fields[name] = _FIELDS[name](node.value)
+        except InputError as error:
+            refuse(node, f".{name}", str(error))
+    for name, shown in (("id", fields["id"]), ("name", repr(fields["name"]))):
+        if (name, shown) in taken:
+            refuse(entry, f".{name}", f"is given twice: {shown}")
+        taken.add((name, shown))
+    return StoredKey(fields["id"], fields["name"], fields["sha256"], fields["roles"], 0, fields.get("expires"))
 
 
-def _field(node: yaml.Node, file: str, where: str, rule: Callable[[str], _T]) -> _T:
-    if not isinstance(node, yaml.ScalarNode):
-        _refuse(node, file, where, "must be text")
-    try:
-        return rule(node.value)
-    except InputError as error:
-        _refuse(node, file, where, str(error))
+def _refuse(file: str, key: str, node: yaml.Node, field: str, problem: str) -> NoReturn:
+    # Some messages name their subject, others continue the name of the field.
+    colon = "" if problem.startswith(("must", "is ")) else ":"
+    raise SettingsError(f"{file}{node.start_mark.line + 1}: {key}{field}{colon} {problem}")
 
 
 def _id(text: str) -> str:
@@ -176,26 +173,26 @@ def _time_ms(text: str) -> int:
     return round(time.astimezone(UTC).timestamp() * 1000)
 
 
-def _grants(node: yaml.Node, file: str, where: str) -> tuple[Grant, ...]:
-    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    for item in nodes:
-        if not isinstance(item, yaml.ScalarNode):
-            _refuse(item, file, where, "must be a list of roles, such as [read, promote:churn]")
-    try:
-        return parse_grants(item.value for item in nodes)
-    except InputError as error:
-        _refuse(node, file, where, str(error))
+def _grants(roles: str | Sequence[yaml.Node | tuple[yaml.Node, yaml.Node]]) -> tuple[Grant, ...]:
+    names = [roles] if isinstance(roles, str) else [role.value for role in roles if isinstance(role, yaml.ScalarNode)]
+    if not isinstance(roles, str) and len(names) < len(roles):
+        raise InputError("must be a list of roles, such as [read, promote:churn]")
+    return parse_grants(names)
+
+
+_FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "id": _id,
+    "name": _name,
+    "sha256": _digest,
+    "roles": _grants,
+    "expires": _time_ms,
+}
+"""The fields of a key, with what reads the value of their YAML node."""
 
 
 def _shown(text: str) -> str:
     # The key itself may have been written there by mistake.
     return "an API key itself" if PREFIX in text else repr(text[:_MAX_SHOWN])
-
-
-def _refuse(node: yaml.Node, file: str, where: str, problem: str) -> NoReturn:
-    # Some messages name their subject, others continue the name of the key.
-    colon = "" if problem.startswith(("must", "is ")) else ":"
-    raise SettingsError(f"{file}:{node.start_mark.line + 1}: keys{where}{colon} {problem}")
 
 
 def _parse(data: bytes, path: Path) -> tuple[StoredKey, ...]:

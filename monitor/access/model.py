@@ -118,11 +118,11 @@ class StoredKey:
     Attributes
     ----------
     key_id
-        The public part of the key, by which it is found and revoked.
+        The public part of the key, by which it is looked up and revoked.
     name
         What it is for, in its owner's words; unique among the keys that are not revoked.
     digest
-        SHA-256 of the secret part. The secret is 256 random bits, which no dictionary holds: a slow hash would only
+        SHA-256 of the secret part. The secret is 256 random bits, which cannot be guessed: a slow hash would only
         slow the service.
     grants
         What it allows.

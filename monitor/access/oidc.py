@@ -47,7 +47,7 @@ def check_url(url: str) -> None:
     if not host or not url.isprintable() or " " in url or parts.scheme not in {"http", "https"}:
         raise InputError("must be a URL such as https://login.example.org/realms/ml")
     if parts.scheme == "http" and not is_loopback(host):
-        raise InputError("must begin with https://: over http, anybody on the way could let in whom they like")
+        raise InputError("must begin with https://: over http, others on the network could replace its answer")
     if parts.username is not None or parts.password is not None:
         raise InputError("must hold no user or password: what it names is public")
     if parts.fragment:

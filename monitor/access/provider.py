@@ -26,7 +26,7 @@ from monitor.outage_log import Outage
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
-ASK_AGAIN_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 10.0
 """For an unknown key, and after a failure, the provider is read at most this often."""
 OUTAGE_SECONDS: Final = 3600.0
 """How long keys are valid beyond `refresh`, while the provider does not answer."""
@@ -61,9 +61,15 @@ class SigningKey(NamedTuple):
 class KeySet(NamedTuple):
     """The usable keys of a provider's key set."""
 
-    keys: tuple[SigningKey, ...]
-    unusable: tuple[str, ...]
+    keys: tuple[SigningKey, ...] = ()
+    unusable: tuple[str, ...] = ()
     """Why others are not usable, in words."""
+    version: int = 0
+    """Grows when the provider's keys change; 0: not read yet."""
+
+    def matching(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
+        """The keys that a token with this name of a key and this signature may be signed with."""
+        return tuple(key for key in self.keys if algorithm in key.algorithms and kid in (None, key.kid))
 
 
 def parse_keys(document: Any) -> KeySet:
@@ -209,13 +215,13 @@ async def _json(http: httpx.AsyncClient, url: str) -> Any:
         async with http.stream("GET", url, headers=headers) as response:
             if response.is_redirect:
                 raise ProviderUnavailable(
-                    f"{url} leads elsewhere ({response.status_code}), and redirects are not followed: name the last"
+                    f"{url} redirects ({response.status_code}), which is not followed: set the last"
                     " address as access.oidc.issuer or access.oidc.jwks_url"
                 )
             if response.status_code != httpx.codes.OK:
                 raise ProviderUnavailable(f"{url} answers {response.status_code} {response.reason_phrase}")
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise ProviderUnavailable(f"{url} answers compressed, unasked")
+                raise ProviderUnavailable(f"{url} answers compressed, which was not requested")
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > MAX_BYTES:
@@ -228,25 +234,12 @@ async def _json(http: httpx.AsyncClient, url: str) -> Any:
         raise ProviderUnavailable(f"{url} does not answer with JSON") from error
 
 
-class _Version(NamedTuple):
-    """The keys of a provider at some time."""
-
-    number: int
-    keys: tuple[SigningKey, ...]
-
-    def matching(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
-        return tuple(key for key in self.keys if algorithm in key.algorithms and kid in (None, key.kid))
-
-
-_NONE: Final = _Version(0, ())
-
-
 class ProviderKeys:
     """A provider's keys, in memory. Any thread.
 
     The load of the provider does not depend on what requests send. Keys are read when four fifths of `refresh` have
     passed, while requests go on with those in memory, and for an unknown key, so that a new one is valid at once; for
-    either, and after a failure, at most once in ``ASK_AGAIN_SECONDS``. While the provider does not answer, its last
+    either, and after a failure, at most once in ``RETRY_SECONDS``. While the provider does not answer, its last
     keys are valid for `refresh` and ``OUTAGE_SECONDS``.
 
     A request may wait here for ``WAIT_SECONDS``, for an unknown key or after a long pause: call it in a worker's
@@ -264,7 +257,7 @@ class ProviderKeys:
 
     def __init__(self, read: Callable[[], KeySet], refresh_seconds: float, clock: Clock) -> None:
         self._read_provider = read
-        self._newest = _NONE
+        self._newest = KeySet()
         """The keys read last, however long ago. Used in the thread that reads."""
         self._cache = CachedSource(
             self._read,
@@ -272,13 +265,13 @@ class ProviderKeys:
                 refresh=_REFRESH_SHARE * refresh_seconds,
                 stale=refresh_seconds,
                 expire=refresh_seconds + OUTAGE_SECONDS,
-                retry=ASK_AGAIN_SECONDS,
+                retry=RETRY_SECONDS,
                 wait=WAIT_SECONDS,
             ),
             unavailable=ProviderUnavailable,
             outage=Outage(
                 _log,
-                "the provider's keys cannot be read; those known so far go on",
+                "the provider's keys cannot be read; the last ones stay in use",
                 "the provider's keys are read",
                 clock,
             ),
@@ -289,11 +282,11 @@ class ProviderKeys:
     def version(self) -> int:
         """Grows when the keys change: tokens verified with an earlier version may be invalid. 0: there are no keys."""
         self._cache.refresh()
-        return self._keys().number
+        return self._keys().version
 
     def current(self) -> int | None:
         """As :meth:`version`, without waiting; None if the keys are stale."""
-        return self._keys().number if self._cache.is_fresh() else None
+        return self._keys().version if self._cache.is_fresh() else None
 
     def find(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
         """The keys that a token may be signed with; empty if the provider has no such key.
@@ -316,25 +309,27 @@ class ProviderKeys:
         """
         self._cache.refresh()
         keys = self._keys()
-        if not keys.matching(kid, algorithm):
+        matching = keys.matching(kid, algorithm)
+        if not matching:
             self._cache.start_read()
             is_current = self._cache.wait()
             keys = self._keys()
-            if not is_current and not keys.matching(kid, algorithm):
+            matching = keys.matching(kid, algorithm)
+            if not matching and not is_current:
                 raise ProviderUnavailable(
                     "the provider of tokens does not answer, so that this token cannot be checked at present: try again"
                     " soon, or use an API key"
                 )
-        return keys.number, keys.matching(kid, algorithm)
+        return keys.version, matching
 
-    def _keys(self) -> "_Version":
-        return self._cache.get() or _NONE
+    def _keys(self) -> KeySet:
+        return self._cache.get() or KeySet()
 
-    def _read(self) -> "_Version":
+    def _read(self) -> KeySet:
         """In the thread that reads."""
         read = self._read_provider()
         if _sources(read.keys) != _sources(self._newest.keys):
-            self._newest = _Version(self._newest.number + 1, read.keys)
+            self._newest = read._replace(version=self._newest.version + 1)
             kids = [key.kid for key in read.keys]
             _log.info("the provider's keys have changed", kids=kids, unusable=list(read.unusable))
         return self._newest

@@ -22,7 +22,7 @@ from monitor.clock import Clock
 from monitor.errors import InputError, Unauthenticated
 
 MAX_CHARACTERS: Final = 16 * 1024
-"""Longer tokens are refused unread."""
+"""Longer tokens are refused before they are parsed."""
 REMEMBERED_SECONDS: Final = 60.0
 """How long a valid token is not verified again, unless it expires or the provider's keys change."""
 MAX_REMEMBERED: Final = 4096
@@ -203,7 +203,7 @@ class TokenAuthenticator:
         for name in ("nbf", "iat"):
             if times.get(name, now) > now + leeway:
                 raise Unauthenticated(
-                    f"the token does not hold yet ({name} lies ahead): do the clocks of its provider and of this"
+                    f"the token is not valid yet ({name} is in the future): do the clocks of its provider and of this"
                     " service agree?"
                 )
         return expires

@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats
-from monitor.classes.bin_loops import hits_of_draws, weighted_residuals
+from monitor.classes.class_loops import hits_of_draws, weighted_residuals
 from monitor.errors import NotEnoughData
 from monitor.measures.base import Unit
 from monitor.scores import ClassTable
@@ -145,13 +145,6 @@ class ClassMeasure:
 def gamma_q95(mean: float, variance: float) -> float:
     """Return the 95% point of a quadratic form of residuals with this mean and variance."""
     return mean if variance <= 0.0 else float(scipy.stats.gamma.ppf(0.95, mean**2 / variance, scale=variance / mean))
-
-
-def gamma_tail(value: float, mean: float, variance: float) -> float:
-    """Return the probability that a quadratic form with this mean and variance is at least ``value``."""
-    if variance <= 0.0:
-        return 1.0 if value <= mean else 0.0
-    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
 
 
 def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:

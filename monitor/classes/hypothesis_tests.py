@@ -9,22 +9,15 @@ import numpy as np
 import scipy
 import xxhash
 
-from monitor.arrays import Floats
 from monitor.classes.base import require_rows
-from monitor.classes.bin_loops import categorical_draws
-from monitor.classes.pair_loops import term_rows
+from monitor.classes.class_loops import categorical_draws, term_rows
 from monitor.classes.skce import Estimator, KernelName, Lengthscale, PairSums, VectorKernel, skce, skce_blocks
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import NotEnoughData
+from monitor.inference.resampling import require_draws, resampled_p_value
 from monitor.scores import ClassTable
 
 MAX_TERM: Final = 2.0
 """Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
-
-_MIN_DRAWS: Final = 19
-"""With fewer, no p-value can be .05 or below."""
-
-_ROUNDING: Final = 1e-9
-"""A draw with the same outcomes may differ from the value by rounding; it counts as equal."""
 
 _ROWS_AT_ONCE: Final = 1 << 21
 """Number of terms h_ij in memory."""
@@ -180,7 +173,7 @@ def bootstrap_test(
     unbiased = (total - float(own.sum())) / pairs
     statistic = n / (n - 1.0) * unbiased - total / n**2
     resampled_values = (resampled - weights @ own) / pairs - 2.0 * crossed / n**2
-    return CalibrationTest("bootstrap", unbiased, _p_value(resampled_values, statistic), statistic)
+    return CalibrationTest("bootstrap", unbiased, resampled_p_value(resampled_values, statistic), statistic)
 
 
 def distribution_free_test(
@@ -266,7 +259,7 @@ def consistency_test(
         prediction = table.prediction[rng.integers(table.rows, size=table.rows)]
         outcome = categorical_draws(rng, np.cumsum(prediction, axis=1), 1)[0]
         resampled_values[draw] = measure(ClassTable(prediction, outcome.astype(np.int64)))
-    return CalibrationTest("consistency", estimate, _p_value(resampled_values, estimate), estimate)
+    return CalibrationTest("consistency", estimate, resampled_p_value(resampled_values, estimate), estimate)
 
 
 def table_seed(table: ClassTable) -> int:
@@ -277,11 +270,5 @@ def table_seed(table: ClassTable) -> int:
 
 
 def _generator(table: ClassTable, draws: int, seed: int | None) -> np.random.Generator:
-    if draws < _MIN_DRAWS:
-        raise InputError(f"draws must be at least {_MIN_DRAWS}, got {draws}")
+    require_draws(draws)
     return np.random.default_rng(table_seed(table) if seed is None else seed)
-
-
-def _p_value(resampled_values: Floats, statistic: float) -> float:
-    slack = _ROUNDING * abs(statistic)
-    return (1 + int((resampled_values >= statistic - slack).sum())) / (1 + resampled_values.size)

@@ -7,10 +7,11 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.classes.base import ClassMeasure, Findings, gamma_q95, gamma_tail, require_rows
-from monitor.classes.pair_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
+from monitor.classes.base import ClassMeasure, Findings, gamma_q95, require_rows
+from monitor.classes.class_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.errors import InputError
+from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
 from monitor.scores.arguments import require_choice, require_positive, require_whole
 
@@ -69,7 +70,7 @@ class VectorKernel:
 
     @property
     def kind(self) -> int:
-        """Its number in ``monitor.classes.pair_loops``."""
+        """Its number in ``monitor.classes.class_loops``."""
         return _KINDS[self.name]
 
 

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from scipy.special import fdtri, ndtri
 
 from monitor.arrays import Floats, Ints
-from monitor.classes.base import gamma_q95, gamma_tail
+from monitor.classes.base import gamma_q95
 from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
+from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
 
 SKETCH_VERSION: Final = 1

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -13,8 +12,9 @@ from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, run_check
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
 from monitor.app.settings import load_settings
-from monitor.cli.options import USUAL_FILE, ConfigOption
+from monitor.cli.options import ConfigOption, settings_file
 from monitor.errors import SettingsError
+from monitor.reports.formatting import printable
 
 app = typer.Typer(add_completion=False)
 
@@ -30,7 +30,7 @@ def check(
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 on warnings, too.")] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help=f"Make this check alone; may be repeated: {', '.join(CHECKS)}."),
+        typer.Option("--only", help=f"Make only this check; may be repeated: {', '.join(CHECKS)}."),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -47,7 +47,7 @@ def check(
     configure_logs("error", "auto")
     console = Console(soft_wrap=True, highlight=False)
     made: list[Finding] = []
-    file: Path | None = config or (USUAL_FILE if USUAL_FILE.is_file() else None)
+    file = settings_file(config)
     try:
         around = Surroundings(load_settings(file, os.environ), file)
     except SettingsError as error:
@@ -68,11 +68,6 @@ def check(
     raise typer.Exit(0 if passed else 1)
 
 
-def _plain(text: str) -> str:
-    """The whole text, with control characters escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
 def _line(finding: Finding) -> Text:
     text = Text(f"{finding.verdict:<4}", style=_STYLES[finding.verdict])
-    return text.append(f"  {finding.check:<13}  {_plain(finding.detail)}", style="default not bold")
+    return text.append(f"  {finding.check:<13}  {printable(finding.detail)}", style="default not bold")

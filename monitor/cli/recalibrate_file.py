@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from monitor.cli.options import method_options
-from monitor.cli.targets import check_target, write_target
+from monitor.cli.options import check_target, method_options, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.inference.resampling import MIN_DRAWS

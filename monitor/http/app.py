@@ -2,14 +2,17 @@
 
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.http.access import check_declared
-from monitor.http.middleware import LoopbackOnly, SecurityHeaders, TimeLimit
+from monitor.access.oidc import is_loopback
+from monitor.http.authorization import check_declared
 from monitor.http.openapi import DESCRIPTION, complete_openapi
-from monitor.http.problems import add_problem_handlers
+from monitor.http.problems import Problem, add_problem_handlers
 from monitor.http.request_log import RequestLog
 from monitor.http.services import Services
 from monitor.scanning import scan_modules
@@ -20,14 +23,23 @@ TITLE: Final = "Calibration monitor"
 _ASSETS: Final = "/docs-assets"
 """The path of the files of /docs. They come from a package, so that no access to the internet is needed."""
 
+_MAX_SHOWN: Final = 80
+
+_ALWAYS: Final = {"x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin"}
+_UNLESS_SET: Final = {
+    # Pages have a policy of their own. Other answers may run and load nothing, and no frame may show them.
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+}
+
 
 def create_api(services: Services, *folders: Path) -> FastAPI:
-    """The app.
+    """Create the app.
 
     Parameters
     ----------
     services
-        The other rooms. Nothing of them is started or stopped here.
+        The parts of the service. They are neither started nor stopped here.
     folders
         Further folders whose files declare a ``router``.
 
@@ -50,11 +62,68 @@ def create_api(services: Services, *folders: Path) -> FastAPI:
     for module in scan_modules("monitor.http.routes", *folders):
         app.include_router(module.router)
     check_declared(app, static=("/openapi.json", _ASSETS))
-    add_problem_handlers(app)
-    app.add_middleware(TimeLimit, seconds=services.limits.request_seconds)
+    add_problem_handlers(app, services.limits.request_seconds)
     if services.local_only:
-        app.add_middleware(LoopbackOnly)
+        app.add_middleware(_LoopbackOnly)
     app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(_SecurityHeaders)
     complete_openapi(app)
     return app
+
+
+class _LoopbackOnly:
+    """Answers 421 unless ``Host`` is ``localhost`` or a loopback address; for a service without access control.
+
+    Otherwise any site that a browser on this machine shows could read the answers under its own name, by making that
+    name lead to this machine (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # HTTP/1.0 needs no Host, and no browser speaks that.
+        hosts = Headers(scope=scope).getlist("host")
+        if all(_is_loopback_host(host) for host in hosts):
+            await self._app(scope, receive, send)
+            return
+        misdirected = Problem(
+            421,
+            "misdirected",
+            "access control is off (access.mode), so that only requests for localhost, 127.0.0.1 or [::1] are answered,"
+            f" got Host {hosts[0][:_MAX_SHOWN]!r}; use one of these, or set access.mode to required",
+        )
+        await misdirected.response(scope["path"])(scope, receive, send)
+
+
+def _is_loopback_host(host: str) -> bool:
+    try:
+        # Names that end in .localhost do not count: browsers resolve them to this machine, but other resolvers may not.
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
+
+
+class _SecurityHeaders:
+    """Routes HEAD as GET (the server sends no body then), and adds the headers that protect browsers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(raw=list(message["headers"]))
+                headers.update(_ALWAYS)
+                for name, value in _UNLESS_SET.items():
+                    headers.setdefault(name, value)
+                # An answer with an entity tag is revalidated. Any other without an explicit lifetime is not stored.
+                if "etag" not in headers:
+                    headers.setdefault("cache-control", "no-store")
+                if scope["scheme"] == "https":
+                    headers["strict-transport-security"] = "max-age=31536000"
+                message = {**message, "headers": headers.raw}
+            await send(message)
+
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        await self._app({**scope, "method": method}, receive, send_with_headers)

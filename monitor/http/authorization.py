@@ -1,20 +1,33 @@
-"""Identifies callers by their API key, token or session, and refuses wrong or too many requests before any work."""
+"""Identifies callers by their API key, token or session, and checks the role that each route declares.
+
+::
+
+    @router.post("/v1/models/{model:path}/rollback", dependencies=[needs(Role.PROMOTE, Of.MODEL), ...])
+    @router.get("/healthz", dependencies=[public()])
+
+A route without a declaration stops the start. Wrong or too many requests are refused before any work. A model that the
+caller may not read looks like one that does not exist: 404, in the same words. For one that they may read but not
+change, the answer is 403. Routes check what only they know with :func:`require`, :func:`may` and :func:`readable`.
+"""
 
 import hashlib
 import re
 import secrets
 from collections import OrderedDict
-from typing import Final, NamedTuple, NoReturn
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
-from fastapi import Request
+from fastapi import Depends, FastAPI, Request
+from fastapi.routing import RouteContext, iter_route_contexts
 
 from monitor.access.model import ANONYMOUS, Authenticator, Principal, Role
-from monitor.errors import Forbidden, Unauthenticated
-from monitor.http.limits import ConcurrencyLimit, Limits
-from monitor.http.problems import SESSION_COOKIE, Problem
-from monitor.http.rate_limit import RateLimit, client_network
-from monitor.http.refused_requests import Reason, RefusedRequests
+from monitor.errors import Forbidden, Unauthenticated, UnknownRecalibration, UnknownSeries
+from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
+from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
+from monitor.http.request_log import Reason, RefusedRequests, note_principal
 from monitor.http.request_parsing import check_media_type
 from monitor.recalibration.service import Recalibrations
 
@@ -26,7 +39,7 @@ _MAX_ACCEPTED: Final = 4096
 _MAX_REFITS: Final = 10_000
 
 _NEW_AT_ONCE: Final = 4
-"""Unknown credentials that are checked at one time: each may query the store, while others wait."""
+"""Unknown credentials that are checked at one time: a check may query the store."""
 
 _ACCEPTED_AT_ONCE: Final = 8
 
@@ -108,8 +121,8 @@ class Authorization:
         self._fingerprint_key = secrets.token_bytes(32)
         self._models: dict[str, str] = {}
         """Refit -> its model, which never changes."""
-        self._new = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
-        self._known = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
+        self._new_checks = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
+        self._accepted_checks = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
 
     @property
     def is_off(self) -> bool:
@@ -124,7 +137,7 @@ class Authorization:
         Unauthenticated
             There is no valid credential.
         Problem
-            403: another site's page uses somebody's session. 429: too many wrong keys came from this address.
+            403: a page of another site uses the caller's session. 429: too many wrong keys came from this address.
         """
         if self._authenticator is None:
             return ANONYMOUS
@@ -158,7 +171,7 @@ class Authorization:
 
         try:
             if fingerprint in self._accepted:
-                principal = await self._known.run(check)
+                principal = await self._accepted_checks.run(check)
             else:
                 self._check_failures(address)
                 if not credential.is_well_formed:
@@ -166,7 +179,7 @@ class Authorization:
                         "the API key or token cannot be read: send it whole, as Authorization: Bearer cmk_..."
                     )
                 # Checked again when it starts: many may have come at once.
-                principal = await self._new.run(check, before=lambda: self._check_failures(address))
+                principal = await self._new_checks.run(check, before=lambda: self._check_failures(address))
         except Unauthenticated:
             self._accepted.pop(fingerprint, None)
             self._failures.hit(address)
@@ -211,8 +224,8 @@ class Authorization:
             return
         self._refused.count(Reason.REQUESTS, _address_of(request))
         raise _too_many(
-            f"{principal.name} asks more often than access.requests_per_second allows; ask less often, or for more at "
-            "once",
+            f"{principal.name} sends more requests than access.requests_per_second allows; send fewer, or request more"
+            " at once",
             self._requests.wait_seconds(principal.name) or 1,
         )
 
@@ -251,13 +264,13 @@ class Authorization:
             return
         self._refused.count(Reason.FAILURES, address)
         raise _too_many(
-            "too many wrong keys or tokens came from this address, so that new ones are not looked at for now; those "
-            "that were right before still are",
+            "too many wrong keys or tokens came from this address, so that new ones are not checked for now; those that"
+            " were valid before still are",
             wait_seconds,
         )
 
     def _fingerprint(self, credential: str) -> bytes:
-        # With a random key of this process: fingerprints in its memory are of no use elsewhere.
+        # With a random key of this process: fingerprints from its memory are of no use to others.
         return hashlib.blake2b(
             credential.encode("utf-8", "replace"), key=self._fingerprint_key, digest_size=16
         ).digest()
@@ -280,3 +293,151 @@ def _is_own_page(request: Request, allow_no_browser: bool) -> bool:
 
 def _too_many(detail: str, wait_seconds: int) -> Problem:
     return Problem(429, "too-many-requests", detail, headers={"retry-after": str(wait_seconds)})
+
+
+class Of(Enum):
+    """For which models a route needs its role."""
+
+    MODEL = "the model"
+    """The model in the path."""
+    REFIT = "the refit's model"
+    """The model of the refit in the path."""
+    ANY = "any model"
+    """At least one model: the route shows, or takes, only what concerns the models of the caller's grants."""
+    ALL = "all models"
+    """All models: a grant for one model does not suffice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A dependency: the caller must hold a role."""
+
+    role: Role
+    of: Of
+
+    async def __call__(self, request: Request) -> None:
+        """Accept the request, or raise Unauthenticated, Forbidden, Problem, UnknownSeries or UnknownRecalibration."""
+        authorization = _authorization_of(request)
+        principal = await authorization.identify(request)
+        request.state.principal = principal
+        note_principal(principal.name)
+        authorization.check_rate(request, principal)
+        if not principal.grants:
+            # A caller without any grant gets 403 at once: they may not read any model that a 404 would hide.
+            authorization.forbid(request, self.role, None)
+        match self.of:
+            case Of.MODEL:
+                require(request, self.role, request.path_params["model"])
+            case Of.REFIT:
+                await self._require_of_refit(request, authorization, principal)
+            case Of.ALL:
+                require(request, self.role, None)
+            case Of.ANY:
+                if not principal.may_somewhere(self.role):
+                    authorization.forbid(request, self.role, None)
+
+    async def _require_of_refit(self, request: Request, authorization: Authorization, principal: Principal) -> None:
+        if principal.may(self.role):
+            # For all models: the route finds out whether the refit exists.
+            return
+        refit = request.path_params["id"]
+        model = await authorization.model_of(refit)
+        if not principal.may(Role.READ, model):
+            authorization.count_forbidden(request)
+            # The words of the store for a refit that does not exist.
+            raise UnknownRecalibration(f"no refit is called {refit!r}")
+        require(request, self.role, model)
+
+
+class Public:
+    """A dependency that accepts everybody: the answer holds no data."""
+
+    async def __call__(self) -> None:
+        """Accept the request."""
+
+
+def needs(role: Role, of: Of) -> Any:
+    """Declare the role that a route needs."""
+    return Depends(Needs(role, of))
+
+
+def public() -> Any:
+    """Declare that a route is for everybody."""
+    return Depends(Public())
+
+
+def _authorization_of(request: Request) -> Authorization:
+    authorization: Authorization = request.app.state.services.authorization
+    return authorization
+
+
+def principal_of(request: Request) -> Principal:
+    """The caller, in a route that declares :func:`needs`."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+def require(request: Request, role: Role, model: str | None) -> None:
+    """Check that the caller holds a role for a model; without one, for all.
+
+    Raises
+    ------
+    UnknownSeries
+        They may not even read the model.
+    Forbidden
+        They may read it, but not do this.
+    """
+    principal = principal_of(request)
+    if principal.may(role, model):
+        return
+    authorization = _authorization_of(request)
+    if model is not None and not principal.may(Role.READ, model):
+        authorization.count_forbidden(request)
+        raise UnknownSeries(unknown_model(model))
+    authorization.forbid(request, role, model)
+
+
+def may(request: Request, role: Role) -> Callable[[str], bool]:
+    """Whether the caller holds a role, by model."""
+    principal = principal_of(request)
+    if principal.may(role):
+        return lambda _: True
+    return lambda model: principal.may(role, model)
+
+
+def readable(request: Request) -> Collection[str] | None:
+    """The models that the caller may read; None: all."""
+    principal = principal_of(request)
+    if principal.may(Role.READ):
+        return None
+    return {grant.model for grant in principal.grants if grant.model is not None}
+
+
+_UNDECLARED: Final = "{what} declares no role: give it dependencies=[needs(...)], or [public()] if it holds no data"
+
+
+def declaration(route: RouteContext) -> Needs | Public | None:
+    """What a route declares; None: nothing, or more than one thing."""
+    dependant = getattr(route.original_route, "dependant", None)
+    if dependant is None:
+        return None
+    declared = [item.call for item in dependant.dependencies if isinstance(item.call, Needs | Public)]
+    return declared[0] if len(declared) == 1 else None
+
+
+def check_declared(app: FastAPI, static: Collection[str]) -> None:
+    """Check that every route declares who may use it.
+
+    Parameters
+    ----------
+    static
+        Paths that the framework serves itself, without data: the OpenAPI document and files.
+
+    Raises
+    ------
+    ValueError
+        A route declares nothing, or more than one thing.
+    """
+    for route in iter_route_contexts(app.routes):
+        if route.path not in static and declaration(route) is None:
+            raise ValueError(_UNDECLARED.format(what=f"{', '.join(sorted(route.methods or ()))} {route.path}"))

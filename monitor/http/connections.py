@@ -1,4 +1,4 @@
-"""Open connections: how many each address may have, and the limits of time and size of what comes before a body.
+"""Limits of connections: how many an address may have, and how long and large the headers of a request may be.
 
 uvicorn limits connections in total only (``limit_concurrency``), and the parser that it uses takes headers of any size
 for as long as they come: see docs/decisions/0016-http-and-its-libraries.md.
@@ -6,14 +6,15 @@ for as long as they come: see docs/decisions/0016-http-and-its-libraries.md.
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from monitor.http.rate_limit import client_network
-from monitor.http.refused_requests import Reason, RefusedRequests
+from monitor.http.limits import client_network
+from monitor.http.request_log import Reason, RefusedRequests
 
 MAX_CONNECTIONS: Final = 768
 """The default: with 256 files for logs, store and broker they are within the usual 1024 of a process."""
@@ -22,9 +23,9 @@ MAX_CONNECTIONS: Final = 768
 class Connections:
     """Counts open connections per address. Use it in the event loop's thread.
 
-    **An address may have as many connections as are left free**: alone half of all, beside another that does so a
-    quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many addresses work together,
-    and no address has to be declared as a proxy's. Accepted connections stay.
+    One address may have at most half of the connections that the others leave free: alone half of all, beside another
+    one that uses its half a quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many
+    addresses work together, and no address has to be declared as a proxy's. Accepted connections stay.
 
     Parameters
     ----------
@@ -64,36 +65,33 @@ class Connections:
             del self._open[network]
 
 
-def limited_protocol(max_header_bytes: int, header_seconds: float, connections: Connections) -> type[asyncio.Protocol]:
-    """The protocol with these limits, for uvicorn's configuration.
+class LimitedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol with limits. :class:`ApiServer` gives uvicorn a partial of it as its class.
 
     Parameters
     ----------
     max_header_bytes
         Of request line and headers together.
     header_seconds
-        How long they may take to come, and how long after an answer the next request may take to begin. Where no byte
-        comes at all, uvicorn's own limit between requests is shorter; any byte ends that one, such as one of a body
+        How long they may take to arrive, and how long after an answer the next request may take to begin. If no byte
+        arrives at all, uvicorn's own limit between requests is shorter; any byte ends that one, such as one of a body
         that was answered before it was read.
-    connections
-        Counts them, and refuses further ones.
+    open_connections
+        Counts the connections, and refuses further ones.
     """
 
-    class Limited(_LimitedProtocol):
-        _max_header_bytes = max_header_bytes
-        _header_seconds = header_seconds
-        _connections = connections
-
-    return Limited
-
-
-class _LimitedProtocol(HttpToolsProtocol):
-    _max_header_bytes: int
-    _header_seconds: float
-    _connections: Connections
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        max_header_bytes: int,
+        header_seconds: float,
+        open_connections: Connections,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self._max_header_bytes = max_header_bytes
+        self._header_seconds = header_seconds
+        self._open_connections = open_connections
         self._network: str | None = None
         """The argument of ``Connections.release``; None if the connection is not counted."""
         self._answering: RequestResponseCycle | None = None
@@ -103,25 +101,24 @@ class _LimitedProtocol(HttpToolsProtocol):
         """Of the head that is being read: bytes received, at least."""
         self._parsed_bytes = 0
         """Likewise, bytes parsed: a head may come in one piece with its body."""
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends the connection: while a head is read, or while the next one is awaited."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Accept a connection, or close it if there are too many."""
         super().connection_made(transport)  # type: ignore[arg-type]  # uvicorn narrows the type that asyncio passes
-        self._network = self._connections.acquire(self.client[0] if self.client is not None else "")
+        self._network = self._open_connections.acquire(self.client[0] if self.client is not None else "")
         if self._network is None:
-            # Without an answer: sending one would keep the connection open until the client has read it.
+            # Without an answer, because sending one would keep the connection open until the client has read it.
             self.transport.abort()
             return
-        self._start_head_timer()
+        self._start_timer(self._refuse, HTTPStatus.REQUEST_TIMEOUT)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
-        self._stop_head_timer()
-        self._stop_idle_timer()
+        self._stop_timer()
         if self._network is not None:
-            self._connections.release(self._network)
+            self._open_connections.release(self._network)
             self._network = None
         if self._answering is not None:
             # uvicorn marks only the last request that came. The one that is being answered would write on, and fail.
@@ -140,11 +137,10 @@ class _LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._stop_idle_timer()
-        self._reading_head = True
         self._received_bytes = self._parsed_bytes = 0
-        if self._head_timer is None:
-            self._start_head_timer()
+        if not self._reading_head:  # else the timer runs since the connection was made
+            self._reading_head = True
+            self._start_timer(self._refuse, HTTPStatus.REQUEST_TIMEOUT)
 
     def on_url(self, url: bytes) -> None:
         """Read a part of the request line."""
@@ -159,7 +155,7 @@ class _LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """End the head."""
         self._reading_head = False
-        self._stop_head_timer()
+        self._stop_timer()
         super().on_headers_complete()
         if not self.pipeline:
             self._answering = self.cycle
@@ -171,8 +167,7 @@ class _LimitedProtocol(HttpToolsProtocol):
         if self._reading_head or not self.cycle.response_complete or self.transport.is_closing():
             # The next request is here already, and has limits of its own.
             return
-        self._stop_idle_timer()
-        self._idle_timer = self.loop.call_later(self._header_seconds, self.transport.close)
+        self._start_timer(self.transport.close)
 
     def _count_parsed(self, size: int) -> None:
         self._parsed_bytes += size
@@ -180,21 +175,17 @@ class _LimitedProtocol(HttpToolsProtocol):
             # Ends the parser; uvicorn answers 400 and closes.
             raise httptools.HttpParserError("the headers are too large")
 
-    def _start_head_timer(self) -> None:
-        self._head_timer = self.loop.call_later(self._header_seconds, self._refuse, HTTPStatus.REQUEST_TIMEOUT)
+    def _start_timer(self, end: Callable[..., None], *args: object) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(self._header_seconds, end, *args)
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _stop_idle_timer(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _refuse(self, status: HTTPStatus) -> None:
-        self._stop_head_timer()
+        self._stop_timer()
         if self.transport.is_closing():
             return
         if self.cycle is None or self.cycle.response_complete:

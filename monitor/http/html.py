@@ -18,38 +18,42 @@ SEE_PAGE: Final[dict[int | str, dict[str, Any]]] = {
 _JSON: Final = "application/json"
 
 _INCLUDE: Final = re.compile(r"(?:/\*|<!--) @include ([a-z.]+) (?:\*/|-->)")
-"""A comment in a page that is replaced by a file that pages share."""
+"""A comment in a page, to be replaced by a file that pages share."""
 
 
-def media_weight(request: Request, media: str) -> float:
-    """The weight, 0 to 1, that ``Accept`` gives a media type (RFC 9110, section 12.5.1); 1 without ``Accept``."""
-    accept = request.headers.get("accept", "").strip().lower()
-    if not accept:
-        return 1.0
-    ranges = [_media_range(item) for item in accept.split(",")]
-    for media_range in (media, f"{media.partition('/')[0]}/*", "*/*"):
-        weights = [weight for name, weight in ranges if name == media_range]
-        if weights:
-            return max(weights)
-    return 0.0
+def accept_weights(header: str) -> dict[str, float]:
+    """The media types, or encodings, that an ``Accept...`` header lists, with their weights of 0 to 1.
+
+    The weight is 0 where it cannot be read, and the largest where a type is listed twice.
+    """
+    weights: dict[str, float] = {}
+    for item in header.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        weights[name] = max(weights.get(name, 0.0), _weight(parameters))
+    return weights
 
 
-def _media_range(text: str) -> tuple[str, float]:
-    """A media range and its weight; 0 for a weight that cannot be read."""
-    media, *parameters = (part.strip() for part in text.split(";"))
+def _weight(parameters: list[str]) -> float:
     for parameter in parameters:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":
             try:
                 weight = float(value)
             except ValueError:
-                return media, 0.0
-            return media, weight if 0.0 <= weight <= 1.0 else 0.0
-    return media, 1.0
+                return 0.0
+            return weight if 0.0 <= weight <= 1.0 else 0.0
+    return 1.0
+
+
+def media_weight(request: Request, media: str) -> float:
+    """The weight, 0 to 1, that ``Accept`` gives a media type (RFC 9110, section 12.5.1); 1 without ``Accept``."""
+    weights = accept_weights(request.headers.get("accept") or "*/*")
+    ranges = (media, f"{media.partition('/')[0]}/*", "*/*")
+    return next((weights[media_range] for media_range in ranges if media_range in weights), 0.0)
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks on behalf of a person: a GET that prefers HTML to JSON."""
+    """Whether a request is a browser's on behalf of a person: a GET that prefers HTML to JSON."""
     return request.method == "GET" and media_weight(request, HTML) > media_weight(request, _JSON)
 
 

@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from monitor.http.access import Needs, Of, declaration
+from monitor.http.authorization import Needs, Of, declaration
 from monitor.http.problems import SESSION_COOKIE
 from monitor.http.recalibration_schemas import ApplyRequestBody, NoteBody, RefitRequestBody, RollbackBody
 from monitor.http.responses import problems
-from monitor.http.schemas import Body, DataBody, LogInBody, ProblemBody, definitions
+from monitor.http.schemas import Body, DataBody, LogInBody, ProblemBody
 
 DESCRIPTION: Final = """\
 Watches the calibration of probabilistic classifiers in production.
@@ -75,8 +77,12 @@ def complete_openapi(app: FastAPI) -> None:
 
 def _definitions() -> dict[str, Any]:
     """The schemas of all bodies: FastAPI does not see all of them, and leaves null out of their examples."""
-    answers = (body for body in _subclasses(Body) if body not in _REQUESTS)
-    return definitions((ProblemBody, *answers), _REQUESTS)
+    # Answers as they are sent: a key that always comes is required.
+    bodies: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ProblemBody, "serialization")]
+    bodies += ((body, "validation" if body in _REQUESTS else "serialization") for body in _subclasses(Body))
+    _, schema = models_json_schema(bodies, ref_template="#/components/schemas/{model}")
+    definitions: dict[str, Any] = schema["$defs"]
+    return definitions
 
 
 def _subclasses(body: type[Body]) -> Iterator[type[Body]]:

@@ -1,14 +1,14 @@
 """Errors as RFC 9457 problem details; the only place where errors become HTTP status codes."""
 
+import asyncio
+import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping
 from html import escape
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -48,6 +48,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
 )
 """Errors whose message is for the caller. Any other one is a fault of the service."""
 
+_PAGE: Final = read_page("problem.html")
 _PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
 
 _log = structlog.get_logger(__name__)
@@ -93,7 +94,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         request = current_request()
         if request is not None:
             body["request_id"] = request.request_id
-        return Response(_encode(body), self.status, self.all_headers(), MEDIA_TYPE)
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        return Response(_to_bytes(text), self.status, self.all_headers(), MEDIA_TYPE)
 
     @property
     def title(self) -> str:
@@ -108,21 +110,8 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         return headers
 
 
-def _encode(body: Mapping[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:  # a lone surrogate that the caller sent and that the detail repeats
-        return msgspec.json.encode(_printable(body))
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, Mapping):
-        return {_printable(key): _printable(item) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_printable(item) for item in value]
-    return value
+def _to_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # a detail may repeat a lone surrogate that the caller sent
 
 
 def expired_cookie() -> str:
@@ -130,15 +119,15 @@ def expired_cookie() -> str:
     return f"{SESSION_COOKIE}=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict"
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every error of the app with problem details."""
+def add_problem_handlers(app: FastAPI, request_seconds: float) -> None:
+    """Answer every error of the app with problem details, and requests that take longer than this with 503."""
 
     async def problem(request: Request, error: Exception) -> Response:
         return _response(_problem_of(error, request), request)
 
     for kind in (Problem, HTTPException, RequestValidationError, ClientDisconnect, *(error for error, _, _ in _STATUS)):
         app.add_exception_handler(kind, problem)
-    app.add_middleware(UnexpectedErrors)
+    app.add_middleware(_Failures, seconds=request_seconds)
 
 
 def _response(problem: Problem, request: Request) -> Response:
@@ -146,14 +135,8 @@ def _response(problem: Problem, request: Request) -> Response:
     if not wants_page(request):
         return problem.response(request.url.path)
     texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
-    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _page())
-    body = page.encode("utf-8", "backslashreplace")  # a detail may repeat a lone surrogate that the caller sent
-    return Response(body, problem.status, page_headers(page) | problem.all_headers(), "text/html")
-
-
-@cache
-def _page() -> str:
-    return read_page("problem.html")
+    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _PAGE)
+    return Response(_to_bytes(page), problem.status, page_headers(page) | problem.all_headers(), "text/html")
 
 
 def _problem_of(error: Exception, request: Request) -> Problem:
@@ -248,30 +231,43 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-class UnexpectedErrors:
-    """Middleware: answers 500 to unexpected errors, and writes the reason to the log, never to the caller."""
+class _Failures:
+    """Middleware: answers 500 to unexpected errors, logs their cause, and ends requests that take too long with 503.
 
-    def __init__(self, app: ASGIApp) -> None:
+    The time includes the body. Threads that compute for the request end by themselves.
+    """
+
+    def __init__(self, app: ASGIApp, seconds: float) -> None:
         self._app = app
+        self._seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
         started = False
 
-        async def noting(message: Message) -> None:
+        async def watched_send(message: Message) -> None:
             nonlocal started
-            started = started or message["type"] == "http.response.start"
+            started = True
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            async with asyncio.timeout(self._seconds) as limit:
+                await self._app(scope, receive, watched_send)
         except Exception as error:
-            if scope["type"] != "http":
-                raise
-            incident = uuid.uuid4().hex[:12]
-            _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
+            if isinstance(error, TimeoutError) and limit.expired():
+                if started:
+                    raise
+                problem = Problem(
+                    503,
+                    "too-slow",
+                    f"there was no answer within {self._seconds:g} seconds (api.request_timeout); request less, or try"
+                    " again later. If something was to be changed, check first whether it was",
+                )
+            else:
+                incident = uuid.uuid4().hex[:12]
+                _log.exception("request failed", method=scope["method"], path=scope["path"], incident=incident)
+                problem = _failure(error, incident)
             if not started:
-                await _response(_failure(error, incident), Request(scope))(scope, receive, send)
+                await _response(problem, Request(scope))(scope, receive, send)
 
 
 def _failure(error: Exception, incident: str) -> Problem:

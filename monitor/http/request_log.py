@@ -1,4 +1,4 @@
-"""Request ids, counts of requests, and their log lines.
+"""Request ids, counts of requests and of refused ones, and their log lines.
 
 The id is in the answer, in every log line of the request and in problem details. The caller may give it, as
 ``X-Request-ID``; one that is not safe to log is replaced. Requests that changed something have a line of their own
@@ -7,17 +7,21 @@ status: request_id, method, route, status, duration_ms, principal.
 """
 
 import re
+import threading
 import uuid
 from collections import defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SystemClock
+from monitor.outage_log import OncePerMinute
 
 HEADER: Final = "x-request-id"
 
@@ -35,11 +39,8 @@ _FREQUENT: Final = frozenset({"/v1/events"})
 _PROBES: Final = frozenset({"/healthz", "/readyz"})
 """Routes where 503 is a usual answer, requested every few seconds."""
 
-_FAILURE_SECONDS: Final = 60.0
-"""Time between two log lines of a route that goes on failing."""
-
 OTHER: Final = "other"
-"""The route of unknown paths and of the files of /docs: a stranger's paths must not become labels."""
+"""The route of unknown paths and of the files of /docs: paths that clients choose must not become labels."""
 
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -71,19 +72,67 @@ class Traffic:
         self.seconds[method, route] += seconds
 
 
+class Reason(StrEnum):
+    """Why a request was refused: the label `reason` of calibration_access_refusals_total."""
+
+    MISSING = "missing"
+    """It had no key or token."""
+    WRONG = "wrong"
+    """Its key or token is not valid: unknown, revoked, expired or forged."""
+    FORBIDDEN = "forbidden"
+    """The caller may not do this, or not with this model."""
+    CROSS_SITE = "cross_site"
+    """A page of another site sent it with somebody's session."""
+    FAILURES = "failures"
+    """Too many wrong keys came from its address: its credential was not checked."""
+    REQUESTS = "requests"
+    """The caller sent too many requests within a second."""
+    CONNECTIONS = "connections"
+    """Too many connections were open, of its address or of all: the connection was closed before a request."""
+
+
+class RefusedRequests:
+    """Counts refused requests; logs at most one line per minute and reason. Any thread.
+
+    Parameters
+    ----------
+    clock
+        Measures the minute.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._lock = threading.Lock()
+        self._lines = OncePerMinute(clock or SystemClock())
+        self._last_address: dict[Reason, str] = {}
+        self.counts: dict[str, int] = dict.fromkeys(Reason, 0)
+        """Reason -> refused requests since the start."""
+
+    def count(self, reason: Reason, address: str) -> None:
+        """Count one. The log gets only the client's address, never the credential."""
+        with self._lock:
+            self.counts[reason] += 1
+            self._last_address[reason] = address
+        self._log_if_due(reason, 1)
+
+    def log_due(self) -> None:
+        """Log the requests whose minute has passed."""
+        for reason in tuple(self._last_address):
+            self._log_if_due(reason, 0)
+
+    def _log_if_due(self, reason: Reason, number: int) -> None:
+        count = self._lines.add(reason, number)
+        if count:
+            # A browser without a session sends no key, either: no reason for a warning.
+            write = _log.info if reason is Reason.MISSING else _log.warning
+            write("requests refused", reason=reason.value, count=count, last_address=self._last_address[reason])
+
+
 @dataclass(slots=True)
 class RequestContext:
     """The request that is being answered: its id, and the caller's name once it is known."""
 
     request_id: str
     principal: str = ""
-
-
-@dataclass(slots=True)
-class _Failures:
-    logged_at: float
-    unlogged: int = 0
-    """Failures since the last log line."""
 
 
 _current: ContextVar[RequestContext | None] = ContextVar("monitor_request", default=None)
@@ -109,18 +158,15 @@ class RequestLog:
         self._app = app
         self._traffic = traffic
         self._clock = clock
-        self._failures: dict[tuple[str, int], _Failures] = {}
+        self._failures = OncePerMinute(clock)
         """By route and status: as many as there are routes, times a few."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         context = RequestContext(_given_id(scope) or uuid.uuid4().hex)
         status = 0
 
-        async def noting(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -131,7 +177,7 @@ class RequestLog:
         token = _current.set(context)
         try:
             with structlog.contextvars.bound_contextvars(request_id=context.request_id):
-                await self._app(scope, receive, noting)
+                await self._app(scope, receive, send_with_id)
         finally:
             _current.reset(token)
             structlog.contextvars.unbind_contextvars("principal")
@@ -154,28 +200,16 @@ class RequestLog:
         if context.principal:
             entry["principal"] = context.principal
         if status > HTTPStatus.INTERNAL_SERVER_ERROR and route not in _PROBES:
-            self._log_failure((route, status), entry)
+            failures = self._failures.add((route, status))
+            if failures:
+                _log.warning("request failed", **entry, **({"unlogged": failures - 1} if failures > 1 else {}))
         elif not status or method in _READS or route in _COMPUTATIONS or status >= 400 or route in _FREQUENT:
             _log.debug("request", **entry)
         else:
             _log.info("request", **entry)
 
-    def _log_failure(self, kind: tuple[str, int], entry: dict[str, Any]) -> None:
-        now = self._clock.monotonic()
-        earlier = self._failures.get(kind)
-        if earlier is not None and now - earlier.logged_at < _FAILURE_SECONDS:
-            earlier.unlogged += 1
-            return
-        if earlier is not None and earlier.unlogged:
-            entry["unlogged"] = earlier.unlogged
-        self._failures[kind] = _Failures(now)
-        _log.warning("request failed", **entry)
-
 
 def _given_id(scope: Scope) -> str:
     """The id that the caller gave, if it is safe to log."""
-    for name, value in scope["headers"]:
-        if name.lower() == HEADER.encode():
-            text: str = value.decode("latin-1")
-            return text if _SAFE.fullmatch(text) else ""
-    return ""
+    text = Headers(scope=scope).get(HEADER, "")
+    return text if _SAFE.fullmatch(text) else ""

@@ -5,15 +5,30 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
 
+from monitor.errors import InputError
 from monitor.http.problems import Problem
 
 T = TypeVar("T")
 Key = tuple[str, ...]
+
+
+class Parameters(BaseModel):
+    """The query parameters of a route; others are refused. An empty one counts as left out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PageParameters(Parameters):
+    """The query parameters of a list."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="items on a page")] = 100
+    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
 async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
@@ -90,37 +105,28 @@ def parse_body(body: bytes, read: Callable[[bytes], T], example: str) -> T:
 
     Raises
     ------
-    Problem
-        422: it is not JSON, or not of this form.
+    InputError
+        It is not JSON, or not of this form.
     """
     try:
         return read(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(422, "invalid-input", f"the body must be JSON like {example}: {error}") from None
+        raise InputError(f"the body must be JSON like {example}: {error}") from None
 
 
-async def _no_parameters(request: Request) -> None:
-    for name, value in request.query_params.items():
-        raise Problem(
-            422,
-            "invalid-parameter",
-            f"{name}: there is no such parameter here; /docs lists those there are, got {value[:80]!r}",
-        )
+async def _no_parameters(_: Annotated[Parameters, Query()]) -> None:
+    """Validation refuses every parameter, as the model has none."""
 
 
 NO_PARAMETERS = Depends(_no_parameters)
 """A dependency of routes without query parameters: 422 if there is one."""
 
 
-class Page(NamedTuple):
-    """Keys of one page, and the cursor of the next page or None."""
+def paginate(items: Sequence[T], cursor: str, limit: int, key: Callable[[T], Key]) -> tuple[Sequence[T], str | None]:
+    """One page, and the cursor of the next one or None.
 
-    keys: Sequence[Key]
-    next_cursor: str | None
-
-
-def paginate(keys: Sequence[Key], cursor: str, limit: int) -> Page:
-    """At most ``limit`` of the ascending keys after the cursor; from the first if the cursor is empty.
+    The page is at most ``limit`` of the items, which ascend by their keys, after the cursor; from the first if the
+    cursor is empty.
 
     A cursor names the last item of a page, so items that are added or removed shift nothing.
 
@@ -129,9 +135,9 @@ def paginate(keys: Sequence[Key], cursor: str, limit: int) -> Page:
     Problem
         422: the cursor was not issued by this service.
     """
-    start = bisect_right(keys, read_cursor(cursor)) if cursor else 0
-    shown = keys[start : start + limit]
-    return Page(shown, write_cursor(*shown[-1]) if shown and start + limit < len(keys) else None)
+    start = bisect_right(items, read_cursor(cursor), key=key) if cursor else 0
+    page = items[start : start + limit]
+    return page, write_cursor(*key(page[-1])) if page and start + limit < len(items) else None
 
 
 def write_cursor(*key: str) -> str:

@@ -87,7 +87,7 @@ _PROBLEMS: Final = {
     422: ("invalid-input", "y must be 0 or 1, got 2 at index 3"),
     429: (
         "too-many-requests",
-        "key:nightly-refits asks more often than access.requests_per_second allows; ask less often",
+        "key:nightly-refits sends more requests than access.requests_per_second allows; send fewer",
     ),
     500: ("internal", "the service failed to answer; its log says why, under incident 0f9c2b6a41de"),
     503: ("source-unavailable", "the broker does not answer; try again"),

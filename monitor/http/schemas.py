@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeVar
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import JsonSchemaValue, models_json_schema
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticUndefined
 
 from monitor.measures.base import AppearsIn, Unit
@@ -31,13 +31,14 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_serialization_defaults_required=True)
 
     @classmethod
-    def example(cls) -> dict[str, Any]:
-        """The example of the OpenAPI document: the examples of the fields, by their names in JSON."""
-        return {
+    def example(cls, **changes: Any) -> dict[str, Any]:
+        """The example of the OpenAPI document, with changes: the examples of the fields, by their names in JSON."""
+        examples = {
             info.alias or name: deepcopy(info.json_schema_extra["example"])
             for name, info in cls.model_fields.items()
             if isinstance(info.json_schema_extra, dict)
         }
+        return examples | changes
 
     @classmethod
     def of_attributes(cls, source: object, **others: Any) -> Self:
@@ -93,17 +94,6 @@ def request_body(model: type[BaseModel], *, required: bool = True) -> dict[str, 
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": reference(model)}}}}
 
 
-def definitions(answers: tuple[type[BaseModel], ...], requests: tuple[type[BaseModel], ...]) -> dict[str, Any]:
-    """The schemas of these bodies, and of those inside them, by name."""
-    # Answers as they are sent: a key that always comes is required.
-    _, schema = models_json_schema(
-        [*((body, "serialization") for body in answers), *((body, "validation") for body in requests)],
-        ref_template="#/components/schemas/{model}",
-    )
-    found: dict[str, Any] = schema["$defs"]
-    return found
-
-
 Probability = Annotated[float, Field(ge=0, le=1)]
 Probabilities = list[Probability] | list[list[Probability]]
 
@@ -122,17 +112,15 @@ class MeasureBody(Body):
     p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
     error_bound: float | None = field(
         3.1e-06,
-        (
-            "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
-            "estimate that holds nearly always"
-        ),
+        "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
+        "estimate that holds nearly always",
     )
 
 
 class DecompositionBody(Body):
     """A proper score in parts: score = miscalibration - discrimination + uncertainty."""
 
-    miscalibration: float = field(0.0021, "what isotonic recalibration takes off the score")
+    miscalibration: float = field(0.0021, "by how much isotonic recalibration lowers the score")
     discrimination: float = field(0.0312, "by how much recalibrated predictions are better than the prevalence")
     uncertainty: float = field(0.1422, "the score of the prevalence")
 
@@ -140,7 +128,7 @@ class DecompositionBody(Body):
 class PerformanceBody(Body):
     """How good the model is beside its calibration: whether it became worse, or only its probabilities."""
 
-    accuracy: float = field(0.8413, "share of the events that a threshold of 0.5 puts right")
+    accuracy: float = field(0.8413, "share of the events that a threshold of 0.5 classifies correctly")
     auc: float | None = field(0.7421, "area under the ROC curve; null where all outcomes are alike")
     average_precision: float | None = field(0.4417, "to be compared with the prevalence; null without positives")
     log_loss: float | None = field(0.3921, "null where it is not finite")
@@ -154,7 +142,7 @@ class DiagnosisBody(Body):
         "Predictions are too high: 20.3% predicted, 17.2% came true. Add -0.26 (give or take 0.05) to every logit, "
         "which multiplies the odds by 0.77; beyond that no fault is seen, but with this many events a slope between "
         "0.97 and 1.05 cannot be excluded.",
-        "what was found, and what to do about it",
+        "the finding, and what to do about it",
     )
     p_value: float | None = field(2.1e-24, "combined p-value of the tests of calibration")
     offset: float | None = field(-0.2612, "b of sigmoid(z + b): what has to be added to every logit")
@@ -180,15 +168,9 @@ class DiagnosisBody(Body):
     detectable_slope_above: float | None = field(1.07, "likewise the nearest slope above 1")
 
 
-_TCE: Final = MeasureBody.example() | {
-    "value": 61.3,
-    "unit": "percent",
-    "lower": None,
-    "upper": None,
-    "null_mean": 9.8,
-    "null_q95": 15.2,
-    "error_bound": 0.4,
-}
+_TCE: Final = MeasureBody.example(
+    value=61.3, unit="percent", lower=None, upper=None, null_mean=9.8, null_q95=15.2, error_bound=0.4
+)
 
 
 class ReportBody(Body):
@@ -227,10 +209,8 @@ class ReportBody(Body):
     )
     intervals_outdated_since: str | None = field(
         None,
-        (
-            "since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
-            "earlier predictions, or not there yet; null where they are of the same"
-        ),
+        "since when intervals, levels, p-values and diagnosis lag behind the values, RFC 3339: they are of "
+        "earlier predictions, or not there yet; null where they are of the same",
     )
 
 
@@ -243,24 +223,13 @@ class ClassMeasureBody(MeasureBody):
     )
 
 
-_SKCE: Final = ClassMeasureBody.example() | {
-    "value": 0.000193,
-    "lower": 0.000081,
-    "upper": 0.000412,
-    "null_mean": 0.0,
-    "null_q95": 0.000012,
-    "p_value": 3.1e-9,
-    "error_bound": None,
-}
-_CLASSWISE: Final = MeasureBody.example() | {
-    "value": 0.0121,
-    "lower": 0.0084,
-    "upper": 0.0158,
-    "null_mean": 0.0024,
-    "null_q95": 0.0036,
-    "error_bound": 0.0,
-}
-_CLASS_EXAMPLE: Final = {**ReportBody.example(), "model": "species", "version": "2", "performance": None}
+_SKCE: Final = ClassMeasureBody.example(
+    value=0.000193, lower=0.000081, upper=0.000412, null_mean=0.0, null_q95=0.000012, p_value=3.1e-9, error_bound=None
+)
+_CLASSWISE: Final = MeasureBody.example(
+    value=0.0121, lower=0.0084, upper=0.0158, null_mean=0.0024, null_q95=0.0036, error_bound=0.0
+)
+_CLASS_EXAMPLE: Final = ReportBody.example(model="species", version="2", performance=None)
 
 
 class ClassReportBody(Body):
@@ -318,7 +287,7 @@ class PolicyBody(Body):
     """The settings of a model."""
 
     horizon_seconds: float = field(86400.0, "how long after a prediction its outcome still counts")
-    lateness_seconds: float = field(3600.0, "how far out of order events may stand in their log")
+    lateness_seconds: float = field(3600.0, "how far out of order events may be in their log")
     implied_negative: bool = field(False, "whether no outcome within the horizon means a negative")
     segments: list[str] = field(["region"], "segment keys that become series of their own")
     classes: list[str] = field([], "its classes, each a segment class=...; empty if binary")
@@ -338,14 +307,12 @@ class ModelBody(Body):
     model: str = field("churn")
     state: Literal["measured", "insufficient", "failed", "waiting"] = field(
         "measured",
-        (
-            "measured: a report has measures; insufficient: reports, but too little data for any; "
-            "failed: no report could be made; waiting: no events yet"
-        ),
+        "measured: a report has measures; insufficient: reports, but too little data for any; "
+        "failed: no report could be made; waiting: no events yet",
     )
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
-    watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time seen, RFC 3339")
+    watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")
     policy: PolicyBody | None = field(PolicyBody.example())
     report: str = field("/v1/models/churn/report", "path of its report")
 
@@ -369,10 +336,8 @@ class DataBody(Body):
     )
     y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = field(
         [1, 0, 1, 1, 0, 1, 0, 0],
-        (
-            "outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
-            "class that came true, from 0 on"
-        ),
+        "outcomes, as many: 0 or 1, true or false, or null where unknown; of class probabilities the "
+        "class that came true, from 0 on",
     )
     weight: list[Annotated[float, Field(ge=0)]] | None = Field(
         None,

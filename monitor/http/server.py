@@ -1,11 +1,13 @@
 """The HTTP server: uvicorn in a thread of its own, with a graceful end."""
 
+import asyncio
 import errno
 import ipaddress
 import socket
 import sys
 import threading
-from typing import Final, Self
+from functools import partial
+from typing import Final, Self, cast
 
 import structlog
 import uvicorn
@@ -13,12 +15,19 @@ from starlette.types import ASGIApp
 
 from monitor.access.oidc import is_loopback
 from monitor.errors import SettingsError
-from monitor.http.connections import Connections, limited_protocol
+from monitor.http.connections import Connections, LimitedProtocol
 from monitor.http.tls import Certificate
 
 _START_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.005
 _MAX_USER_TIMEOUT_MS: Final = 2**31 - 1
 """The longest that the system accepts, some 25 days."""
+
+_REASONS: Final = {
+    errno.EADDRINUSE: "the port is taken; end what listens there, or set another port (0 takes a free one)",
+    errno.EACCES: "this user may not; set a port from 1024 on",
+    errno.EADDRNOTAVAIL: "this machine has no such address; 127.0.0.1 is this machine alone, 0.0.0.0 all its addresses",
+}
 
 _log = structlog.get_logger(__name__)
 
@@ -61,8 +70,14 @@ class ApiServer:
         self._user_timeout_seconds = header_seconds
         config = uvicorn.Config(
             app,
-            http=limited_protocol(
-                max_header_bytes, header_seconds, Connections() if connections is None else connections
+            http=cast(
+                "type[asyncio.Protocol]",
+                partial(
+                    LimitedProtocol,
+                    max_header_bytes=max_header_bytes,
+                    header_seconds=header_seconds,
+                    open_connections=Connections() if connections is None else connections,
+                ),
             ),
             ws="none",
             lifespan="off",
@@ -114,7 +129,7 @@ class ApiServer:
         self._port = listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, args=(listener,), name="api", daemon=True)
         self._thread.start()
-        if not self._answers():
+        if not self._answers(self._thread):
             self.stop()
             raise RuntimeError(f"the HTTP server did not start: {self._failure or 'it did not answer in time'}")
         if self._certificate is not None and self._context is not None:
@@ -163,7 +178,8 @@ class ApiServer:
                 "127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
             ) from error
         except OSError as error:
-            raise SettingsError(f"api.port: cannot listen on {where}: {_why(error)}") from error
+            reason = _REASONS.get(error.errno or 0, error.strerror or error)
+            raise SettingsError(f"api.port: cannot listen on {where}: {reason}") from error
         if sys.platform == "linux":
             # Inherited by every connection: it ends when the client reads nothing of an answer for so long.
             timeout_ms = min(round(1000 * self._user_timeout_seconds), _MAX_USER_TIMEOUT_MS)
@@ -178,23 +194,10 @@ class ApiServer:
             self._failure = error
             _log.error("the HTTP server ended", exc_info=error)
 
-    def _answers(self) -> bool:
+    def _answers(self, thread: threading.Thread) -> bool:
         """Wait until the server has started; False if it has not in time."""
-        thread = self._thread
-        waited = 0.0
-        while thread is not None and thread.is_alive() and waited < _START_SECONDS:
-            if self._server.started:
-                return True
-            thread.join(0.005)
-            waited += 0.005
-        return False
-
-
-def _why(error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return "the port is taken; end what listens there, or set another port (0 takes a free one)"
-    if error.errno == errno.EACCES:
-        return "this user may not; set a port from 1024 on"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return "this machine has no such address; 127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
-    return str(error.strerror or error)
+        for _ in range(round(_START_SECONDS / _POLL_SECONDS)):
+            if self._server.started or not thread.is_alive():
+                break
+            thread.join(_POLL_SECONDS)
+        return self._server.started and thread.is_alive()

@@ -1,8 +1,8 @@
-"""What the routes use of the rest of the service. ``monitor.app`` puts it together."""
+"""The parts of the service that the routes use. ``monitor.app`` puts them together."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from fastapi import Depends, Request
 
@@ -12,77 +12,31 @@ from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization
 from monitor.http.limits import ConcurrencyLimit, Limits
-from monitor.http.refused_requests import RefusedRequests
-from monitor.http.request_log import Traffic
-from monitor.http.snapshots import LatestView
-from monitor.measures.base import Measure
+from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.snapshots import SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
-from monitor.scores import ScoreTable
 from monitor.sources.base import Topics, Writer
 from monitor.stream.status import PipelineStatus
-from monitor.windows.snapshot import Snapshot
-from monitor.windows.windows import Window
-
-
-class Evaluator(Protocol):
-    """Has the latest snapshot and computes reports of earlier times."""
-
-    @property
-    def latest(self) -> Snapshot:
-        """The result of the last evaluation."""
-        ...
-
-    @property
-    def windows(self) -> Sequence[Window]:
-        """The windows of every series; the first is the default."""
-        ...
-
-    @property
-    def measures(self) -> Mapping[str, Measure]:
-        """The measures of every window, by name."""
-        ...
-
-    def scores(self, report: Report) -> ScoreTable:
-        """The labelled predictions of one of its reports."""
-        ...
-
-    def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
-        """One report, recomputed if necessary.
-
-        Raises
-        ------
-        UnknownSeries
-            There is no such series.
-        NoLongerKept
-            The events of that time are gone.
-        EvaluationFailed
-            It could not be made.
-        """
-        ...
-
-
-class Pipeline(Protocol):
-    """Reads and joins the events."""
-
-    @property
-    def status(self) -> PipelineStatus:
-        """Its state."""
-        ...
+from monitor.windows.evaluator import Evaluator
 
 
 @dataclass
 class Services:
-    """The other rooms, as the routes use them, and the state that routes share.
+    """The parts of the service that the routes use, and the state that routes share.
 
     Attributes
     ----------
+    evaluator
+        Has the latest snapshot, and computes reports of earlier times.
+    status
+        The status of the pipeline.
     policy
         The policy of a model by name, or None where the model is not declared and has to be.
     metrics
-        (Accept header) -> body and content type of GET /metrics.
+        (whether in OpenMetrics) -> body and content type of GET /metrics.
     recalibrations
         Refits, maps and what serves.
     evaluate
@@ -97,8 +51,6 @@ class Services:
         Count requests, and those refused.
     local_only
         Whether only requests are answered whose Host is this machine.
-    latest
-        The latest snapshot.
     computations, writes, lookups, applications
         Limits of the work at one time: reports, events, queries of the store, and maps that are applied. A long report
         must not delay the recalibration of predictions.
@@ -109,11 +61,11 @@ class Services:
     """
 
     evaluator: Evaluator
-    pipeline: Pipeline
+    status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer
     topics: Topics
-    metrics: Callable[[str | None], tuple[bytes, str]]
+    metrics: Callable[[bool], tuple[bytes, str]]
     recalibrations: Recalibrations
     evaluate: Callable[..., Report | ClassReport] = evaluate
     declared: Sequence[str] = ()
@@ -128,12 +80,20 @@ class Services:
     def __post_init__(self) -> None:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
-        self.latest = LatestView(lambda: self.evaluator.latest)
+        self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.authorization = Authorization(self.authenticator, limits, self.recalibrations, self.lookups, self.refused)
+
+    def latest(self) -> SnapshotView:
+        """The view of the latest snapshot."""
+        snapshot = self.evaluator.latest
+        # By identity: one evaluation publishes twice under one number, first its values and then their intervals.
+        if snapshot is not self._view.snapshot:
+            self._view = SnapshotView(snapshot)
+        return self._view
 
 
 async def _services(request: Request) -> Services:

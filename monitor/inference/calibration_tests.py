@@ -11,7 +11,7 @@ from monitor.arrays import Floats
 from monitor.errors import InputError
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.rare_outcomes import contradictions, with_contradictions
-from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled
+from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled, resampled_p_value
 from monitor.measures.intce_loops import shifted_bins_mean, shifted_bins_means
 from monitor.measures.kce import Scale, kernel_location
 from monitor.measures.laplace_loops import laplace_cubic_form, laplace_potential, laplace_quadratic_form
@@ -28,9 +28,6 @@ resampling costs the same, and little, for every table."""
 
 _MAX_P_VALUE: Final = 0.995
 """A p-value of 1 would outweigh all others in a Cauchy combination; larger ones count as this."""
-
-_ROUNDING: Final = 1e-9
-"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +140,14 @@ def _ranks_p_value(table: ScoreTable, draws: int, seed: int | None) -> float:
             for positives in outcomes(generator(table, seed, RANKS), groups, groups.score, draws)
         ]
     )
-    return (1 + int((null >= value * (1.0 - _ROUNDING)).sum())) / (1 + null.size)
+    return resampled_p_value(null, value)
 
 
-def gamma_p_value(value: float, mean: float, variance: float) -> float:
-    """The tail of the Gamma law of this mean and variance from a value on."""
-    if mean <= 0.0 or variance <= 0.0:
+def gamma_tail(value: float, mean: float, variance: float) -> float:
+    """The tail, from a value on, of the Gamma law of this mean and variance, close to that of a quadratic form."""
+    if variance <= 0.0:
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
-        return 1.0 if value <= 0.0 else 0.0
+        return 1.0 if value <= mean else 0.0
     return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
 
 

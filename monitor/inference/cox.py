@@ -9,7 +9,7 @@ from scipy.special import chdtrc, expit, ndtri, xlogy
 
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
-from monitor.inference.logistic import fit_logistic, log_sigmoid
+from monitor.inference.newton import fit_logistic, log_sigmoid
 from monitor.scores import ScoreTable, grid
 
 LOGIT_BOUND: Final = grid.LOGIT_BOUND

@@ -18,14 +18,12 @@ from monitor.inference.resampling import (
     outcomes,
     percent_point_95,
     require_draws,
+    resampled_p_value,
 )
 from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.progress import Progress
 from monitor.scores import ScoreTable, grid
 from monitor.scores.table import require_table
-
-_ROUNDING: Final = 1e-9
-"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
 
 _PAIRS: Final = 2
 """Draws for the effect of the grid on a measure, as the difference between raw predictions and their cells: the two
@@ -56,12 +54,11 @@ class NullLevel:
     @classmethod
     def of(cls, law: Floats, value: float) -> "NullLevel":
         """The null level from draws in any order, with the p-value of a value."""
-        ascending = np.sort(law)
-        return cls(float(law.mean()), percent_point_95(law), _p_value(ascending, value), ascending)
+        return cls(float(law.mean()), percent_point_95(law), resampled_p_value(law, value), np.sort(law))
 
     def p_value_of(self, value: float) -> float:
         """The p-value of another value of the same measure, for example after more events."""
-        return _p_value(self.law, value)
+        return resampled_p_value(self.law, value)
 
 
 def null_level(
@@ -165,8 +162,3 @@ def _grid_effects(table: ScoreTable, measures: Sequence[Measure], rng: np.random
             for measure in measures:
                 effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
     return effects
-
-
-def _p_value(law: Floats, value: float) -> float:
-    reached = law.size - int(np.searchsorted(law, value - _ROUNDING * abs(value), side="left"))
-    return (1 + reached) / (1 + law.size)

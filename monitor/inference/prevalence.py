@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chndtrinc, expit
 
 from monitor.arrays import Floats
-from monitor.inference.calibration_tests import cauchy_combination, gamma_p_value
+from monitor.inference.calibration_tests import cauchy_combination, gamma_tail
 from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.rare_outcomes import Contradictions, contradictions, with_contradictions
 from monitor.inference.resampling import resampled
@@ -181,7 +181,7 @@ def projected_kernel_p_value(table: ScoreTable, after: ScoreTable) -> float:
         + 2.0 * between * float(varying @ crossed)
         - 4.0 * between * total * float(varying @ potential)
     )
-    return gamma_p_value(square, mean, 2.0 * squares)
+    return gamma_tail(square, mean, 2.0 * squares)
 
 
 def _information(table: ScoreTable) -> Floats:

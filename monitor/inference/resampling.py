@@ -27,6 +27,9 @@ _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
 and Coull do for a proportion ("Approximate is Better than Exact", 1998)."""
 
+_ROUNDING: Final = 1e-9
+"""A draw that repeats the outcomes may differ from the value in its last bits; it counts as equal."""
+
 NULL, PAIRS, DEVIATIONS, REFITTED, RANKS, SHRUNKEN = range(6)
 """Independent streams of random numbers, so that one kind of draws does not change another."""
 
@@ -212,6 +215,11 @@ def percent_point_95(draws: Floats) -> float:
     """
     rank = -(-19 * (draws.size + 1) // 20)
     return float(np.sort(draws)[min(rank, draws.size) - 1])
+
+
+def resampled_p_value(draws: Floats, value: float) -> float:
+    """The p-value of a value: (1 + number of draws that reach it) / (1 + number of draws)."""
+    return (1 + int((draws >= value - _ROUNDING * abs(value)).sum())) / (1 + draws.size)
 
 
 def _chunks(draws: int) -> Iterator[int]:

@@ -7,8 +7,7 @@ from monitor.local.calibration import (
     local_calibration_error,
     mlce_curve,
 )
-from monitor.local.embedding import Embedding
-from monitor.local.features import FeatureMap, PrincipalComponents, Standardised
+from monitor.local.features import Embedding, FeatureMap, PrincipalComponents, Standardised
 from monitor.local.landscape import LocalMap, local_error_map
 
 __all__ = [

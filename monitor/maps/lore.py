@@ -17,8 +17,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.inference.cox import LOGIT_BOUND
 from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.calibration import default_bins
-from monitor.local.embedding import DEFAULT_DIMENSIONS as DIMENSIONS_OF_TSNE
-from monitor.local.features import DEFAULT_DIMENSIONS
+from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
@@ -289,7 +288,7 @@ def fit_space(name: str, features: Floats, weight: Floats, dimensions: int | Non
             )
         return Standardised.fit(features, weight)
     if name == "tsne":
-        return Embedding.fit(features, DIMENSIONS_OF_TSNE if dimensions is None else dimensions, weight)
+        return Embedding.fit(features, TSNE_DIMENSIONS if dimensions is None else dimensions, weight)
     return PrincipalComponents.fit(features, DEFAULT_DIMENSIONS if dimensions is None else dimensions, weight)
 
 

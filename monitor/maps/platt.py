@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.inference.logistic import fit_logistic
+from monitor.inference.newton import fit_logistic
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number

@@ -12,8 +12,7 @@ from scipy.special import logsumexp
 
 from monitor.arrays import Floats
 from monitor.classes.mmce import DEFAULT_WIDTH
-from monitor.inference.logistic import fit_logistic, log_sigmoid
-from monitor.inference.newton import Curved, minimise
+from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
 from monitor.maps.base import Method, Option, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from monitor.measures.base import Measure
-from monitor.metrics.levels import Level
-from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Labels, Rows, Series, Value
+from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Labels, Level, Rows, Series, Value
 from monitor.reports.evaluation.report import Report
 
 T = TypeVar("T")

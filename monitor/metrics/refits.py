@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from monitor.measures.base import Measure
-from monitor.metrics.levels import LevelSwitch
 from monitor.metrics.measures import MAP_LABELS, map_series
-from monitor.metrics.series import VERSION_LABELS, Family, Labels, Rows, Series, read_families
+from monitor.metrics.series import VERSION_LABELS, Family, Labels, LevelSwitch, Rows, Series, read_families
 from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 

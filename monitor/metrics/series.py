@@ -1,10 +1,9 @@
-"""What a series is: its name, its meaning, and how it is read."""
+"""What a series is: its name, its meaning, how it is read, and from which level on it is exported."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
-
-from monitor.metrics.levels import Level
 
 T = TypeVar("T")
 
@@ -19,6 +18,53 @@ REPORT_LABELS: Final = ("model", "version", "segment", "window")
 VERSION_LABELS: Final = ("model", "version")
 
 _UNITS: Final = frozenset({"ratio", "seconds", "bytes"})
+
+MANY_MODELS: Final = 50
+"""With more models than this, only values are exported unless the settings say otherwise."""
+
+FEW_MODELS: Final = 40
+"""At this number everything is exported again. It lies below MANY_MODELS, so that a model that comes and goes does not
+make thousands of time series come and go with it."""
+
+
+class Level(IntEnum):
+    """What is exported of each window. Each level contains the one before."""
+
+    VALUES = 0
+    """Counts, values, the verdict, and whatever alerts and the tables of dashboards read."""
+    INTERVALS = 1
+    """Also intervals, levels under calibration, p-values and error bounds of all measures, and of maps."""
+    ALL = 2
+    """Also the bins of reliability diagrams."""
+
+    @property
+    def label(self) -> str:
+        """As in the settings: ``values``."""
+        return self.name.lower()
+
+
+class LevelSwitch:
+    """Chooses the level: the declared one, or by the number of models, with hysteresis.
+
+    Parameters
+    ----------
+    declared
+        The level that the settings name; None lets the number of models decide.
+    """
+
+    def __init__(self, declared: Level | None = None) -> None:
+        self._declared = declared
+        self.current = Level.ALL if declared is None else declared
+        """The level in force."""
+
+    def choose(self, models: int) -> Level:
+        """Choose the level for this number of models."""
+        if self._declared is None:
+            if models > MANY_MODELS:
+                self.current = Level.VALUES
+            elif models <= FEW_MODELS:
+                self.current = Level.ALL
+        return self.current
 
 
 @dataclass(frozen=True)
@@ -75,7 +121,7 @@ class Family(NamedTuple):
 
 
 Families = Callable[[], Iterable[Family]]
-"""Collects some of the families; called anew at each scrape."""
+"""Collects some of the families; called at each scrape."""
 
 
 def read_families(

@@ -6,9 +6,19 @@ from typing import Final, NamedTuple, Protocol
 
 from monitor.events.model import ALL
 from monitor.measures.base import Measure
-from monitor.metrics.levels import Level, LevelSwitch
 from monitor.metrics.measures import CANONICAL, measure_series
-from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Family, Labels, Rows, Series, Value, read_families
+from monitor.metrics.series import (
+    REPORT_LABELS,
+    VERSION_LABELS,
+    Family,
+    Labels,
+    Level,
+    LevelSwitch,
+    Rows,
+    Series,
+    Value,
+    read_families,
+)
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.maturity import AgeCohort

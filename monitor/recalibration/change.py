@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
-from monitor.inference.logistic import fit_logistic
+from monitor.inference.newton import fit_logistic
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable

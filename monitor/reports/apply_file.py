@@ -4,11 +4,12 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,10 +21,11 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.progress import StageProgress
-from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, TableFile, format_of, open_bytes
+from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, format_of, open_bytes
 from monitor.sources.tables import EventTable, read_table
 
 Floats = NDArray[np.float64]
+_Row = TypeVar("_Row")
 _ROWS: Final = 1 << 16
 """Rows to recalibrate, or write, at a time."""
 
@@ -71,7 +73,7 @@ def read_map(path: Path) -> Artifact:
 
 
 def columns_for(artifact: Artifact, named: Columns) -> Columns:
-    """The named columns; where none is named, those of the file that the map was fitted on.
+    """Choose the named columns, or those of the file that the map was fitted on.
 
     Raises
     ------
@@ -80,10 +82,10 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
     CorruptMap
         What the map says of its columns is no list of names.
     """
-    chosen, noted = artifact.map, artifact.about.get("columns") or {}
+    chosen, recorded = artifact.map, artifact.about.get("columns") or {}
     features: tuple[str, ...] = ()
     if chosen.feature_count is not None:
-        before = _names(noted, "features")
+        before = _names(recorded, "features")
         features = named.features or before
         names = f" ({', '.join(before)})" if before else ""
         if len(features) != chosen.feature_count:
@@ -94,8 +96,8 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
             )
     segment = None if chosen.segment_key is None else named.segment or chosen.segment_key
     # A file of another column is of another kind, unless it is said to be of this one.
-    logits = named.logits or (not named.prediction and isinstance(noted, Mapping) and noted.get("logits") is True)
-    return Columns(named.prediction or _names(noted, "prediction"), features, segment, logits)
+    logits = named.logits or (not named.prediction and isinstance(recorded, Mapping) and recorded.get("logits") is True)
+    return Columns(named.prediction or _names(recorded, "prediction"), features, segment, logits)
 
 
 def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[int], None]) -> EventTable:
@@ -132,11 +134,9 @@ def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, pro
             f"the map is for the classes {', '.join(map(str, before))}, and these are {', '.join(table.classes)}; name "
             "the columns of --prediction in that order"
         )
-    groups = None
-    if segment is not None:
-        groups = table.groups(segment)
-    many, expected = table.prediction.ndim == 2, chosen.classes
-    classes = table.prediction.shape[1] if many else 2
+    groups = None if segment is None else table.groups(segment)
+    expected = chosen.classes
+    classes = table.prediction.shape[1] if table.prediction.ndim == 2 else 2
     if len(table) and classes != expected:
         raise InputError(
             f"the map is for predictions of {expected} classes, and these are of {classes}; name the columns of "
@@ -199,8 +199,15 @@ def write_beside(
     for name in values:
         if name in table.names():
             raise InputError(f"{source}: has a column {name!r} already; name another one with --column")
+
+    def write_text(text: IO[str]) -> None:
+        if isinstance(table, CsvFile):
+            _write_csv(source, table.delimiter, text, values, progress)
+        else:
+            _write_json_lines(source, text, values, progress)
+
     if not isinstance(target, Path):
-        _write_text(table, source, target, values, progress)
+        write_text(target)
         return
     beside = target.with_name(f"{target.name}.part")
     try:
@@ -211,7 +218,7 @@ def write_beside(
             # mtime 0: the same file gives the same file.
             file = gzip.GzipFile(beside, "wb", mtime=0) if packed else beside.open("wb")
             with file, io.TextIOWrapper(file, "utf-8", newline="") as text:
-                _write_text(table, source, text, values, progress)
+                write_text(text)
         beside.replace(target)
     except OSError as error:
         raise InputError(f"--output: cannot write {target}: {error.strerror or error}") from error
@@ -219,54 +226,37 @@ def write_beside(
         beside.unlink(missing_ok=True)
 
 
-def _write_text(
-    table: TableFile, source: Path, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
-) -> None:
-    if isinstance(table, CsvFile):
-        _write_csv(source, table.delimiter, target, values, progress)
-    else:
-        _write_json_lines(source, target, values, progress)
-
-
 def _write_csv(
     source: Path, delimiter: str, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
 ) -> None:
     with open_bytes(source) as file:
         first = file.readline()
-    texts = _texts(values)
     with open_bytes(source) as file, _reading(source):
         lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter)
         end = "\r\n" if first.endswith(b"\r\n") else "\n"
         write = csv.writer(target, delimiter=delimiter, lineterminator=end).writerow
         records = (fields for fields in lines if fields)  # empty lines are no rows
         write([*next(records), *values])
-        for number, fields in enumerate(records):
-            write([*fields, *_next(texts, source)])
-            _report(number, progress)
-    _end(texts, source)
+        for fields, more in _with_values(records, source, values, progress):
+            write([*fields, *more])
 
 
 def _write_json_lines(
     source: Path, target: IO[str], values: Mapping[str, Floats], progress: Callable[[int], None]
 ) -> None:
-    texts, keys = _texts(values), [json.dumps(name) for name in values]
+    keys = [json.dumps(name) for name in values]
     decode = msgspec.json.Decoder(dict[str, Any]).decode
-    number = 0
     with open_bytes(source) as file, _reading(source):
-        for line in file:
-            if not line.strip():
-                continue
+        lines = (line for line in file if line.strip())
+        for line, texts in _with_values(lines, source, values, progress):
             row = decode(line)
             for name in values:
                 if name in row:
                     raise InputError(f"{source}: has a key {name!r} already; name another one with --column")
             # The object as it is written, numbers and all, and only its end anew.
             body = line.decode().rstrip().removesuffix("}").rstrip()
-            more = ", ".join(f"{key}: {text}" for key, text in zip(keys, _next(texts, source), strict=True))
+            more = ", ".join(f"{key}: {text}" for key, text in zip(keys, texts, strict=True))
             target.write(f"{body}{', ' if row else ''}{more}}}\n")
-            _report(number, progress)
-            number += 1
-    _end(texts, source)
 
 
 def _write_parquet(source: Path, target: Path, values: Mapping[str, Floats], progress: Callable[[int], None]) -> None:
@@ -287,32 +277,20 @@ def _write_parquet(source: Path, target: Path, values: Mapping[str, Floats], pro
                 progress(start)
 
 
-def _texts(values: Mapping[str, Floats]) -> Iterator[list[str]]:
-    """The values of each row as text: the shortest that is the same number, lists as in JSON."""
-    return (list(map(json.dumps, row)) for row in zip(*(column.tolist() for column in values.values()), strict=True))
-
-
-def _next(texts: Iterator[list[str]], source: Path) -> list[str]:
-    row = next(texts, None)
-    if row is None:
-        raise _differs(source)
-    return row
-
-
-def _end(texts: Iterator[list[str]], source: Path) -> None:
-    if next(texts, None) is not None:
-        raise _differs(source)
-
-
-def _differs(source: Path) -> InputError:
-    return InputError(
-        f"{source}: its rows cannot be told apart for certain, or it changed meanwhile; convert it to Parquet"
-    )
-
-
-def _report(number: int, progress: Callable[[int], None]) -> None:
-    if number % _ROWS == _ROWS - 1:
-        progress(number + 1)
+def _with_values(
+    rows: Iterable[_Row], source: Path, values: Mapping[str, Floats], progress: Callable[[int], None]
+) -> Iterator[tuple[_Row, list[str]]]:
+    """Pair each row with its values as text: the shortest that is the same number, lists as in JSON."""
+    columns = (column.tolist() for column in values.values())
+    texts = (list(map(json.dumps, row)) for row in zip(*columns, strict=True))
+    for number, (row, more) in enumerate(zip_longest(rows, texts), start=1):
+        if row is None or more is None:
+            raise InputError(
+                f"{source}: its rows cannot be told apart for certain, or it changed meanwhile; convert it to Parquet"
+            )
+        yield row, more
+        if number % _ROWS == 0:
+            progress(number)
 
 
 @contextmanager
@@ -324,8 +302,8 @@ def _reading(source: Path) -> Iterator[None]:
         raise InputError(f"{source}: cannot be copied: {error}; convert it to Parquet") from error
 
 
-def _names(noted: object, key: str) -> tuple[str, ...]:
-    names: Sequence[object] = noted.get(key, []) if isinstance(noted, Mapping) else [None]
+def _names(recorded: object, key: str) -> tuple[str, ...]:
+    names: Sequence[object] = recorded.get(key, []) if isinstance(recorded, Mapping) else [None]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise CorruptMap(f"the map's columns.{key} must be a list of names, got {names!r}")
     return tuple(names)

@@ -263,8 +263,10 @@ def add_picture_data(
     return replace(findings, pictures=PictureData(spans, classes, plane, tuple(missing)))
 
 
-def read_columns(options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str]) -> EventTable:
-    """Read the columns that the options name.
+def read_columns(
+    options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str], *, as_numbers: bool = False
+) -> EventTable:
+    """Read the columns that the options name; with ``as_numbers`` features as numbers, which a map is fitted on.
 
     Raises
     ------
@@ -280,7 +282,8 @@ def read_columns(options: ReportOptions, file: Path | MemoryTable, prediction: S
             segments=options.segment,
             weight=options.weight,
             ids=options.id,
-            values=options.feature,
+            features=options.feature if as_numbers else (),
+            values=() if as_numbers else options.feature,
             # Named segments are the columns to search.
             other_values=options.find_segments and not options.segment,
             positive=options.positive,
@@ -318,7 +321,7 @@ def _measure_binary(options: ReportOptions, table: EventTable, progress: StagePr
 
 
 def _searched(table: EventTable) -> dict[str, SegmentColumn]:
-    """The columns to search for segments: the named ones, or all that have no other role."""
+    """Choose the columns to search for segments: the named ones, or all that have no other role."""
     if table.segments:
         return segment_columns(table.segments)
     return {
@@ -409,7 +412,7 @@ def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -
 
 
 def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -> Plane | None:
-    """Local errors over the first two features that are numbers."""
+    """Map local errors over the first two features that are numbers."""
     names = [name for name in options.feature if isinstance(table.values[name], np.ndarray)][:2]
     if len(names) < 2:
         return None
@@ -428,7 +431,7 @@ def _scores(table: EventTable) -> ScoreTable:
 
 
 def _names(options: ReportOptions) -> tuple[str, str]:
-    """What two files, or two columns of one, are called."""
+    """Name two files, or two columns of one."""
     if options.models:
         return options.models[0], options.models[1]
     first, second = options.file, options.compare or options.file

@@ -17,13 +17,13 @@ def printable(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A name of unknown origin: escaped, and cut where it is very long."""
+    """Escape a name of unknown origin, and cut it where it is very long."""
     shown = printable(text)
     return shown if len(shown) <= MAX_NAME else f"{shown[: MAX_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def value_text(value: float | None, unit: str) -> str:
-    """A measure in its unit: ``61.4%`` of percent, ``0.0123`` and ``0.000867`` of other units."""
+    """Format a measure in its unit: ``61.4%`` of percent, ``0.0123`` and ``0.000867`` of other units."""
     if value is None:
         return "-"
     if math.isinf(value):
@@ -32,7 +32,7 @@ def value_text(value: float | None, unit: str) -> str:
 
 
 def interval_text(lower: float | None, upper: float | None, unit: str) -> str:
-    """An interval in its unit, both ends to the same decimal place."""
+    """Format an interval in its unit, both ends to the same decimal place."""
     if lower is None or upper is None:
         return "-"
     if unit == "percent" or math.isinf(lower) or math.isinf(upper):
@@ -47,24 +47,29 @@ def _places(value: float) -> int:
 
 
 def p_text(value: float | None) -> str:
-    """A p-value or a q-value."""
+    """Format a p-value or a q-value."""
     return "-" if value is None else "<.0001" if value < 0.0001 else f"{value:.2g}" if value < 0.001 else f"{value:.3f}"
 
 
 def share_text(value: float | None) -> str:
-    """A share in percent, for a table."""
+    """Format a share in percent, for a table."""
     return "-" if value is None else f"{100 * value:.2f}%" if value < 0.1 else f"{100 * value:.1f}%"
 
 
+def rounded_share(value: float | None, missing: str = "-") -> str:
+    """Format a share in percent with three digits, for a sentence: ``0.123%``."""
+    return missing if value is None else f"{100.0 * value:.3g}%"
+
+
 def time_text(milliseconds: int | None) -> str:
-    """A time to the second, UTC."""
+    """Format a time to the second, UTC."""
     if milliseconds is None:
         return "-"
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def percent(share: float, digits: int = 2) -> str:
-    """A share in percent, with digits that tell it from 0 and from 1: ``65%``, ``1.2%``, ``0.034%``, ``99.7%``."""
+    """Format a share in percent, distinct from 0 and from 1: ``65%``, ``1.2%``, ``0.034%``, ``99.7%``."""
     rest = min(share, 1.0 - share)
     if rest <= 0.0:
         return "0%" if share <= 0.0 else "100%"
@@ -76,7 +81,7 @@ def percent(share: float, digits: int = 2) -> str:
 
 
 def pair(one: float, other: float) -> tuple[str, str]:
-    """Two shares in percent, with as many digits as it takes to tell them apart."""
+    """Format two shares in percent, with as many digits as it takes to tell them apart."""
     for digits in range(2, 6):
         texts = percent(one, digits), percent(other, digits)
         if texts[0] != texts[1]:
@@ -85,12 +90,12 @@ def pair(one: float, other: float) -> tuple[str, str]:
 
 
 def tick(share: float) -> str:
-    """A share in percent without trailing zeros: a label of an axis."""
+    """Format a share in percent without trailing zeros: a label of an axis."""
     return f"{100.0 * share:.5f}".rstrip("0").rstrip(".") + "%"
 
 
 def points(difference: float) -> str:
-    """A difference of two shares in percentage points: ``15 points``, ``0.4 points``."""
+    """Format a difference of two shares in percentage points: ``15 points``, ``0.4 points``."""
     size = 100.0 * abs(difference)
     digits = 0 if size >= 9.95 else 1 if size >= 0.095 else 2
     text = f"{size:.{digits}f}"
@@ -98,14 +103,23 @@ def points(difference: float) -> str:
 
 
 def count(number: float) -> str:
-    """A number of events: ``12,345``; a small sum of weights that is no whole number has one decimal."""
+    """Format a number of events: ``12,345``; a small sum of weights that is no whole number has one decimal."""
     return f"{number:,.0f}" if number == round(number) or number >= 1e4 else f"{number:,.1f}"
 
 
 def short_count(number: float) -> str:
-    """A number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
+    """Format a number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if number >= size:
             scaled = number / (1e3 if unit == "k" else size)
             return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
     return count(number)
+
+
+def size_text(size: float) -> str:
+    """A size in bytes to three digits: ``64 MiB``, ``1.18 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"

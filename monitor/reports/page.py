@@ -59,7 +59,7 @@ _PAGES.filters["tone"] = lambda style: _TONES.get(style, "")
 def render_page(
     view: View, pictures: Sequence[Picture], missing: Sequence[str] = (), *, root: str | None = None
 ) -> bytes:
-    """One HTML file with words, tables and figures.
+    """Render one HTML file with words, tables and figures.
 
     ``missing`` says which figures could not be drawn. In a running service ``root`` is the relative path to its start
     page, for links.
@@ -69,17 +69,17 @@ def render_page(
 
 
 def render_notebook(view: View) -> str:
-    """The words and tables of a view, for a notebook."""
+    """Render the words and tables of a view, for a notebook."""
     return _PAGES.get_template("notebook.html").render(view=view)
 
 
 def report_page(findings: Findings, *, root: str | None = None) -> bytes:
-    """The page of a report or a comparison."""
+    """Render the page of a report or a comparison."""
     return render_page(report_view(findings), *pictures_of(findings), root=root)
 
 
 def window_page(report: Report, scores: ScoreTable, root: str) -> bytes:
-    """The page of a window of the service."""
+    """Render the page of a window of the service."""
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
@@ -89,13 +89,13 @@ def window_page(report: Report, scores: ScoreTable, root: str) -> bytes:
 
 
 def report_picture(findings: Findings) -> bytes:
-    """A report on one sheet, as PNG."""
+    """Draw a report on one sheet, as PNG."""
     view = report_view(findings)
     return to_png(sheet_of(findings, view.title, sheet_subtitle(findings, view)))
 
 
 def sheet_subtitle(findings: Findings, view: View) -> str:
-    """The verdict and what the report is about, below the title of its sheet."""
+    """Write the verdict and what the report is about, below the title of its sheet."""
     result = findings.result
     if isinstance(result, Comparison):
         return ""
@@ -104,7 +104,7 @@ def sheet_subtitle(findings: Findings, view: View) -> str:
 
 
 def pictures_of(findings: Findings) -> tuple[list[Picture], list[str]]:
-    """The figures of a page, the most important first, and why others are missing."""
+    """Draw the figures of a page, the most important first; also return why others are missing."""
     pictures: list[Picture] = []
     data, missing = findings.pictures, list(findings.pictures.missing)
     result, report, about = findings.result, findings.report, ""
@@ -137,7 +137,7 @@ def pictures_of(findings: Findings) -> tuple[list[Picture], list[str]]:
 
 
 def sheet_of(findings: Findings, title: str, subtitle: str) -> Figure:
-    """The whole report as one figure."""
+    """Draw the whole report as one figure."""
     result, report = findings.result, findings.report
     if isinstance(result, Comparison) and result.differences:
         return comparison_of(result, findings.shown(result.differences))
@@ -158,7 +158,7 @@ def sheet_of(findings: Findings, title: str, subtitle: str) -> Figure:
 
 
 def reliability_of(findings: Findings, axes: Axes | None) -> Figure | Axes:
-    """The reliability diagram of a report, as a figure of its own or in the given axes."""
+    """Draw the reliability diagram of a report, as a figure of its own or in the given axes."""
     if axes is not None:
         draw_diagram(axes, findings.scores)
         return axes
@@ -167,7 +167,7 @@ def reliability_of(findings: Findings, axes: Axes | None) -> Figure | Axes:
 
 
 def comparison_of(compared: Comparison, differences: Mapping[str, Difference] | None = None) -> Figure:
-    """The measures of both, or some of them, with the intervals of their differences."""
+    """Draw the measures of both, or some of them, with the intervals of their differences."""
     shown = {MEASURES[name].title: difference for name, difference in (differences or compared.differences).items()}
     first, second = (_literal(plain(report.model)) for report in (compared.first, compared.second))
     return comparison.comparison_figure(shown, first, second, less_is_better=not compared.cautions)

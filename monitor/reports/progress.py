@@ -56,28 +56,28 @@ def _shown(
 
 @contextmanager
 def bytes_progress(description: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar of bytes; yields a function of the bytes done and the bytes in all."""
+    """Show a bar of bytes; yields a function of the bytes done and the bytes in all."""
     with _shown(description, BarColumn(), DownloadColumn(), ElapsedColumn(), TimeRemainingColumn()) as update:
         yield lambda done, total: update(completed=done, total=total)
 
 
 @contextmanager
 def rows_progress(description: str) -> Iterator[Callable[[int], None]]:
-    """A count of rows; yields a function of the rows done."""
+    """Show a count of rows; yields a function of the rows done."""
     with _shown(description, TextColumn("{task.completed:,} rows"), ElapsedColumn()) as update:
         yield lambda rows: update(completed=rows)
 
 
 @contextmanager
 def stages_progress() -> Iterator[Callable[[str, float], None]]:
-    """A bar for one stage after another; yields a function of the stage and the share of it that is done."""
+    """Show a bar for one stage after another; yields a function of the stage and its share that is done."""
     with _shown("measuring", BarColumn(), ElapsedColumn(), total=1.0) as update:
         yield lambda stage, share: update(description=plain(stage), completed=share)
 
 
 @contextmanager
 def job_progress(console: Console) -> Iterator[Callable[[str, float], None]]:
-    """A bar for work that runs elsewhere; without a terminal, a line at the beginning of each step.
+    """Show a bar for work that runs elsewhere; without a terminal, a line at the beginning of each step.
 
     Yields a function of the step and the share of the whole that is done.
     """
@@ -132,7 +132,7 @@ def patient_progress() -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def _notebook_progress() -> Iterator[Callable[[str, float], None]]:
-    """A line below a notebook's cell, removed at the end."""
+    """Show a line below a notebook's cell; remove it at the end."""
     started = time.monotonic()
     handle = _notebook().display.display({"text/plain": ""}, raw=True, display_id=True)
 

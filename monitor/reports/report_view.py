@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from monitor.classes import CLASS_MEASURES
@@ -25,7 +24,6 @@ from monitor.reports.view import (
     Table,
     View,
     Word,
-    print_view,
     rich_table,
     row,
 )
@@ -82,19 +80,19 @@ def _chance_word(verdict: str) -> Word:
 
 
 def judge_measure(result: MeasureResult) -> Word:
-    """Whether chance explains a value."""
+    """Judge whether chance explains a value."""
     return _chance_word(result.verdict)
 
 
 def judge_report(report: Report) -> Word:
-    """The verdict of the diagnosis with its severity, in the words of REST and Prometheus."""
+    """Return the verdict of the diagnosis with its severity, in the words of REST and Prometheus."""
     if report.diagnosis is None:
         return _chance_word("not judged")
     return Word(report.diagnosis.words, _SEVERITY_STYLES[report.diagnosis.severity])
 
 
 def judge_segment(segment: SegmentReport) -> Word:
-    """The verdict on a segment, corrected for the number of segments."""
+    """Judge a segment, corrected for the number of segments."""
     if segment.q_value is None:
         return _chance_word("too little data")
     if not segment.significant:
@@ -106,7 +104,7 @@ def judge_segment(segment: SegmentReport) -> Word:
 
 
 def judge_difference(difference: Difference, *, comparable: bool = True) -> Word:
-    """Whether the second model is better by one measure; only whether it is lower where prevalences differ."""
+    """Judge whether the second model is better by one measure, or only lower where prevalences differ."""
     if not difference.significant:
         return Word("not certain", "dim")
     lower = difference.difference < 0.0
@@ -134,13 +132,8 @@ def report_view(findings: Findings) -> View:
     return View(title, lead, sections, findings.notes, findings.cautions, _READING)
 
 
-def print_findings(console: Console, findings: Findings) -> None:
-    """Print a report or a comparison."""
-    print_view(console, report_view(findings))
-
-
 def _verdict_lead(report: Report) -> Lead:
-    """The verdict on a report and what it means; why there is none."""
+    """Lead with the verdict on a report and what it means, or why there is none."""
     if report.diagnosis is None:
         return Lead(report.insufficient or "")
     word = judge_report(report)
@@ -148,7 +141,7 @@ def _verdict_lead(report: Report) -> Lead:
 
 
 def head_lines(report: Report) -> list[str]:
-    """What a report is about."""
+    """Describe what a report is about."""
     lines = [
         f"{plain(report.model)}: {_predictions(report.predictions)}, {report.n:,} with an outcome",
         f"prevalence {share_text(report.prevalence)}, mean prediction {share_text(report.mean_prediction)}",
@@ -161,7 +154,7 @@ def head_lines(report: Report) -> list[str]:
 
 
 def class_head_lines(report: ClassReport) -> list[str]:
-    """What a report of many classes is about."""
+    """Describe what a report of many classes is about."""
     top = report.top_label
     number = f"{_predictions(top.predictions)} of {report.classes} classes"
     return [
@@ -175,14 +168,10 @@ def _predictions(number: int) -> str:
 
 
 def _performance(scores: Performance) -> str:
-    """How well the model tells outcomes apart, besides its calibration."""
+    """Describe how well the model tells outcomes apart, besides its calibration."""
     rest = ((scores.auc, "AUC"), (scores.average_precision, "average precision"), (scores.log_loss, "log loss"))
-    return ", ".join(
-        [
-            f"accuracy {share_text(scores.accuracy)}",
-            *(f"{name} {value:.3f}" for value, name in rest if value is not None),
-        ]
-    )
+    others = (f"{name} {value:.3f}" for value, name in rest if value is not None)
+    return ", ".join([f"accuracy {share_text(scores.accuracy)}", *others])
 
 
 def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
@@ -193,8 +182,8 @@ def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
         lines = [segments_sentence(report.segments)]
         sections.append(Section("Segments, worst first", lines, segments_table(report.segments)))
     if report.search is not None:
-        found = report.search.segments
-        table = segments_table(found) if found else None
+        groups = report.search.segments
+        table = segments_table(groups) if groups else None
         sections.append(Section("Segments that were found, worst first", search_sentences(report.search), table))
     return sections
 
@@ -204,17 +193,15 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
     means = findings.shown(report.classwise)
     results: dict[str, MeasureResult] = {CLASS_MEASURES[name].title: result for name, result in report.measures.items()}
     results |= {f"{MEASURES[name].title}, class-wise": result for name, result in means.items()}
+    whole = "Whole vectors, and means over the classes"
     sections = [
-        Section(
-            "Whole vectors, and means over the classes",
-            class_head_lines(report),
-            measures_table(results),
-            _omitted(findings, report),
-        ),
+        Section(whole, class_head_lines(report), measures_table(results), _omitted(findings, report)),
         Section("The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)),
     ]
     if report.each_class:
-        sections.append(Section("Each class against the rest", table=_classes_table(findings, report.each_class)))
+        sections.append(
+            Section("Each class against the rest", table=classes_table(findings.class_names, report.each_class))
+        )
     return sections
 
 
@@ -229,7 +216,7 @@ def _comparison_sections(findings: Findings, comparison: Comparison) -> list[Sec
 
 
 def _hidden(findings: Findings, results: Mapping[str, object]) -> list[str]:
-    """How many measures are not shown, and how to see them."""
+    """Say how many measures are not shown, and how to see them."""
     number = len(results) - len(findings.shown(results))
     if not number:
         return []
@@ -248,7 +235,7 @@ def _measures(findings: Findings, report: Report) -> Table | None:
 
 
 def measures_table(results: Mapping[str, MeasureResult]) -> Table:
-    """One row per measure, by title."""
+    """List results by title, one row per measure."""
     rows = [
         row(
             title,
@@ -265,13 +252,13 @@ def measures_table(results: Mapping[str, MeasureResult]) -> Table:
 
 
 def _leading_measure(reports: Iterable[Report]) -> str:
-    """The measure that a table with one row per group shows: smCE, or the first there is."""
+    """Choose the measure that a table with one row per group shows: smCE, or the first there is."""
     names = dict.fromkeys(name for report in reports for name in report.measures)
     return "smce" if "smce" in names or not names else next(iter(names))
 
 
 def _short(result: MeasureResult | None) -> tuple[str, str, str]:
-    """A measure, its interval, and what chance gives."""
+    """Format a measure, its interval, and what chance gives."""
     if result is None:
         return "-", "-", "-"
     unit = result.unit
@@ -280,7 +267,7 @@ def _short(result: MeasureResult | None) -> tuple[str, str, str]:
 
 
 def segments_table(segments: Sequence[SegmentReport]) -> Table:
-    """One row per segment, worst first, those of too little data last."""
+    """List segments, worst first, those of too little data last."""
     name = _leading_measure(segment.report for segment in segments)
     columns = (
         Column("segment", words=True, folds=True),
@@ -314,12 +301,13 @@ def segments_table(segments: Sequence[SegmentReport]) -> Table:
 
 
 def segment_text(segment: SegmentReport) -> str:
-    """The verdict on a segment, with the reason where there is none."""
+    """Return the verdict on a segment, with the reason where there is none."""
     word, reason = judge_segment(segment).value, segment.report.insufficient
     return word if reason is None or segment.q_value is not None else f"{word}: {reason}"
 
 
-def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
+def classes_table(names: Sequence[str], reports: Sequence[Report]) -> Table:
+    """List the reports of classes, one row each; a wide terminal also shows TCE, kCE and intCE with their levels."""
     name = _leading_measure(reports)
     others = [other for other in _SHOWN if other != name and any(other in report.measures for report in reports)]
     columns = (
@@ -343,13 +331,13 @@ def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
             *_short(report.measures.get(name)),
             judge_report(report),
         )
-        for class_name, report in zip(findings.class_names, reports, strict=True)
+        for class_name, report in zip(names, reports, strict=True)
     ]
     return Table(columns, rows, _IN_PARENTHESES if others else "", narrow_caption=_CHANCE, dense=True)
 
 
 def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | None = None) -> Table:
-    """One row per measure of two reports, and the offset and slope of their logits."""
+    """List the measures of two reports, and the offset and slope of their logits."""
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     columns = (
         Column("measure", words=True),
@@ -376,23 +364,14 @@ def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | 
     return Table(columns, [*rows, *logits], max_rows=len(rows), full_width=_LOGITS_WIDTH)
 
 
-def logit_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+def logit_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Offset and slope of the logits of both, with 95% intervals: they compare models of different prevalences."""
-    first, second = comparison.first.diagnosis, comparison.second.diagnosis
-    if first is None or second is None:
+    diagnoses = [report.diagnosis for report in (comparison.first, comparison.second) if report.diagnosis is not None]
+    if len(diagnoses) < 2:
         return []
-    rows = [
-        (
-            "offset of the logits",
-            _logit_text(first.offset, offset_interval(first)),
-            _logit_text(second.offset, offset_interval(second)),
-        ),
-        (
-            "slope of the logits",
-            _logit_text(first.slope, slope_interval(first)),
-            _logit_text(second.slope, slope_interval(second)),
-        ),
-    ]
+    offsets = [_logit_text(diagnosis.offset, offset_interval(diagnosis)) for diagnosis in diagnoses]
+    slopes = [_logit_text(diagnosis.slope, slope_interval(diagnosis)) for diagnosis in diagnoses]
+    rows = (("offset of the logits", *offsets), ("slope of the logits", *slopes))
     return [texts for texts in rows if texts[1:] != ("-", "-")]
 
 
@@ -403,7 +382,7 @@ def _logit_text(value: float | None, interval: tuple[float, float] | None) -> st
 
 
 def segments_sentence(segments: Sequence[SegmentReport]) -> str:
-    """Which segments are miscalibrated."""
+    """Say which segments are miscalibrated."""
     tested = [segment for segment in segments if segment.q_value is not None]
     miscalibrated = [segment for segment in tested if segment.significant]
     if not tested and any(segment.report.measures for segment in segments):
@@ -413,10 +392,8 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
     small = len(segments) - len(tested)
     rest = f" {small} {'holds' if small == 1 else 'hold'} too little data to be judged." if small else ""
     if not miscalibrated:
-        return (
-            f"No segment is miscalibrated beyond what looking at {len(tested)} of them gives by chance (q > 0.05)."
-            f"{rest}"
-        )
+        chance = f"what looking at {len(tested)} of them gives by chance (q > 0.05)"
+        return f"No segment is miscalibrated beyond {chance}.{rest}"
     be = "is" if len(miscalibrated) == 1 else "are"
     return (
         f"{len(miscalibrated)} of {len(tested)} segments {be} miscalibrated (q <= 0.05: at most one in twenty of those "
@@ -430,7 +407,7 @@ def _named(segments: Sequence[SegmentReport]) -> str:
 
 
 def search_sentences(search: SearchReport) -> list[str]:
-    """What a search for segments found."""
+    """Describe the result of a search for segments."""
     columns = ", ".join(map(plain, search.columns[:_MAX_NAMED])) + (", ..." if len(search.columns) > _MAX_NAMED else "")
     if not search.groups:
         return [f"No segment could be looked for: no column has groups of enough outcomes ({columns or 'none'})."]
@@ -453,7 +430,7 @@ def search_sentences(search: SearchReport) -> list[str]:
 
 
 def comparison_sentence(comparison: Comparison) -> str:
-    """Which of two models is better calibrated, by smCE or the first measure both have."""
+    """Say which of two models is better calibrated, by smCE or the first measure both have."""
     if not comparison.differences:
         return "The two cannot be compared: there is too little data."
     name = "smce" if "smce" in comparison.differences else next(iter(comparison.differences))
@@ -461,7 +438,7 @@ def comparison_sentence(comparison: Comparison) -> str:
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     if result.lower is None or result.upper is None:
         one, two = value_text(result.first, result.unit), value_text(result.second, result.unit)
-        return f"{title} is {one} for {first} and {two} for {second}; how certain that is was not asked for."
+        return f"{title} is {one} for {first} and {two} for {second}; without draws there is no interval."
     if not result.significant:
         return (
             f"Neither is better calibrated for certain: {title} of {second} less that of {first} is "
@@ -480,7 +457,7 @@ def comparison_sentence(comparison: Comparison) -> str:
 
 
 def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: int) -> RichTable:
-    """One row per report, for a terminal of ``width`` characters.
+    """List reports, for a terminal of ``width`` characters.
 
     ``columns`` are those of model, version, segment and window that tell the reports apart. The narrower the terminal,
     the fewer columns stand beside the four measures.
@@ -525,12 +502,8 @@ def distinguishing_columns(reports: Iterable[Report]) -> list[str]:
 def _measure_cell(result: MeasureResult | None, *, level: bool) -> Cell:
     if result is None:
         return Cell("-", "dim")
-    style = judge_measure(result).style
-    return Cell(
-        _short_value(result.value, result.unit),
-        style,
-        note=f" ({_short_value(result.null_q95, result.unit)})" if level else "",
-    )
+    note = f" ({_short_value(result.null_q95, result.unit)})" if level else ""
+    return Cell(_short_value(result.value, result.unit), judge_measure(result).style, note=note)
 
 
 def _short_value(value: float | None, unit: str) -> str:

@@ -102,14 +102,14 @@ class View(NamedTuple):
 
 
 def row(*cells: Cell | Word | str) -> tuple[Cell, ...]:
-    """A row of a table."""
+    """Build a row of a table."""
     return tuple(
         cell if isinstance(cell, Cell) else Cell(cell) if isinstance(cell, str) else Cell(*cell) for cell in cells
     )
 
 
 def report_console() -> Console:
-    """The terminal; tables in a file or a pipe are not squeezed into 80 columns."""
+    """Open the terminal; tables in a file or a pipe are not squeezed into 80 columns."""
     # A value of a column such as "[bold]" or ":new:" is shown as it is.
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -143,7 +143,7 @@ def print_view(console: Console, view: View) -> None:
 
 
 def rich_table(table: Table, width: int) -> RichTable:
-    """The table for a terminal of ``width`` characters."""
+    """Draw a table for a terminal of ``width`` characters."""
     shown = [number for number, column in enumerate(table.columns) if width >= column.min_width]
     narrow = len(shown) < len(table.columns)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if table.dense else (0, 1))

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import structlog
 
-from monitor.errors import OffsetPurged
+from monitor.errors import OffsetPurged, SettingsError
 from monitor.events.model import Kind, RecordBatch
 
 _log = structlog.get_logger(__name__)
@@ -19,6 +19,13 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+class LogRange(NamedTuple):
+    """The first offset of a topic partition, and the one after its last."""
+
+    earliest: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """The topics to read, each with the type of its events without a ``type``.
@@ -28,6 +35,10 @@ class Topics:
     """
 
     kinds: Mapping[str, Kind | None]
+
+    def __post_init__(self) -> None:
+        if not self.kinds:
+            raise SettingsError("topics must name at least one topic, got none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +163,43 @@ class LogStart:
     when_new: Literal["earliest", "latest"] = "earliest"
     when_purged: Literal["stop", "earliest"] = "stop"
 
-    def skip_purged(self, part: TopicPartition, offset: int, onward: int, why: str, log: str) -> int:
-        """Apply the policy to a stored offset that is not in the log; return the number of skipped offsets.
+    def skip_purged(
+        self, part: TopicPartition, offset: int, bounds: LogRange, log: str, divergent: int | None = None
+    ) -> int:
+        """Apply the policy to a stored offset that is not in the log; return the offset to go on from.
+
+        Parameters
+        ----------
+        part
+            The topic partition.
+        offset
+            The stored offset.
+        bounds
+            The offsets that the log has.
+        log
+            What messages call the log.
+        divergent
+            Where the log differs from the one that was read, if known.
 
         Raises
         ------
         OffsetPurged
             The policy is to stop.
         """
+        onward = bounds.earliest if divergent is None else divergent
         if self.when_purged == "stop":
+            if offset < bounds.earliest:
+                why = f"was purged: the log begins at {bounds.earliest}"
+            else:
+                why = f"was never written to this log, which ends at {bounds.end}: the {log} was made anew, or cut back"
             raise OffsetPurged(
                 f"topic {part.topic} partition {part.partition}: the stored offset {offset} {why}. Keep the {log} "
                 f"longer than the service may stand still, and set source.when_purged to earliest to go on from "
                 f"offset {onward} without the missing events"
             )
-        skipped = max(onward - offset, 0)
         _log.warning(
             "the stored offset is not in the log; going on from the earliest",
-            topic=part.topic, partition=part.partition, stored=offset, going_on_from=onward, skipped=skipped,
+            topic=part.topic, partition=part.partition, stored=offset, going_on_from=onward,
+            skipped=max(onward - offset, 0),
         )  # fmt: skip
-        return skipped
+        return onward

@@ -1,9 +1,9 @@
 """Columns of predictions for many classes: one vector of probabilities in every row, and the class that came true."""
 
+import os.path
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from monitor.errors import InputError
-from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
     CLASS_LOGIT,
@@ -28,16 +27,13 @@ from monitor.sources.columns import (
     Place,
     decoded,
     is_missing,
-    such_rows,
     text_of,
 )
 
-_NEITHER: Final = -2
+_INVALID: Final = -2
 """The outcome of a row with a value that is not a class."""
 
-_ADD_UP: Final = "predictions must add up to 1 over the classes"
-
-_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 """A hint names at most so many columns."""
 
 
@@ -56,7 +52,7 @@ class Vectors(Column):
     def __init__(self, place: Place, *, logits: bool = False) -> None:
         numbers = "finite logits" if logits else "numbers from 0 to 1"
         super().__init__(place, f"prediction must be a list of {numbers}, of one length in all rows")
-        self._sums = Faults(place, _ADD_UP)
+        self._sums = _sum_faults(place)
         self.all_faults = (self.faults, self._sums)
         self._logits = logits
         self._length = 0
@@ -71,7 +67,7 @@ class Vectors(Column):
             flat = pc.list_flatten(lists.filter(pa.array(~bad))).to_numpy(zero_copy_only=False)
             values[~bad] = flat.reshape(-1, self._length)
         kind = CLASS_LOGIT if self._logits else PREDICTION
-        return values, bad | ~((values >= kind.least) & (values <= kind.most)).all(axis=1)
+        return values, bad | ~((values >= kind.minimum) & (values <= kind.maximum)).all(axis=1)
 
     def finish(self) -> NDArray[np.float64]:
         """All of them, shape (n, K).
@@ -93,7 +89,7 @@ class ClassColumns:
 
     def __init__(self, place: Place, places: Sequence[Place], *, logits: bool = False) -> None:
         self._logits = logits
-        self._sums = Faults(place, _ADD_UP)
+        self._sums = _sum_faults(place)
         kind = CLASS_LOGIT if logits else PREDICTION
         self.builders = [Numbers(place_of_class, kind) for place_of_class in places]
         self.all_faults = (*(builder.faults for builder in self.builders), self._sums)
@@ -115,8 +111,7 @@ class ClassOutcomes(Codes):
 
     def __init__(self, place: Place) -> None:
         super().__init__(lambda value: None if _is_unknown(value) else _class_text(value))
-        self.faults = Faults(place, "outcome must be one of the classes")
-        self.all_faults = (self.faults,)
+        self._place = place
 
     def classes_of(self, columns: Sequence[str], classes: int) -> NDArray[np.int64]:
         """The class of each row, shape (n,), -1 where it is not known.
@@ -139,30 +134,23 @@ class ClassOutcomes(Codes):
         if columns:
             # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
             spellings = [tuple(columns), class_names(columns), *spellings]
-        # The spelling that fits most of them is the one that is meant.
-        meant = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
-        class_of = [meant.index(text) if text in meant else _NEITHER for text in texts]
+        # The spelling that fits most of the values.
+        spelling = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
+        class_of = [spelling.index(text) if text in spelling else _INVALID for text in texts]
         outcome = np.array([*class_of, UNLABELLED], np.int64)[codes]
-        bad = outcome == _NEITHER
-        if not bad.any():
-            return outcome
-        place = self.faults.place
-        if place.skip:
-            self.faults.add(bad, 0, pa.array([*texts, ""]).take(pa.array(codes % (len(texts) + 1))))
-            return outcome
-        code = class_of.index(_NEITHER)
-        row = int(np.argmax(codes == code)) + 1
-        allowed = ", ".join(meant[:10]) + (", ..." if len(meant) > 10 else "")
-        raise InputError(
-            f"{place.column}, {place.of_row(row)}: outcome must be one of the {classes} classes {allowed}, "
-            f"got {texts[code]!r}; correct or remove it"
-        )
+        bad = outcome == _INVALID
+        if bad.any():
+            allowed = ", ".join(spelling[:10]) + (", ..." if len(spelling) > 10 else "")
+            faults = Faults(self._place, f"outcome must be one of the {classes} classes {allowed}")
+            faults.add(bad, 0, pa.array([*texts, ""]).take(pa.array(codes % (len(texts) + 1))))
+            faults.check()
+            self.all_faults = (faults,)
+        return outcome
 
 
 def class_names(columns: Sequence[str]) -> tuple[str, ...]:
     """The differing parts of column names: ``cat`` and ``dog`` of ``p_cat`` and ``p_dog``, 0 and 1 of p0 and p1."""
-    shared = takewhile(lambda letters: len(set(letters)) == 1, zip(*columns, strict=False))
-    prefix = "".join(letters[0] for letters in shared)
+    prefix = os.path.commonprefix(list(columns))  # noqa: RUF071 - letter by letter, as wanted
     numbered = all(name[len(prefix) :].isdecimal() for name in columns)
     while prefix and prefix[-1].isdecimal() if numbered else prefix and prefix[-1].isalnum():
         prefix = prefix[:-1]
@@ -175,8 +163,13 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
     names = [name for name in columns if alike.fullmatch(name.strip())]
     if len(names) < 2:
         return ""
-    named = " ".join(f"--prediction {shlex.quote(name)}" for name in names[:_NAMED])
-    return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _NAMED else ''}"
+    named = " ".join(f"--prediction {shlex.quote(name)}" for name in names[:_MAX_NAMED])
+    return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _MAX_NAMED else ''}"
+
+
+def _sum_faults(place: Place) -> Faults:
+    requirement = "predictions must add up to 1 over the classes"
+    return Faults(place, requirement, lambda *_: "; name the column of every class")
 
 
 def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool) -> NDArray[np.float64]:
@@ -185,15 +178,9 @@ def _probabilities(vectors: NDArray[np.float64], faults: Faults, *, logits: bool
         return np.asarray(softmax(vectors, axis=1))
     sums = vectors.sum(axis=1)
     off = np.abs(sums - 1.0) > SUM_TOLERANCE
-    if not off.any():
-        return vectors
-    if not faults.place.skip:
-        row, place = int(np.argmax(off)), faults.place
-        raise InputError(
-            f"{place.column}, {place.of_row(row + 1)}: {_ADD_UP}, got "
-            f"{sum_text(vectors[row])} ({such_rows(int(np.count_nonzero(off)))}); name the column of every class"
-        )
-    faults.add(off, 0, pa.array(sums))
+    if off.any():
+        faults.add(off, 0, pa.array(np.round(sums, 9)))  # without rounding errors of the sum
+        faults.check()
     return vectors
 
 

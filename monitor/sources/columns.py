@@ -24,7 +24,7 @@ from monitor.scores.arguments import number_text
 UNLABELLED: Final = -1
 """The outcome of a row without one."""
 
-_NEITHER: Final = -2
+_INVALID: Final = -2
 """The outcome of a row with a value that is not an outcome."""
 
 EMPTY: Final = "(empty)"
@@ -41,7 +41,7 @@ _OUTCOMES: Final = {
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 _PERCENT: Final = re.compile(r"\d+(\.\d+)?\s*%")
 _LARGEST: Final = float(np.finfo(np.float64).max)
-_LISTED: Final = 5
+_MAX_LISTED: Final = 5
 """A message lists at most so many values."""
 _OLDEST_MS: Final = 1e11
 """No prediction is from before March 1973: a smaller number counts seconds."""
@@ -56,11 +56,11 @@ class Place(NamedTuple):
 
     column: str
     """The file and the column."""
-    of_row: Callable[[int], str]
+    describe_row: Callable[[int], str]
     """Row, counted from 1 -> how a person finds it: ``line 3``."""
     skip: bool = False
     """Whether rows with bad values are left out, instead of refusing the file."""
-    or_else: str = ""
+    alternative: str = ""
     """What else a user can do about bad values than to correct or remove them."""
 
 
@@ -83,7 +83,7 @@ class Faults:
         self._hint = hint
         self._rows: list[NDArray[np.intp]] = []
         self._value: object = None
-        self._least, self._largest = math.inf, -math.inf
+        self._smallest, self._largest = math.inf, -math.inf
 
     def add(self, bad: NDArray[np.bool_], rows_before: int, array: pa.Array) -> None:
         """Add the bad values of a piece, whose first value is in row ``rows_before + 1``."""
@@ -95,7 +95,7 @@ class Faults:
         self._rows.append(at + rows_before)
         if self._hint is not None:
             numbers = _floats(array.take(pa.array(at)))
-            self._least = min(self._least, float(np.nanmin(numbers, initial=math.inf)))
+            self._smallest = min(self._smallest, float(np.nanmin(numbers, initial=math.inf)))
             self._largest = max(self._largest, float(np.nanmax(numbers, initial=-math.inf)))
 
     def __bool__(self) -> bool:
@@ -110,11 +110,11 @@ class Faults:
         """Raise InputError if there are any, unless their rows are to be left out."""
         if not self._rows or self.place.skip:
             return
-        where = f"{self.place.column}, {self.place.of_row(int(self._rows[0][0]) + 1)}"
+        where = f"{self.place.column}, {self.place.describe_row(int(self._rows[0][0]) + 1)}"
         # If all rows have one cause, leaving them out would be the wrong advice.
-        advice = self._advice() or self.place.or_else
+        advice = self._advice() or self.place.alternative
         raise InputError(
-            f"{where}: {self._requirement}, got {self._got()} ({such_rows(self.rows.size)}); correct or remove them"
+            f"{where}: {self._requirement}, got {self._got()} ({_such_rows(self.rows.size)}); correct or remove them"
             f"{advice}"
         )
 
@@ -124,7 +124,7 @@ class Faults:
         column = self.place.column.partition(": ")[2]
         return (
             f"{count:,} {'row' if count == 1 else 'rows'} left out: {column}: {self._requirement}; the first is "
-            f"{self.place.of_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
+            f"{self.place.describe_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
         )
 
     def _got(self) -> str:
@@ -140,7 +140,7 @@ class Faults:
         if _PERCENT.fullmatch(value):
             share = f"{float(value.rstrip('% ')) / 100.0:.10g}"
             return f"; write shares without percent signs: {share} in place of {value}"
-        return "" if self._hint is None else self._hint(self._least, self._largest)
+        return "" if self._hint is None else self._hint(self._smallest, self._largest)
 
 
 class Builder(ABC):
@@ -195,11 +195,11 @@ class Column(Builder):
 
 
 class NumberKind(NamedTuple):
-    """What the numbers of a column must be: from ``least`` to ``most`` in every row."""
+    """What the numbers of a column must be: from ``minimum`` to ``maximum`` in every row."""
 
     requirement: str
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     hint: Hint | None = None
     transform: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
@@ -228,7 +228,7 @@ class Numbers(Column):
 
     def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         values, kind = _floats(array), self._kind
-        bad = ~((values >= kind.least) & (values <= kind.most))
+        bad = ~((values >= kind.minimum) & (values <= kind.maximum))
         return (values if kind.transform is None else kind.transform(values)), bad
 
 
@@ -260,20 +260,20 @@ class Outcomes(Column):
         if is_missing(value):
             return UNLABELLED
         outcome = _outcome(value) if self._positive is None else _is_positive(value, self._positive)
-        if len(self._spellings) <= _LISTED:
+        if len(self._spellings) <= _MAX_LISTED:
             self._spellings[text_of(value).strip()] = outcome
         return outcome
 
     def _hint(self, least: float, largest: float) -> str:
         if least == largest == -1.0:
             return "; where labels are -1 and 1, add --positive 1"
-        if len(self._spellings) > _LISTED or {0, 1} <= set(self._spellings.values()):
+        if len(self._spellings) > _MAX_LISTED or {0, 1} <= set(self._spellings.values()):
             return ""
         return f"; --positive says which value is 1, of {self._listed()}"
 
-    def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _NEITHER)) -> str:
+    def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _INVALID)) -> str:
         named = [repr(text) for text, outcome in self._spellings.items() if outcome in outcomes]
-        return ", ".join(named[:_LISTED]) + (", ..." if len(named) > _LISTED else "")
+        return ", ".join(named[:_MAX_LISTED]) + (", ..." if len(named) > _MAX_LISTED else "")
 
     @property
     def note(self) -> str | None:
@@ -354,12 +354,8 @@ class Ids(Column):
             code = ids.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
             repeated = np.ones(code.size, np.bool_)
             repeated[np.unique(code, return_index=True)[1]] = False
-            place = self.faults.place
-            if not place.skip:
-                row = int(np.argmax(repeated))
-                at = place.of_row(row + 1)
-                raise InputError(f"{place.column}, {at}: id {ids[row].as_py()!r} is repeated")
             self._repeated.add(repeated, 0, ids)
+            self._repeated.check()
         return ids
 
 
@@ -428,7 +424,7 @@ def joined(pieces: list[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate(pieces) if pieces else np.zeros(0, dtype)
 
 
-def such_rows(count: int) -> str:
+def _such_rows(count: int) -> str:
     """How many there are, for a message."""
     return "1 such row" if count == 1 else f"{count:,} such rows"
 
@@ -513,13 +509,13 @@ def _is_positive(value: object, positive: str) -> int:
 
 
 def _outcome(value: object) -> int:
-    """1, 0, UNLABELLED, or _NEITHER."""
+    """1, 0, UNLABELLED, or _INVALID."""
     if isinstance(value, str):
         word = value.strip().lower()
         if word in _OUTCOMES:
             return _OUTCOMES[word]
         value = _float(word)
-    return 1 if value == 1 else 0 if value == 0 else _NEITHER
+    return 1 if value == 1 else 0 if value == 0 else _INVALID
 
 
 def _times(array: pa.Array) -> tuple[bool, NDArray[np.float64]]:

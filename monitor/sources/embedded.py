@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import IO, Final
 
-from monitor.errors import SettingsError, SourceUnavailable
+from monitor.errors import SourceUnavailable
 from monitor.events.model import RecordBatch
-from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
-from monitor.sources.embedded_log import EmbeddedLog, LogRange, Segment
+from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
+from monitor.sources.embedded_log import EmbeddedLog, Segment
 from monitor.sources.log_format import LogRecord, decode, read_body, walk
 
 _POLL_INTERVAL_SECONDS: Final = 0.05
@@ -16,11 +16,11 @@ _POLL_INTERVAL_SECONDS: Final = 0.05
 
 
 class OffsetOutOfRangeError(Exception):
-    """The log does not hold an offset; it holds those of ``range``."""
+    """The log does not hold an offset; it holds those of ``bounds``."""
 
-    def __init__(self, held: LogRange) -> None:
-        super().__init__(held)
-        self.range = held
+    def __init__(self, bounds: LogRange) -> None:
+        super().__init__(bounds)
+        self.bounds = bounds
 
 
 class LogCursor:
@@ -145,17 +145,15 @@ class EmbeddedSource:
     """
 
     def __init__(self, log: EmbeddedLog, topics: Topics, *, log_start: LogStart | None = None) -> None:
-        if not topics.kinds:
-            raise SettingsError("topics must name at least one topic, got none")
         self.purged_offsets_skipped = 0
         self._log = log
         self._topics = tuple(topics.kinds)
         self._log_start = log_start or LogStart()
         self._cursors: dict[TopicPartition, LogCursor] = {}  # of the started ones
         self._unreported: set[TopicPartition] = set()  # their beginning is not reported yet
-        self._held: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._lock: IO[bytes] | None = None
-        self._turn = 0
+        self._rotation = 0
         for topic in self._topics:
             log.create_topic(topic)
 
@@ -196,7 +194,7 @@ class EmbeddedSource:
                 bounds = self._log.bounds(part)
                 offset = bounds.earliest if self._log_start.when_new == "earliest" else bounds.end
             self._cursors.setdefault(part, LogCursor(self._log, part)).seek(offset)
-            self._held.discard(part)
+            self._paused.discard(part)
 
     def still_assigned(self) -> bool:
         """Whether this source reads the log."""
@@ -204,11 +202,11 @@ class EmbeddedSource:
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed."""
-        self._held.update(partitions)
+        self._paused.update(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read from these again."""
-        self._held.difference_update(partitions)
+        self._paused.difference_update(partitions)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
         """The end offset of each started topic partition."""
@@ -223,7 +221,7 @@ class EmbeddedSource:
             cursor.close()
         self._cursors.clear()
         self._unreported.clear()
-        self._held.clear()
+        self._paused.clear()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -244,11 +242,11 @@ class EmbeddedSource:
     def _read(self, max_records: int) -> list[RecordBatch]:
         batches = []
         left = max_records
-        runnable = [part for part in self._cursors if part not in self._held]
+        runnable = [part for part in self._cursors if part not in self._paused]
         # Rotate the order, and give each partition a fair share, so that topics advance together.
-        self._turn += 1
+        self._rotation += 1
         for place in range(len(runnable)):
-            part = runnable[(place + self._turn) % len(runnable)]
+            part = runnable[(place + self._rotation) % len(runnable)]
             share = max(1, left // (len(runnable) - place))
             records = self._read_part(part, min(share, left)) if left else []
             left -= len(records)
@@ -266,18 +264,11 @@ class EmbeddedSource:
             except OffsetOutOfRangeError as outside:
                 if records:
                     break  # the next poll finds the gap again
-                self._purged(part, cursor, outside.range)
+                onward = self._log_start.skip_purged(part, cursor.offset, outside.bounds, "log")
+                self.purged_offsets_skipped += max(onward - cursor.offset, 0)
+                cursor.seek(onward)
             else:
                 if not piece:
                     break
                 records.extend(piece)
         return records
-
-    def _purged(self, part: TopicPartition, cursor: LogCursor, held: LogRange) -> None:
-        """Go on after an offset that is not, or no longer, in the log."""
-        if cursor.offset < held.earliest:
-            why = f"was purged: the log begins at {held.earliest}"
-        else:
-            why = f"was never written to this log, which ends at {held.end}: the log was made anew"
-        self.purged_offsets_skipped += self._log_start.skip_purged(part, cursor.offset, held.earliest, why, "log")
-        cursor.seek(held.earliest)

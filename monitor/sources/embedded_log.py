@@ -15,7 +15,7 @@ import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
-from monitor.sources.base import Message, TopicPartition
+from monitor.sources.base import LogRange, Message, TopicPartition
 from monitor.sources.kafka_loops import choose_partitions
 from monitor.sources.log_format import encode, read_body, walk
 
@@ -45,13 +45,6 @@ class _Description(msgspec.Struct, frozen=True):
 
     format: int
     partitions: int
-
-
-class LogRange(NamedTuple):
-    """The first offset of a topic partition, and the one after its last."""
-
-    earliest: int
-    end: int
 
 
 class _End(NamedTuple):

@@ -12,9 +12,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.compat import KafkaNetClient
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import InstanceReplaced, SettingsError, SourceMisconfigured, SourceUnavailable
+from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
-from monitor.sources.base import LogStart, Polled, TopicPartition, Topics
+from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
 from monitor.sources.kafka_connection import (
     REFUSALS,
     KafkaConnection,
@@ -23,8 +23,8 @@ from monitor.sources.kafka_connection import (
     same_partition_count,
 )
 from monitor.sources.kafka_extensions import (
+    fix_joins,
     generation_is_current,
-    remember_joins,
     request_topics,
     speed_up,
     unblock,
@@ -68,7 +68,7 @@ class Membership(ConsumerRebalanceListener):  # type: ignore[misc] # kafka-pytho
         self._revoked: set[int] = set()
         self._assigned: set[int] = set()
 
-    def take_changes(self) -> tuple[frozenset[int], frozenset[int]]:
+    def pop_changes(self) -> tuple[frozenset[int], frozenset[int]]:
         """Partition numbers revoked and assigned since the last call. One may be in both: it was revoked first."""
         changes = frozenset(self._revoked), frozenset(self._assigned)
         self._revoked.clear()
@@ -162,8 +162,6 @@ class KafkaSource:
         max_poll_interval_seconds: float = 300.0,
         clock: Clock | None = None,
     ) -> None:
-        if not topics.kinds:
-            raise SettingsError("topics must name at least one topic, got none")
         self.purged_offsets_skipped = 0
         self._connection = connection
         self._topics = tuple(topics.kinds)
@@ -188,8 +186,8 @@ class KafkaSource:
         self._consumer: KafkaConsumer | None = None
         self._client: KafkaNetClient | None = None
         self._membership = Membership(self._park, self._generation)
-        self._next: dict[KafkaTopicPartition, int | None] = {}  # started topic partitions, and their next offset
-        self._held: set[KafkaTopicPartition] = set()  # paused by the caller
+        self._next_offsets: dict[KafkaTopicPartition, int | None] = {}  # of the started ones
+        self._paused: set[KafkaTopicPartition] = set()  # paused by the caller
         self._disconnected_since: float | None = None
         self._commit_refused: Exception | None = None
 
@@ -212,7 +210,7 @@ class KafkaSource:
         InstanceReplaced
             Another process has taken this replica's place in the group.
         """
-        revoked, assigned = self._take_changes()
+        revoked, assigned = self._pop_changes()
         if revoked or assigned:
             return Polled((), revoked, assigned)
         consumer = self._consumer or self._connect()
@@ -227,7 +225,7 @@ class KafkaSource:
             unblock(consumer)
             with self._translated():
                 fetched = consumer.poll(timeout_ms=wait_ms, max_records=max_records)
-            revoked, assigned = self._take_changes()
+            revoked, assigned = self._pop_changes()
             batches = self._batches(consumer, fetched)
             if batches or revoked or assigned or self._clock.monotonic() >= deadline:
                 break
@@ -243,7 +241,7 @@ class KafkaSource:
         """
         for part in self._membership.ours.get(partition, ()):
             offset = offsets.get(part.topic)
-            self._next[part] = offset
+            self._next_offsets[part] = offset
             consumer = self._joined()
             if offset is not None:
                 consumer.seek(part, offset)
@@ -251,7 +249,7 @@ class KafkaSource:
                 consumer.seek_to_beginning(part)
             else:
                 consumer.seek_to_end(part)
-            self._held.discard(part)
+            self._paused.discard(part)
             consumer.resume(part)
 
     def still_assigned(self) -> bool:
@@ -264,23 +262,23 @@ class KafkaSource:
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed. Those that are not assigned to us are ignored."""
         for part in self._ours(partitions):
-            self._held.add(part)
+            self._paused.add(part)
             self._joined().pause(part)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read from these again. One that was never started must still be started."""
         for part in self._ours(partitions):
-            self._held.discard(part)
-            if part in self._next:
+            self._paused.discard(part)
+            if part in self._next_offsets:
                 self._joined().resume(part)
 
     def end_offsets(self) -> Mapping[TopicPartition, int]:
         """The end offset of each started topic partition, according to the last fetch."""
         ends: dict[TopicPartition, int] = {}
-        for part in self._ours(TopicPartition(*part) for part in self._next):
+        for part in self._ours(TopicPartition(*part) for part in self._next_offsets):
             end = self._joined().highwater(part)
             if end is not None:
-                ends[TopicPartition(*part)] = max(end, self._next[part] or 0)
+                ends[TopicPartition(*part)] = max(end, self._next_offsets[part] or 0)
         return ends
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -288,7 +286,7 @@ class KafkaSource:
         ours = {
             KafkaTopicPartition(*part): OffsetAndMetadata(offset, "", -1)
             for part, offset in offsets.items()
-            if KafkaTopicPartition(*part) in self._next
+            if KafkaTopicPartition(*part) in self._next_offsets
         }
         if self._consumer is None or not ours:
             return
@@ -310,7 +308,7 @@ class KafkaSource:
         except kafka_errors.KafkaError as error:
             raise self._connection.explain(error) from error
         speed_up(consumer)
-        remember_joins(consumer)
+        fix_joins(consumer)
         consumer.subscribe(topics=self._topics, listener=self._membership)
         self._consumer = consumer
         self._disconnected_since = None
@@ -334,8 +332,8 @@ class KafkaSource:
         """Give everything up. The next poll reports that, and connects anew."""
         consumer, self._consumer = self._consumer, None
         self._membership.lose_all()
-        self._next.clear()
-        self._held.clear()
+        self._next_offsets.clear()
+        self._paused.clear()
         if consumer is None:
             return
         try:
@@ -352,16 +350,16 @@ class KafkaSource:
     def _generation(self) -> int:
         return int(self._joined().group_metadata().generation_id)
 
-    def _take_changes(self) -> tuple[frozenset[int], frozenset[int]]:
+    def _pop_changes(self) -> tuple[frozenset[int], frozenset[int]]:
         if any({part.topic for part in parts} != set(self._topics) for parts in self._membership.ours.values()):
             # The topics have changed. This raises with the details, unless they are correct again.
             self._leave(0)
             same_partition_count(partition_counts(self._connection, self._topics))
             raise SourceUnavailable("the topics' partitions changed; joining the group anew")
-        revoked, assigned = self._membership.take_changes()
-        for part in [part for part in self._next if part.partition in revoked]:
-            del self._next[part]
-        self._held = {part for part in self._held if part.partition not in revoked}
+        revoked, assigned = self._membership.pop_changes()
+        for part in [part for part in self._next_offsets if part.partition in revoked]:
+            del self._next_offsets[part]
+        self._paused = {part for part in self._paused if part.partition not in revoked}
         return revoked, assigned
 
     def _check_connected(self) -> None:
@@ -384,18 +382,18 @@ class KafkaSource:
     def _batches(self, consumer: KafkaConsumer, fetched: Mapping[KafkaTopicPartition, Any]) -> list[RecordBatch]:
         batches = []
         for part, records in fetched.items():
-            if part in self._next:
+            if part in self._next_offsets:
                 position = self._position(consumer, part)
                 following = records[-1].offset + 1 if position is None else position
-                self._next[part] = following
+                self._next_offsets[part] = following
                 batches.append(RecordBatch(part.topic, part.partition, records, following))
-        for part, offset in self._next.items():
+        for part, offset in self._next_offsets.items():
             # Reading positions takes time, so it is done only when there are no records.
-            if part in fetched or (fetched and offset is not None) or part in self._held:
+            if part in fetched or (fetched and offset is not None) or part in self._paused:
                 continue
             position = self._position(consumer, part)
             if position is not None and position != offset:
-                self._next[part] = position
+                self._next_offsets[part] = position
                 batches.append(RecordBatch(part.topic, part.partition, (), position))
         return batches
 
@@ -433,7 +431,7 @@ class KafkaSource:
                 self._purged(part, offset, None)
         except kafka_errors.LogTruncationError as error:
             for part, divergent in error.divergent_offsets.items():
-                self._purged(part, self._next.get(part) or 0, None if divergent is None else divergent.offset)
+                self._purged(part, self._next_offsets.get(part) or 0, None if divergent is None else divergent.offset)
         except kafka_errors.FencedInstanceIdError as error:
             self._leave(0)
             raise self._replaced(error) from error
@@ -459,16 +457,12 @@ class KafkaSource:
         consumer = self._joined()
         timeout_ms = self._options["request_timeout_ms"]
         try:
-            earliest = consumer.beginning_offsets([part], timeout_ms)[part]
-            end = consumer.end_offsets([part], timeout_ms)[part]
+            bounds = LogRange(
+                consumer.beginning_offsets([part], timeout_ms)[part], consumer.end_offsets([part], timeout_ms)[part]
+            )
         except kafka_errors.KafkaError as error:
             raise SourceUnavailable(f"Kafka at {self._connection.servers}: {error}; trying again") from error
-        if offset < earliest:
-            why = f"was purged: the log begins at {earliest}"
-        else:
-            why = f"was never written to this log, which ends at {end}: the topic was made anew, or cut back"
-        onward = earliest if divergent is None else divergent
-        place = TopicPartition(*part)
-        self.purged_offsets_skipped += self._log_start.skip_purged(place, offset, onward, why, "topic")
+        onward = self._log_start.skip_purged(TopicPartition(*part), offset, bounds, "topic", divergent)
+        self.purged_offsets_skipped += max(onward - offset, 0)
         consumer.seek(part, onward)
-        self._next[part] = None
+        self._next_offsets[part] = None

@@ -42,8 +42,11 @@ REFUSALS: Final = (
 )
 """Errors that a retry does not change: somebody has to fix the settings or the broker."""
 
-_INDIRECT: Final = frozenset({"kafka_client", "proxy_url", "socks5_proxy"})
-"""Settings under which a broker is not reached by its own address."""
+_PASSED_ON: Final = (
+    *("client_id", "security_protocol", "sasl_mechanism"),
+    *("sasl_plain_username", "sasl_plain_password", "sasl_kerberos_service_name"),
+)
+"""Settings that kafka-python's clients take unchanged."""
 
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
@@ -77,8 +80,6 @@ class KafkaConnection:
         How long to look for a broker before reporting that there is none.
     request_seconds
         How long to wait for an answer.
-    further
-        Any other setting of kafka-python's clients, such as ``sasl_oauth_token_provider``.
 
     Raises
     ------
@@ -100,7 +101,6 @@ class KafkaConnection:
     sasl_kerberos_service_name: str = "kafka"
     connect_seconds: float = 10.0
     request_seconds: float = 30.0
-    further: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile"):
@@ -126,14 +126,9 @@ class KafkaConnection:
     def options(self) -> dict[str, Any]:
         """The settings as every client of kafka-python takes them."""
         return {
+            **{name: getattr(self, name) for name in _PASSED_ON},
             "bootstrap_servers": list(self.bootstrap_servers),
-            "client_id": self.client_id,
-            "security_protocol": self.security_protocol,
             "ssl_context": self._ssl_context() if self._encrypted else None,
-            "sasl_mechanism": self.sasl_mechanism,
-            "sasl_plain_username": self.sasl_plain_username,
-            "sasl_plain_password": self.sasl_plain_password,
-            "sasl_kerberos_service_name": self.sasl_kerberos_service_name,
             "bootstrap_timeout_ms": round(self.connect_seconds * 1000),
             "request_timeout_ms": round(self.request_seconds * 1000),
             # A broker that comes back is found within seconds; the default waits up to thirty.
@@ -143,7 +138,6 @@ class KafkaConnection:
                 (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
             ],
             "kafka_client": make_client,
-            **self.further,
         }
 
     def check(self) -> None:
@@ -159,8 +153,6 @@ class KafkaConnection:
         SourceMisconfigured
             A broker refuses us: the message says what to correct.
         """
-        if self.further.keys() & _INDIRECT:
-            return
         error: SourceError | None = None
         for host, port, _ in collect_hosts(list(self.bootstrap_servers), randomize=False):
             error = self._probe(host, port)

@@ -131,7 +131,7 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafk
         return iter(super()._unpack_records(tp, _Batches(records), *deserializers))
 
 
-def remember_joins(consumer: KafkaConsumer) -> None:
+def fix_joins(consumer: KafkaConsumer) -> None:
     """Fix the joins of a consumer that has not subscribed yet."""
     consumer._coordinator.__class__ = _Coordinator  # noqa: SLF001 - the library offers no other place
 
@@ -201,13 +201,13 @@ class _AnsweredJoin:
         checked, self._checked = self._checked, True
         return checked
 
-    def add_callback(self, take: Callable[[bytes], None]) -> None:
+    def add_callback(self, callback: Callable[[bytes], None]) -> None:
         """Pass on the assignment, if that was the answer."""
-        self._join.add_callback(take)
+        self._join.add_callback(callback)
 
-    def add_errback(self, take: Callable[[Exception], None]) -> None:
+    def add_errback(self, callback: Callable[[Exception], None]) -> None:
         """Pass on the error, if that was the answer."""
-        self._join.add_errback(take)
+        self._join.add_errback(callback)
 
     def __await__(self) -> Any:
         return self._join.__await__()

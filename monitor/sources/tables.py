@@ -237,12 +237,12 @@ def read_table(
             with_role = {*columns.predictions, columns.outcome, columns.time, columns.weight, columns.ids}
             others = (name for name in names if name not in with_role)
             columns = columns._replace(values=tuple(dict.fromkeys((*values, *others))))
-        or_else = ", or add --skip-bad-rows" if labelled else ""
+        alternative = ", or add --skip-bad-rows" if labelled else ""
         return _Reading(
             source,
             columns,
             header.notes,
-            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, or_else),
+            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, alternative),
             positive=positive,
             logits=logits,
             time_guessed=time is None,
@@ -275,10 +275,10 @@ class _Columns(NamedTuple):
 class _Header:
     """Finds the columns: the named ones, or those with the most specific usual names."""
 
-    def __init__(self, path: Path | MemoryTable, names: Sequence[str], taken: set[str]) -> None:
+    def __init__(self, path: Path | MemoryTable, names: Sequence[str], used: set[str]) -> None:
         self._path = path
         self._names = names
-        self._taken = taken
+        self._used = used
         self.notes: list[str] = []
 
     def choose(self, role: str, given: str | None, usual: Sequence[str]) -> str:
@@ -289,12 +289,12 @@ class _Header:
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {_listed(self._names)}{_headless(self._names)}"
+                f"name it with --{role}; columns are {_listed(self._names)}{_hint_of_missing_header(self._names)}"
                 f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
         also = f" (not from {_listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
         self.notes.append(f"{role} read from column {matches[0]!r}{also}")
-        self._taken.add(matches[0])
+        self._used.add(matches[0])
         return matches[0]
 
     def choose_several(self, role: str, given: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
@@ -319,7 +319,7 @@ class _Header:
         return name
 
     def _usual(self, usual: Sequence[str]) -> list[str]:
-        by_lower = {name.strip().lower(): name for name in reversed(self._names) if name not in self._taken}
+        by_lower = {name.strip().lower(): name for name in reversed(self._names) if name not in self._used}
         return [by_lower[name] for name in usual if name in by_lower]
 
 
@@ -488,7 +488,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names) or "none"
 
 
-def _headless(names: Sequence[str]) -> str:
+def _hint_of_missing_header(names: Sequence[str]) -> str:
     """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
     return "; the first line must name the columns" if first_is_data else ""

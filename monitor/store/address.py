@@ -1,8 +1,8 @@
 """Open the database at a URL."""
 
 import os
-import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -48,8 +48,8 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
     IncompatibleStore
         The file is not a SQLite database.
     """
-    kind, parsed = _parse(url)
-    if kind == SQLITE:
+    parsed = _parse(url)
+    if parsed.get_backend_name() == SQLITE:
         return _connect_sqlite(parsed, patience_seconds, clock)
     return _connect_postgresql(parsed, patience_seconds, clock)
 
@@ -64,36 +64,30 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
     NoStore
         There is no such file.
     """
-    kind, parsed = _parse(url)
-    if kind == POSTGRESQL:
+    parsed = _parse(url)
+    if parsed.get_backend_name() == POSTGRESQL:
         return _connect_postgresql(parsed, patience_seconds, clock)
-    path = sqlite_path(url)
-    if path is None or not path.is_file():
+    path = _file_of(parsed)
+    if not path.is_file():
         # The absolute path, as the command may run in another folder than the service.
-        where = "" if path is None else path.absolute()
-        raise NoStore(f"there is no store at {where}: `monitor serve` creates it at its first start")
-
-    def open_file() -> sqlite3.Connection:
+        raise NoStore(f"there is no store at {path.absolute()}: `monitor serve` creates it at its first start")
+    engine = sa.create_engine(
         # Opened with write permission, as SQLite would otherwise leave its index file behind.
-        address = f"file:{quote(str(path.resolve()))}?mode=rw"
-        connection = sqlite3.connect(
-            address, uri=True, timeout=patience_seconds, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("PRAGMA query_only = ON").close()
-        return connection
-
-    engine = sa.create_engine("sqlite+pysqlite://", creator=open_file, poolclass=sa.NullPool, hide_parameters=True)
+        sa.URL.create(
+            "sqlite+pysqlite", database=f"file:{quote(str(path.resolve()))}", query={"mode": "rw", "uri": "true"}
+        ),
+        connect_args={"timeout": patience_seconds, "isolation_level": None},
+        poolclass=sa.NullPool,
+        hide_parameters=True,
+    )
+    sa.event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only = ON").close())
     return Database(engine, f"sqlite:///{path}", (), patience_seconds, clock)
 
 
 def sqlite_path(url: str) -> Path | None:
     """The file of a SQLite store; None for another database. Raises SettingsError."""
-    kind, parsed = _parse(url)
-    if kind != SQLITE:
-        return None
-    if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:"):
-        raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {parsed}")
-    return expand_home(parsed.database, "store.url")
+    parsed = _parse(url)
+    return _file_of(parsed) if parsed.get_backend_name() == SQLITE else None
 
 
 def expand_home(path: str, key: str) -> Path:
@@ -108,24 +102,32 @@ def expand_home(path: str, key: str) -> Path:
         ) from error
 
 
-def _parse(url: str) -> tuple[str, sa.URL]:
+def _parse(url: str) -> sa.URL:
+    """The URL of a SQLite database, or of a PostgreSQL database with its driver."""
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
         # The text is not shown: it may hold a password.
         raise SettingsError(f"the store's URL must look like {_EXAMPLES}") from error
-    kind = parsed.get_backend_name()
-    if kind == "postgres":
-        kind = POSTGRESQL
-    if kind not in {SQLITE, POSTGRESQL}:
+    kind, _, driver = parsed.drivername.partition("+")
+    if kind == SQLITE:
+        return parsed
+    if kind not in {POSTGRESQL, "postgres"}:
         raise SettingsError(f"the store's URL must look like {_EXAMPLES}, got {parsed.drivername}://...")
-    return kind, parsed
+    if driver not in {"", "psycopg"}:
+        raise SettingsError(f"the store's URL must begin with postgresql://, got {parsed.drivername}://...")
+    return parsed.set(drivername=f"{POSTGRESQL}+psycopg")
+
+
+def _file_of(url: sa.URL) -> Path:
+    """The file of a SQLite store."""
+    if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+        raise SettingsError(f"the store must be a file, sqlite:///folder/monitor.db, got {url}")
+    return expand_home(url.database, "store.url")
 
 
 def _connect_sqlite(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
-    path = sqlite_path(url.render_as_string(hide_password=False))
-    if path is None:
-        raise ValueError(f"{url} names no file")
+    path = _file_of(url)
     _check_writable(path)
     engine = sa.create_engine(
         sa.URL.create("sqlite+pysqlite", database=str(path), query=url.query),
@@ -204,11 +206,8 @@ def _enter_wal(database: Database) -> None:
     deadline = clock.monotonic() + database.patience_seconds
     while True:
         try:
-            connection = database.engine.raw_connection()
-            try:
+            with closing(database.engine.raw_connection()) as connection:
                 mode = connection.cursor().execute("PRAGMA journal_mode = WAL").fetchone()
-            finally:
-                connection.close()
         except database.engine.dialect.loaded_dbapi.DatabaseError as error:
             # SQLite does not wait for this lock, and another process may be switching the same new file.
             if "locked" in str(error) and clock.monotonic() < deadline:
@@ -227,9 +226,6 @@ def _enter_wal(database: Database) -> None:
 
 
 def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> Database:
-    if "+" in url.drivername and url.get_driver_name() != "psycopg":
-        raise SettingsError(f"the store's URL must begin with postgresql://, got {url.drivername}://...")
-    url = url.set(drivername="postgresql+psycopg")
     keep_alive: dict[str, Any] = {
         "connect_timeout": 10,
         "application_name": "calibration-monitor",

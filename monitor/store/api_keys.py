@@ -1,8 +1,8 @@
-"""API keys in the database: a KeyStore. Rows are never removed, as the audit trail refers to them."""
+"""API keys in the database. Rows are never removed, as the audit trail refers to them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import msgspec
@@ -48,17 +48,8 @@ class ApiKeys:
                 )
             if connection.execute(sa.select(API_KEYS.c.key_id).where(API_KEYS.c.key_id == key.key_id)).first():
                 raise Conflict(f"an API key has the id {key.key_id} already: create another one")
-            connection.execute(
-                sa.insert(API_KEYS).values(
-                    key_id=key.key_id,
-                    name=key.name,
-                    digest=key.digest,
-                    grants=msgspec.json.encode([str(grant) for grant in key.grants]).decode(),
-                    created_ms=key.created_ms,
-                    expires_ms=key.expires_ms,
-                    revoked_ms=key.revoked_ms,
-                )
-            )
+            grants = msgspec.json.encode([str(grant) for grant in key.grants]).decode()
+            connection.execute(sa.insert(API_KEYS).values(asdict(key) | {"grants": grants}))
             audit.append(
                 connection, [_entry(key, key.created_ms, actor, "key_created", {"expires_ms": key.expires_ms})]
             )
@@ -79,7 +70,7 @@ class ApiKeys:
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
         with self._database.writing() as connection:
-            audit.take_turn(self._database, connection)
+            audit.wait_for_turn(self._database, connection)
             yield connection
 
 

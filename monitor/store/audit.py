@@ -16,14 +16,14 @@ _LOCK: Final = 0x63616C_726566
 _detail_from_json: Final = msgspec.json.Decoder(dict)
 
 
-def take_turn(database: Database, connection: sa.Connection) -> None:
+def wait_for_turn(database: Database, connection: sa.Connection) -> None:
     """Wait for earlier audited transactions, to see their changes and to number entries after theirs."""
     if not database.is_sqlite:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:
-    """Append entries; each gets the next number, its own is ignored."""
+    """Append entries. They get the next numbers; their own are ignored."""
     if entries:
         connection.execute(
             sa.insert(AUDIT),

@@ -1,27 +1,47 @@
 """Back up a store while the service runs, and copy tables between databases.
 
+A backup is a zip archive of a manifest, and of the whole store as one SQLite file. It does not depend on the kind of
+database, so a backup of one is restored into the other. ``unzip -p FILE manifest.json`` shows the manifest, ``unzip
+FILE store.db`` extracts the SQLite file.
+
 A SQLite file is copied by SQLite's online backup. A PostgreSQL database is read in one REPEATABLE READ transaction into
 a SQLite file with the same tables. Both see one state between two checkpoints and block nobody.
 """
 
+import hashlib
+import os
+import shutil
 import sqlite3
 import tempfile
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
+import msgspec
 import sqlalchemy as sa
 
 from monitor.clock import Clock
 from monitor.errors import DamagedStore, IncompatibleStore, InputError
 from monitor.events.times import format_time
 from monitor.store.address import connect, connect_existing
-from monitor.store.backup_file import FORMAT, Manifest, Offset, sha256_of, write_backup
 from monitor.store.database import Database
-from monitor.store.migrate import check_known, grid_version_of, migrating, revision_of, upgrade
+from monitor.store.migrate import check_revision, grid_version_of, migrating, revision_of, upgrade
 from monitor.store.schema import METADATA, OFFSETS
 from monitor.version import VERSION
+
+FORMAT: Final = 1
+MANIFEST: Final = "manifest.json"
+STORE: Final = "store.db"
+
+_LEVEL: Final = 1
+"""Most of a store is hashes, which do not compress."""
+_PIECE_BYTES: Final = 1 << 20
+_MAX_MANIFEST_BYTES: Final = 16 << 20
+_DAMAGED: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
+"""Errors from reading a damaged archive; zipfile raises the last for a compression that it does not know."""
 
 REVISION_TABLE: Final = "alembic_version"
 """Alembic's table of the schema revision."""
@@ -36,6 +56,143 @@ _ROWS_A_FETCH: Final = 8
 _SMALL_ROWS_A_FETCH: Final = 2000
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ROWS: Final = 2000
+
+
+class Offset(msgspec.Struct, frozen=True):
+    """Next offset of one topic partition: the store contains every record before it and none after."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """Description of a backup.
+
+    Attributes
+    ----------
+    format
+        Version of this layout.
+    created
+        Time, RFC 3339.
+    service_version
+        Version of the service that made it.
+    database
+        ``sqlite`` or ``postgresql``: database of the store.
+    schema_revision, grid_version
+        Of the store.
+    tables
+        Table -> number of rows.
+    offsets
+        Next offsets.
+    size, sha256
+        Of the SQLite file.
+    """
+
+    format: int
+    created: str
+    service_version: str
+    database: str
+    schema_revision: str
+    grid_version: str
+    tables: dict[str, int]
+    offsets: list[Offset]
+    size: int
+    sha256: str
+
+
+class _Format(msgspec.Struct):
+    """The part that every version of the manifest has."""
+
+    format: int
+
+
+def write_backup(target: Path, store: Path, manifest: Manifest) -> None:
+    """Write a backup, all of it or nothing. Raises InputError if it cannot be written."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    try:
+        # Readable by its owner only: it holds digests of keys and predictions about people.
+        handle = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+                    archive.writestr(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+                    with store.open("rb") as data, archive.open(STORE, "w", force_zip64=True) as member:
+                        shutil.copyfileobj(data, member, _PIECE_BYTES)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.rename(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"the backup {target} cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _archive(source: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        archive = zipfile.ZipFile(source)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{source} is not a backup of this service, or only a part of one: {error}") from error
+    except OSError as error:
+        raise InputError(f"the backup {source} cannot be read: {error.strerror or error}") from error
+    with archive:
+        yield archive
+
+
+def read_manifest(source: Path) -> Manifest:
+    """Read the manifest of a backup; raises InputError if it is missing, damaged, or of another format."""
+    with _archive(source) as archive:
+        try:
+            with archive.open(MANIFEST) as member:
+                text = member.read(_MAX_MANIFEST_BYTES)
+            version = msgspec.json.decode(text, type=_Format).format
+            if version != FORMAT:
+                raise InputError(
+                    f"the backup {source} is of format {version}, this version reads {FORMAT}: restore it with the"
+                    " version of the service that made it"
+                )
+            return msgspec.json.decode(text, type=Manifest)
+        except (*_DAMAGED, msgspec.MsgspecError) as error:
+            raise InputError(
+                f"{source} is not a backup of this service: it has no valid {MANIFEST} ({error})"
+            ) from error
+
+
+def extract_store(source: Path, manifest: Manifest, path: Path) -> None:
+    """Extract the SQLite file of a backup to a new file; raises InputError if it does not match the manifest."""
+    try:
+        with _archive(source) as archive, path.open("xb") as file:
+            size, sha256 = _extract(archive, file, manifest.size)
+    except _DAMAGED as error:
+        raise InputError(f"the backup {source} is damaged: {error}; use another backup") from error
+    except OSError as error:
+        raise InputError(
+            f"the store cannot be extracted from the backup {source} into {path.parent}, where it needs"
+            f" {manifest.size:,} bytes: {error.strerror or error}"
+        ) from error
+    if (size, sha256) != (manifest.size, manifest.sha256):
+        raise InputError(
+            f"the backup {source} is damaged: its store has {size:,} bytes and SHA-256 {sha256}, the"
+            f" manifest says {manifest.size:,} and {manifest.sha256}; use another backup"
+        )
+
+
+def _extract(archive: zipfile.ZipFile, file: IO[bytes], max_bytes: int) -> tuple[int, str]:
+    """Copy the store; returns its size and SHA-256. Stops when it is too large."""
+    digest, size = hashlib.sha256(), 0
+    with archive.open(STORE) as member:
+        while size <= max_bytes and (piece := member.read(_PIECE_BYTES)):
+            digest.update(piece)
+            size += len(piece)
+            file.write(piece)
+    return size, digest.hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def back_up(url: str, target: Path, clock: Clock) -> Manifest:
@@ -57,75 +214,56 @@ def back_up(url: str, target: Path, clock: Clock) -> Manifest:
         raise InputError(f"the backup must be a new file, but {target} exists: name another, or remove it")
     if not target.parent.is_dir():
         raise InputError(f"the backup's folder {target.parent} does not exist; create it first")
-    source = connect_existing(url, PATIENCE_SECONDS, clock)
     try:
-        with tempfile.TemporaryDirectory(prefix=".monitor-backup-", dir=target.parent) as folder:
+        with (
+            closing(connect_existing(url, PATIENCE_SECONDS, clock)) as source,
+            tempfile.TemporaryDirectory(prefix=".monitor-backup-", dir=target.parent) as folder,
+        ):
             store = Path(folder) / "store.db"
             if source.is_sqlite:
                 _copy_sqlite(source, store)
             else:
                 _copy_postgresql(source, store, clock)
-            _check(source.shown, store)
+            _make_one_sound_file(source.shown, store)
             manifest = _describe(source, store, clock)
             write_backup(target, store, manifest)
     except OSError as error:
         raise InputError(f"the backup {target} cannot be written: {error.strerror or error}") from error
-    finally:
-        source.close()
     return manifest
 
 
 def _copy_sqlite(source: Database, path: Path) -> None:
-    with source.translated():
-        connection = source.engine.raw_connection()
     try:
-        if not isinstance(connection.driver_connection, sqlite3.Connection):
-            raise TypeError(f"the driver of SQLite is not Python's sqlite3: {connection.driver_connection}")
-        with closing(sqlite3.connect(path)) as copy:
-            connection.driver_connection.backup(copy)
+        with (
+            source.translated(),
+            closing(source.engine.raw_connection()) as connection,
+            closing(sqlite3.connect(path)) as copy,
+        ):
+            cast("sqlite3.Connection", connection.driver_connection).backup(copy)
     except sqlite3.DatabaseError as error:
         raise DamagedStore(f"{source.shown} cannot be copied: {error}") from error
-    finally:
-        connection.close()
-    _leave_wal(path)
 
 
 def _copy_postgresql(source: Database, path: Path, clock: Clock) -> None:
-    reading = source.snapshot()
-    try:
-        with source.translated():
-            revision = _known_revision(source, reading)
-            tables = store_tables(reading)
-            copy = connect(f"sqlite:///{path}", PATIENCE_SECONDS, clock)
-            try:
-                with migrating(copy) as writing:
-                    upgrade(writing, revision)
-                    copy_rows(source, reading, writing, tables)
-                    continue_numbering(writing, tables, last_numbers(reading, tables))
-            finally:
-                copy.close()
-    finally:
-        reading.close()
-    _leave_wal(path)
-
-
-def _leave_wal(path: Path) -> None:
-    """Make it one file, without a write-ahead log."""
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA journal_mode = DELETE").close()
+    with source.translated(), closing(source.snapshot()) as reading:
+        revision = _known_revision(source, reading)
+        with closing(connect(f"sqlite:///{path}", PATIENCE_SECONDS, clock)) as copy, migrating(copy) as writing:
+            upgrade(writing, revision)
+            copy_store(source, reading, writing)
 
 
 def _known_revision(source: Database, connection: sa.Connection) -> str:
     revision = revision_of(connection)
     if revision is None:
         raise IncompatibleStore(f"{source.shown} holds no store of this service: there is nothing to back up")
-    check_known(source.shown, revision)
+    check_revision(source.shown, revision)
     return revision
 
 
-def _check(shown: str, path: Path) -> None:
-    """Let SQLite check every page and index. No backup is made of a damaged store."""
+def _make_one_sound_file(shown: str, path: Path) -> None:
+    """Remove the write-ahead log, and let SQLite check every page and index. No backup is made of a damaged store."""
     with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA journal_mode = DELETE").close()
         problems = [line for (line,) in file.execute("PRAGMA integrity_check(5)")]
     if problems != ["ok"]:
         raise DamagedStore(
@@ -135,28 +273,25 @@ def _check(shown: str, path: Path) -> None:
 
 def _describe(source: Database, path: Path, clock: Clock) -> Manifest:
     """Describe the copy, not the store, which may have changed since."""
-    copy = connect_existing(f"sqlite:///{path}", PATIENCE_SECONDS, clock)
-    try:
-        with copy.reading() as connection:
-            revision = _known_revision(source, connection)
-            tables = store_tables(connection)
-            return Manifest(
-                format=FORMAT,
-                created=format_time(clock.now_ms()),
-                service_version=VERSION,
-                database="sqlite" if source.is_sqlite else "postgresql",
-                schema_revision=revision,
-                grid_version=grid_version_of(connection),
-                tables=count_rows(connection, tables),
-                offsets=[
-                    Offset(row.topic, row.partition, row.next_offset)
-                    for row in connection.execute(sa.select(OFFSETS).order_by(OFFSETS.c.topic, OFFSETS.c.partition))
-                ],
-                size=path.stat().st_size,
-                sha256=sha256_of(path),
-            )
-    finally:
-        copy.close()
+    with (
+        closing(connect_existing(f"sqlite:///{path}", PATIENCE_SECONDS, clock)) as copy,
+        copy.reading() as connection,
+    ):
+        offsets = sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
+        return Manifest(
+            format=FORMAT,
+            created=format_time(clock.now_ms()),
+            service_version=VERSION,
+            database="sqlite" if source.is_sqlite else "postgresql",
+            schema_revision=_known_revision(source, connection),
+            grid_version=grid_version_of(connection),
+            tables=count_rows(connection),
+            offsets=[
+                Offset(*row) for row in connection.execute(offsets.order_by(OFFSETS.c.topic, OFFSETS.c.partition))
+            ],
+            size=path.stat().st_size,
+            sha256=sha256_of(path),
+        )
 
 
 def store_tables(connection: sa.Connection) -> list[sa.Table]:
@@ -167,21 +302,22 @@ def store_tables(connection: sa.Connection) -> list[sa.Table]:
     return metadata.sorted_tables
 
 
-def count_rows(connection: sa.Connection, tables: Iterable[sa.Table]) -> dict[str, int]:
-    """Table -> number of rows."""
+def count_rows(connection: sa.Connection) -> dict[str, int]:
+    """Table -> number of rows, of a whole store."""
     return {
-        table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in tables
+        table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+        for table in store_tables(connection)
     }
 
 
-def copy_rows(
-    source: Database, reading: sa.Connection, writing: sa.Connection, tables: Iterable[sa.Table]
-) -> dict[str, int]:
-    """Copy all rows of these tables into the empty ones of the same names; returns table -> rows copied.
+def copy_store(source: Database, reading: sa.Connection, writing: sa.Connection) -> dict[str, int]:
+    """Copy all rows of a store into the empty tables of another; returns table -> rows copied.
 
-    The values are copied as they are stored, without the conversions of the schema's types.
+    The values are copied as they are stored, without the conversions of the schema's types. Rows that are added later
+    are numbered on, also where the newest rows are gone.
     """
     targets = {table.name: table for table in store_tables(writing)}
+    tables = store_tables(reading)
     copied: dict[str, int] = {}
     for table in tables:
         insert = sa.insert(targets[table.name])
@@ -189,10 +325,11 @@ def copy_rows(
         for batch in _batches(source, reading, table):
             writing.execute(insert, batch)
             copied[table.name] += len(batch)
+    _continue_numbering(writing, tables, _last_numbers(reading, tables))
     return copied
 
 
-def last_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> dict[str, int]:
+def _last_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> dict[str, int]:
     """Table that numbers its rows -> its greatest number ever, as numbers are not reused."""
     if connection.dialect.name == "sqlite":
         if not connection.exec_driver_sql("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'").first():
@@ -207,19 +344,13 @@ def last_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> dict[
     return numbers
 
 
-def continue_numbering(connection: sa.Connection, tables: Iterable[sa.Table], last: Mapping[str, int]) -> None:
+def _continue_numbering(connection: sa.Connection, tables: Iterable[sa.Table], last: Mapping[str, int]) -> None:
     """Make each table number its next row with a greater number than these."""
     if connection.dialect.name == "sqlite":
         for name, number in last.items():
-            changed = connection.execute(
-                sa.text("UPDATE sqlite_sequence SET seq = max(seq, :number) WHERE name = :name"),
-                {"name": name, "number": number},
-            )
-            if not changed.rowcount:
-                connection.execute(
-                    sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"),
-                    {"name": name, "number": number},
-                )
+            values = {"name": name, "number": number}
+            connection.execute(sa.text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+            connection.execute(sa.text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :number)"), values)
         return
     for table, sequence in _sequences(connection, tables).items():
         if table in last:

@@ -9,9 +9,9 @@ The *candidates* for the samples of refits are saved and dropped with the journa
 panes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -224,22 +224,6 @@ class Checkpoint:
     expired_samples_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
-
-
-class StateStore(Protocol):
-    """The part of a store that the pipeline uses, from its thread. Each method is one transaction."""
-
-    def claim(self, partition: int, still_assigned: Callable[[], bool] = ...) -> int:
-        """Become the partition's owner: see :meth:`monitor.store.sql.SqlStore.claim`."""
-        ...
-
-    def load(self, partition: int) -> PartitionState:
-        """The state as of the last checkpoint; empty if there was none."""
-        ...
-
-    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Save all of these, or none: see :meth:`monitor.store.sql.SqlStore.save`."""
-        ...
 
 
 class StoredDeadLetter(NamedTuple):

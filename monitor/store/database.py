@@ -1,6 +1,7 @@
 """Transactions on SQLite or PostgreSQL, snapshots to stream from, and the database's errors as this service's."""
 
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
@@ -63,7 +64,7 @@ class Database:
         return self.engine.dialect.name == SQLITE
 
     @property
-    def place(self) -> str:
+    def identity(self) -> str:
         """Identifies the database on this machine, without secrets."""
         file = self.engine.url.database if self.is_sqlite else None
         return self.shown if file is None else str(Path(file).resolve())
@@ -164,8 +165,9 @@ class Snapshot:
         self._connection = connection
         self._open_streams = streams
 
-    def release(self) -> None:
-        """Note that one of the streams is closed."""
+    def release(self, items: Generator[Any]) -> None:
+        """Stop one of the streams."""
+        items.close()
         self._open_streams -= 1
         if self._open_streams == 0:
             self._connection.close()
@@ -174,9 +176,9 @@ class Snapshot:
 class Stream(Generic[T]):
     """An iterator over a snapshot; releases it when it is exhausted, closed, forgotten, or fails."""
 
-    def __init__(self, items: Iterator[T], snapshot: Snapshot) -> None:
+    def __init__(self, items: Generator[T], snapshot: Snapshot) -> None:
         self._items = items
-        self._snapshot: Snapshot | None = snapshot
+        self.close = weakref.finalize(self, snapshot.release, items)
 
     def __iter__(self) -> Self:
         return self
@@ -187,14 +189,3 @@ class Stream(Generic[T]):
         except BaseException:
             self.close()
             raise
-
-    def close(self) -> None:
-        """Stop reading."""
-        snapshot, self._snapshot = self._snapshot, None
-        if snapshot is not None:
-            close: Callable[[], None] = self._items.close  # type: ignore[attr-defined]  # a generator
-            close()
-            snapshot.release()
-
-    def __del__(self) -> None:
-        self.close()

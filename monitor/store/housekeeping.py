@@ -3,12 +3,13 @@
 Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
 
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.clock import Clock
 from monitor.errors import StoreUnavailable
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
@@ -17,6 +18,8 @@ from monitor.store.schema import PARTITIONS
 
 _FREE_SHARE: Final = 0.25
 """Share of the used pages that is left free, as it will be needed again."""
+_INCREMENTAL: Final = 2
+"""SQLite's number of ``auto_vacuum = INCREMENTAL``."""
 _MIN_SURPLUS_PAGES: Final = 64
 _PAGES_A_TRANSACTION: Final = 256
 """4 MiB, which delays checkpoints by some milliseconds."""
@@ -32,8 +35,8 @@ class Swept(NamedTuple):
     """Returned to the disk."""
 
 
-class Housekeeping:
-    """Cleans a store up. One thread at a time; other processes may do the same.
+def sweep(database: Database, letter_retention_ms: int | None) -> Swept:
+    """Clean a store up once. One thread at a time; other processes may do the same.
 
     Parameters
     ----------
@@ -41,97 +44,84 @@ class Housekeeping:
         The database of the store.
     letter_retention_ms
         How long dead letters are kept; None: no limit of time.
-    clock
-        The current time.
+
+    Raises
+    ------
+    StoreUnavailable
+        The database does not answer.
     """
+    letters = 0
+    if letter_retention_ms is not None:
+        before_ms = database.clock.now_ms() - letter_retention_ms
+        while removed := _remove_letters(database, before_ms):
+            letters += removed
+    if not database.is_sqlite:
+        return Swept(letters)
+    free_bytes = _shrink(database)
+    _empty_log(database)
+    return Swept(letters, free_bytes)
 
-    def __init__(self, database: Database, letter_retention_ms: int | None, clock: Clock) -> None:
-        self._database = database
-        self._letter_retention_ms = letter_retention_ms
-        self._clock = clock
 
-    def sweep(self) -> Swept:
-        """Clean up once. Raises StoreUnavailable if the database does not answer."""
-        letters = 0
-        if self._letter_retention_ms is not None:
-            before_ms = self._clock.now_ms() - self._letter_retention_ms
-            while removed := self._remove_letters(before_ms):
-                letters += removed
-        if not self._database.is_sqlite:
-            return Swept(letters)
-        free_bytes = self._shrink()
-        self._empty_log()
-        return Swept(letters, free_bytes)
+def _remove_letters(database: Database, before_ms: int) -> int:
+    """Remove some of the letters stored before; returns their number."""
+    oldest = sa.select(LETTERS.c.number, LETTERS.c.stored_ms).order_by(LETTERS.c.number)
+    with database.reading() as connection:
+        # Numbers ascend with time, so reading stops after the old letters.
+        rows = connection.execute(oldest.limit(_LETTERS_A_TRANSACTION)).all()
+    old = [row.number for row in rows if row.stored_ms < before_ms]
+    if not old:
+        return 0
+    with database.writing() as connection:
+        remove = sa.delete(LETTERS).where(LETTERS.c.number.in_(old)).returning(LETTERS.c.partition)
+        removed = Counter(connection.execute(remove).scalars())
+        for partition, count in sorted(removed.items()):
+            connection.execute(
+                sa.update(PARTITIONS)
+                .where(PARTITIONS.c.partition == partition)
+                .values(dead_letters_pruned=PARTITIONS.c.dead_letters_pruned + count)
+            )
+    return len(old)
 
-    def _remove_letters(self, before_ms: int) -> int:
-        """Remove some of the letters stored before; returns their number."""
-        oldest = sa.select(LETTERS.c.number, LETTERS.c.partition, LETTERS.c.stored_ms).order_by(LETTERS.c.number)
-        with self._database.reading() as connection:
-            # Numbers ascend with time, so reading stops after the old letters.
-            rows = connection.execute(oldest.limit(_LETTERS_A_TRANSACTION)).all()
-        old = [row for row in rows if row.stored_ms < before_ms]
-        if not old:
-            return 0
-        with self._database.writing() as connection:
-            removed = connection.execute(
-                sa.delete(LETTERS)
-                .where(LETTERS.c.number.in_([row.number for row in old]))
-                .returning(LETTERS.c.partition)
-            ).scalars()
-            partitions = list(removed)
-            for partition in sorted(set(partitions)):
-                connection.execute(
-                    sa.update(PARTITIONS)
-                    .where(PARTITIONS.c.partition == partition)
-                    .values(dead_letters_pruned=PARTITIONS.c.dead_letters_pruned + partitions.count(partition))
-                )
-        return len(old)
 
-    def _shrink(self) -> int:
-        """Return free pages to the disk if the file supports it; returns the bytes."""
-        size, pages, free, may_shrink = self._pages()
-        surplus = free - round(_FREE_SHARE * (pages - free))
-        if not may_shrink or surplus < _MIN_SURPLUS_PAGES:
-            return 0
-        with self._database.translated():
-            connection = self._database.engine.raw_connection()
-            try:
-                for _ in range(min(_MAX_TRANSACTIONS, -(-surplus // _PAGES_A_TRANSACTION))):
-                    # As a script, because each step frees one page and execute() does only one step.
-                    connection.cursor().executescript(
-                        f"PRAGMA incremental_vacuum({min(_PAGES_A_TRANSACTION, surplus)})"
-                    )
-                    surplus -= _PAGES_A_TRANSACTION
-            except self._database.engine.dialect.loaded_dbapi.OperationalError as error:
-                raise StoreUnavailable(f"the store {self._database.shown} is busy: {error}") from error
-            finally:
-                connection.close()
-        return (pages - self._pages()[1]) * size
+def _shrink(database: Database) -> int:
+    """Return free pages to the disk if the file supports it; returns the bytes."""
+    size, pages, free, auto_vacuum = _pages(database)
+    surplus = free - round(_FREE_SHARE * (pages - free))
+    if auto_vacuum != _INCREMENTAL or surplus < _MIN_SURPLUS_PAGES:
+        return 0
+    with database.translated(), closing(database.engine.raw_connection()) as connection:
+        try:
+            for _ in range(min(_MAX_TRANSACTIONS, -(-surplus // _PAGES_A_TRANSACTION))):
+                # As a script, because each step frees one page and execute() does only one step.
+                connection.cursor().executescript(f"PRAGMA incremental_vacuum({min(_PAGES_A_TRANSACTION, surplus)})")
+                surplus -= _PAGES_A_TRANSACTION
+        except database.engine.dialect.loaded_dbapi.OperationalError as error:
+            raise StoreUnavailable(f"the store {database.shown} is busy: {error}") from error
+    return (pages - _pages(database)[1]) * size
 
-    def _empty_log(self) -> None:
-        """Truncate SQLite's write-ahead log if it is longer than its limit, unless somebody is reading.
 
-        A large transaction or a long read makes it longer. SQLite truncates it at the next write only.
-        """
-        log = Path(f"{self._database.engine.url.database}-wal")
-        if not log.exists() or log.stat().st_size <= LOG_LIMIT_BYTES:
-            return
-        with self._database.translated():
-            connection = self._database.engine.raw_connection()
-            cursor = connection.cursor()
-            try:
-                # Do not wait for readers, as writers would wait too. The next run tries again.
-                cursor.execute("PRAGMA busy_timeout = 0")
-                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            finally:
-                cursor.execute(f"PRAGMA busy_timeout = {round(self._database.patience_seconds * 1000)}")
-                connection.close()
+def _empty_log(database: Database) -> None:
+    """Truncate SQLite's write-ahead log if it is longer than its limit, unless somebody is reading.
 
-    def _pages(self) -> tuple[int, int, int, bool]:
-        """Bytes of a page, pages of the file, free pages, and whether these can be returned."""
-        with self._database.reading() as connection:
-            values = [
-                int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-                for name in ("page_size", "page_count", "freelist_count", "auto_vacuum")
-            ]
-        return values[0], values[1], values[2], values[3] == 2
+    A large transaction or a long read makes it longer. SQLite truncates it at the next write only.
+    """
+    log = Path(f"{database.engine.url.database}-wal")
+    if not log.exists() or log.stat().st_size <= LOG_LIMIT_BYTES:
+        return
+    with database.translated(), closing(database.engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        try:
+            # Do not wait for readers, as writers would wait too. The next run tries again.
+            cursor.execute("PRAGMA busy_timeout = 0")
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            cursor.execute(f"PRAGMA busy_timeout = {round(database.patience_seconds * 1000)}")
+
+
+def _pages(database: Database) -> list[int]:
+    """Bytes of a page, pages of the file, free pages, and the mode in which these can be returned."""
+    with database.reading() as connection:
+        return [
+            int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+            for name in ("page_size", "page_count", "freelist_count", "auto_vacuum")
+        ]

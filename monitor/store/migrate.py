@@ -40,9 +40,9 @@ def migrate(database: Database) -> None:
     with migrating(database) as connection:
         revision = revision_of(connection)
         if revision is None:
-            check_free(database, connection)
+            check_no_foreign_tables(database, connection)
         else:
-            check_known(database.shown, revision)
+            check_revision(database.shown, revision)
         if revision != newest_revision():
             upgrade(connection)
         _check_grid(database, connection)
@@ -77,7 +77,7 @@ def newest_revision() -> str:
     return head
 
 
-def check_known(shown: str, revision: str) -> None:
+def check_revision(shown: str, revision: str) -> None:
     """Refuse a revision of a later version of the service. Raises IncompatibleStore."""
     scripts = ScriptDirectory.from_config(_config())
     if revision not in {script.revision for script in scripts.walk_revisions()}:
@@ -93,7 +93,7 @@ def _config() -> Config:
     return config
 
 
-def check_free(database: Database, connection: sa.Connection) -> None:
+def check_no_foreign_tables(database: Database, connection: sa.Connection) -> None:
     """Refuse a database with one of our table names but no schema revision. Raises IncompatibleStore."""
     taken = sorted(set(sa.inspect(connection).get_table_names()) & set(schema.METADATA.tables))
     if taken:

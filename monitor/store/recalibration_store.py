@@ -345,7 +345,7 @@ class RecalibrationStore:
     def _changing(self) -> Iterator[sa.Connection]:
         """Open a write transaction that sees all changes of those before it."""
         with self._database.writing() as connection:
-            audit.take_turn(self._database, connection)
+            audit.wait_for_turn(self._database, connection)
             yield connection
 
 

@@ -20,18 +20,18 @@ from monitor.store.backup import (
     NEVER_EMPTY,
     PATIENCE_SECONDS,
     REVISION_TABLE,
-    continue_numbering,
-    copy_rows,
+    Manifest,
+    copy_store,
     count_rows,
-    last_numbers,
+    extract_store,
+    read_manifest,
     store_tables,
 )
-from monitor.store.backup_file import Manifest, extract_store, read_manifest
 from monitor.store.database import Database
 from monitor.store.migrate import (
-    check_free,
     check_grid,
-    check_known,
+    check_no_foreign_tables,
+    check_revision,
     grid_version_of,
     migrating,
     newest_revision,
@@ -113,7 +113,7 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
             replaced = _rows_to_replace(target, writing, name, may_replace=replace is not None)
             epoch = max(_epochs(writing), default=0) if replaced else 0
             revoked = _revoked_keys(writing)
-            _drop_tables(target, writing)
+            _drop_tables(writing)
             _fill(backup, reading, writing, manifest)
             _raise_epochs(writing, epoch)
             revoked_again = _revoke_again(writing, revoked)
@@ -124,13 +124,14 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
 def _extract(source: Path, file: Path, clock: Clock) -> Manifest:
     """Extract the store of a backup into a file, and check both."""
     manifest = read_manifest(source)
-    check_known(f"the backup {source}", manifest.schema_revision)
+    check_revision(f"the backup {source}", manifest.schema_revision)
     check_grid(f"the backup {source}", manifest.grid_version)
     extract_store(source, manifest, file)
-    store = connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)
-    with closing(store), store.reading() as connection:
-        counted = count_rows(connection, store_tables(connection))
-        actual = (revision_of(connection), grid_version_of(connection), counted)
+    with (
+        closing(connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as store,
+        store.reading() as connection,
+    ):
+        actual = (revision_of(connection), grid_version_of(connection), count_rows(connection))
     if actual != (manifest.schema_revision, manifest.grid_version, manifest.tables):
         raise InputError(f"the backup {source} does not match its manifest; use another backup")
     return manifest
@@ -140,10 +141,10 @@ def _rows_to_replace(target: Database, connection: sa.Connection, name: str, *, 
     """Table -> rows of the store that is replaced; refuses if that is not allowed."""
     revision = revision_of(connection)
     if revision is None:
-        check_free(target, connection)
+        check_no_foreign_tables(target, connection)
         return {}
-    check_known(target.shown, revision)
-    rows = count_rows(connection, store_tables(connection))
+    check_revision(target.shown, revision)
+    rows = count_rows(connection)
     existing = {table: count for table, count in rows.items() if count and table not in NEVER_EMPTY}
     if existing and not may_replace:
         shown = ", ".join(f"{count:,} in {table}" for table, count in sorted(existing.items()))
@@ -179,24 +180,18 @@ def _revoke_again(connection: sa.Connection, revoked: dict[str, int]) -> int:
     )
 
 
-def _drop_tables(target: Database, connection: sa.Connection) -> None:
-    tables = store_tables(connection)
-    names = [table.name for table in reversed(tables)]
-    if sa.inspect(connection).has_table(REVISION_TABLE):
-        names.append(REVISION_TABLE)
-    quote = target.engine.dialect.identifier_preparer.quote
-    for name in names:
-        # Whole tables, as the database refuses to delete rows of the audit trail.
-        connection.exec_driver_sql(f"DROP TABLE {quote(name)}")
+def _drop_tables(connection: sa.Connection) -> None:
+    # Whole tables, as the database refuses to delete rows of the audit trail.
+    for table in reversed(store_tables(connection)):
+        table.drop(connection)
+    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {REVISION_TABLE}")
 
 
 def _fill(backup: Database, reading: sa.Connection, writing: sa.Connection, manifest: Manifest) -> None:
     upgrade(writing, manifest.schema_revision)
-    tables = store_tables(reading)
-    copied = copy_rows(backup, reading, writing, tables)
+    copied = copy_store(backup, reading, writing)
     if copied != manifest.tables:
         raise InputError(f"{copied} rows were restored, of {manifest.tables} in the backup; use another backup")
-    continue_numbering(writing, tables, last_numbers(reading, tables))
     upgrade(writing)
 
 

@@ -1,6 +1,6 @@
 """The store in SQLite or PostgreSQL."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -51,7 +51,7 @@ class SqlStore:
     def __init__(self, database: Database, dead_letter_limit: int) -> None:
         self._database = database
         self._dead_letter_limit = dead_letter_limit
-        self._in_doubt: dict[int, _InDoubt] = {}
+        self._unconfirmed: dict[int, _UnconfirmedSave] = {}
         """By partition."""
 
     @classmethod
@@ -152,7 +152,7 @@ class SqlStore:
             raise FencedOut(
                 f"partition {partition} is not claimed: another process has claimed it after epoch {before}"
             )
-        self._in_doubt.pop(partition, None)
+        self._unconfirmed.pop(partition, None)
         return claimed
 
     def load(self, partition: int) -> PartitionState:
@@ -171,10 +171,13 @@ class SqlStore:
         try:
             with database.translated():
                 return PartitionState(
-                    offsets=_mapping(connection, OFFSETS, partition, "topic", "next_offset"),
-                    models=_models(connection, partition),
-                    strata=_strata(connection, partition),
-                    counters=_counters(connection, partition),
+                    offsets=dict(_rows(connection, OFFSETS, partition)),
+                    models=[ModelState(*state) for _, *state in _rows(connection, MODELS, partition)],
+                    strata=[
+                        Stratum(model, version, _segments_from_json.decode(segments))
+                        for _, model, version, segments in _rows(connection, STRATA, partition)
+                    ],
+                    counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
                     panes=Stream((ClosedPane(*pane) for pane in tables), snapshot),
                     sketches=Stream((ClosedSketch(*pane) for pane in sketches), snapshot),
@@ -206,7 +209,7 @@ class SqlStore:
             raise ValueError("a save takes one checkpoint per partition")
         # Before the lock, which blocks other writers.
         encoded = [samples.encode_closed(self._database, part.partition, part.closed_samples) for part in ordered]
-        saving: dict[int, _InDoubt] = {}
+        saving: dict[int, _UnconfirmedSave] = {}
         committing = False
         try:
             with self._database.writing() as connection:
@@ -214,14 +217,14 @@ class SqlStore:
                     if self._is_saved(connection, checkpoint):
                         continue
                     next_sequence = self._save(connection, checkpoint, closed)
-                    saving[checkpoint.partition] = _InDoubt(checkpoint, next_sequence)
+                    saving[checkpoint.partition] = _UnconfirmedSave(checkpoint, next_sequence)
                 committing = True
         except BaseException:
             if committing:
-                self._in_doubt.update(saving)
+                self._unconfirmed.update(saving)
             raise
         for checkpoint in checkpoints:
-            self._in_doubt.pop(checkpoint.partition, None)
+            self._unconfirmed.pop(checkpoint.partition, None)
 
     def saved_offsets(self) -> Mapping[tuple[str, int], int]:
         """(topic, partition) -> the offset up to which it is read and saved, by any process. Any thread.
@@ -257,7 +260,7 @@ class SqlStore:
         with self._database.writing() as connection:
             connection.execute(sa.delete(DEAD_LETTERS).where(DEAD_LETTERS.c.number.in_(numbers)))
             if entry is not None:
-                audit.take_turn(self._database, connection)
+                audit.wait_for_turn(self._database, connection)
                 audit.append(connection, [entry])
 
     def pruned_dead_letters(self) -> int:
@@ -286,7 +289,7 @@ class SqlStore:
 
     def _is_saved(self, connection: sa.Connection, checkpoint: Checkpoint) -> bool:
         """Whether this checkpoint was saved by a COMMIT that was not confirmed."""
-        earlier = self._in_doubt.get(checkpoint.partition)
+        earlier = self._unconfirmed.get(checkpoint.partition)
         if earlier is None:
             return False
         reached = connection.execute(
@@ -315,32 +318,17 @@ class SqlStore:
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
         next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2)
 
-        offsets = [
-            {"partition": partition, "topic": topic, "next_offset": offset}
-            for topic, offset in checkpoint.offsets.items()
-        ]
-        models = [
-            {"partition": partition, "model_id": model_id, **model._asdict()}
-            for model_id, model in enumerate(checkpoint.models)
-        ]
         strata = [
-            {
-                "partition": partition,
-                "stratum_id": stratum_id,
-                "model": stratum.model,
-                "version": stratum.version,
-                "segments": msgspec.json.encode(stratum.segments).decode(),
-            }
+            (stratum_id, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode())
             for stratum_id, stratum in enumerate(checkpoint.new_strata, checkpoint.first_stratum)
         ]
-        counters = [
-            {"partition": partition, "type": kind, "result": result, "events": events}
-            for (kind, result), events in checkpoint.counters.items()
-        ]
         if strata:
-            connection.execute(sa.insert(STRATA), strata)
-        for table, rows in ((OFFSETS, offsets), (MODELS, models), (COUNTERS, counters)):
-            _upsert(self._database, connection, table, rows)
+            connection.execute(sa.insert(STRATA), _records(STRATA, partition, strata))
+        self._upsert(connection, OFFSETS, partition, checkpoint.offsets.items())
+        self._upsert(
+            connection, MODELS, partition, [(number, *state) for number, state in enumerate(checkpoint.models)]
+        )
+        self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)
         replaced = [batch.bucket for batch in candidates if batch.whole]
@@ -357,6 +345,16 @@ class SqlStore:
         panes.expire(connection, CLOSED_SAMPLES, partition, checkpoint.expired_samples_before_ms)
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
+
+    def _upsert(
+        self, connection: sa.Connection, table: sa.Table, partition: int, rows: Iterable[tuple[Any, ...]]
+    ) -> None:
+        records = _records(table, partition, rows)
+        if records:
+            insert = self._database.insert(table)
+            others = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
+            key = table.primary_key.columns
+            connection.execute(insert.on_conflict_do_update(index_elements=key, set_=others), records)
 
     def _save_dead_letters(self, connection: sa.Connection, checkpoint: Checkpoint) -> None:
         if not checkpoint.dead_letters:
@@ -384,7 +382,7 @@ class SqlStore:
             )
 
 
-class _InDoubt(NamedTuple):
+class _UnconfirmedSave(NamedTuple):
     """A save whose COMMIT was not confirmed, and the partition's next sequence number if it took place."""
 
     checkpoint: Checkpoint
@@ -409,34 +407,16 @@ def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int) -> in
     return next_sequence
 
 
-def _upsert(database: Database, connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        insert = database.insert(table)
-        others = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
-        connection.execute(insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=others), rows)
+def _rows(connection: sa.Connection, table: sa.Table, partition: int) -> Sequence[Any]:
+    """The rows of a partition by their key, without the partition's number."""
+    columns = [column for column in table.c if column.name != "partition"]
+    ordered = sa.select(*columns).order_by(*table.primary_key.columns)
+    return connection.execute(ordered.where(table.c.partition == partition)).all()
 
 
-def _mapping(connection: sa.Connection, table: sa.Table, partition: int, key: str, value: str) -> dict[Any, Any]:
-    rows = connection.execute(sa.select(table.c[key], table.c[value]).where(table.c.partition == partition))
-    return {key: value for key, value in rows}  # noqa: C416 - a row is no pair to the type checker
-
-
-def _models(connection: sa.Connection, partition: int) -> list[ModelState]:
-    # The columns are named like the fields.
-    columns = [MODELS.c[name] for name in ModelState._fields]
-    rows = connection.execute(sa.select(*columns).where(MODELS.c.partition == partition).order_by(MODELS.c.model_id))
-    return [ModelState(*row) for row in rows]
-
-
-def _strata(connection: sa.Connection, partition: int) -> list[Stratum]:
-    columns = STRATA.c.model, STRATA.c.version, STRATA.c.segments
-    rows = connection.execute(sa.select(*columns).where(STRATA.c.partition == partition).order_by(STRATA.c.stratum_id))
-    return [Stratum(model, version, _segments_from_json.decode(segments)) for model, version, segments in rows]
-
-
-def _counters(connection: sa.Connection, partition: int) -> dict[tuple[str, str], int]:
-    rows = connection.execute(sa.select(COUNTERS).where(COUNTERS.c.partition == partition))
-    return {(row.type, row.result): row.events for row in rows}
+def _records(table: sa.Table, partition: int, rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Rows of a partition, as from :func:`_rows`, by the names of the columns."""
+    return [dict(zip(table.c.keys(), (partition, *row), strict=True)) for row in rows]
 
 
 def _dead_letter(row: dict[str, Any]) -> StoredDeadLetter:

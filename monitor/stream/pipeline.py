@@ -21,7 +21,8 @@ from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
-from monitor.store.base import Checkpoint, StateStore
+from monitor.store.base import Checkpoint
+from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.pane_view import PaneView
 from monitor.stream.partition import Partition, PartitionSettings
@@ -100,7 +101,7 @@ class Pipeline:
     def __init__(
         self,
         source: Source,
-        store: StateStore,
+        store: SqlStore,
         decoder: Decoder,
         *,
         partitions: PartitionSettings,

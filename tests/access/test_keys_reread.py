@@ -146,7 +146,7 @@ def test_while_the_store_does_not_answer_known_keys_hold_for_a_bounded_time(
             assert access.authenticate(KEY.text).name == "key:prometheus"
             settle(access)
         clock.advance(1.5)
-        with pytest.raises(StoreUnavailable, match="API keys that are not known yet cannot be checked at present"):
+        with pytest.raises(StoreUnavailable, match="new API keys cannot be checked at present"):
             access.authenticate(KEY.text)
         settle(access)
         source.fails = False
@@ -174,7 +174,7 @@ def test_what_is_not_known_while_the_store_fails_is_an_error_of_ours_and_shows_n
             access.authenticate(text)
         said.add(str(refused.value))
     # To a stranger a wrong secret and an unknown id look alike then too.
-    assert said == {"API keys that are not known yet cannot be checked at present: try again soon"}
+    assert said == {"new API keys cannot be checked at present: try again soon"}
 
 
 def test_a_store_that_fails_is_asked_once_a_second(

@@ -217,7 +217,7 @@ def test_an_expired_token_to_the_second() -> None:
 def test_a_token_that_does_not_hold_yet(name: str) -> None:
     access = Access(leeway_seconds=30)
     token = RSA.sign(claims(**{name: NOW + 40}))
-    access.refuses(token, rf"does not hold yet \({name} lies ahead\)")
+    access.refuses(token, rf"is not valid yet \({name} is in the future\)")
     access.clock.advance(10)
     assert access(token).name == "oidc:ada"
 

@@ -10,10 +10,10 @@ import structlog
 from monitor.access import provider as module
 from monitor.access.oidc import check_url
 from monitor.access.provider import (
-    ASK_AGAIN_SECONDS,
     MAX_BYTES,
     MAX_KEYS,
     OUTAGE_SECONDS,
+    RETRY_SECONDS,
     Provider,
     ProviderKeys,
     parse_keys,
@@ -99,7 +99,7 @@ def test_a_new_key_holds_without_a_restart_and_an_old_one_no_more(provider: Runn
     assert access(old) == "oidc:ada"
     new = rsa_pair("new")
     provider.keys = [new.jwk()]
-    access.clock.advance(ASK_AGAIN_SECONDS)
+    access.clock.advance(RETRY_SECONDS)
     with structlog.testing.capture_logs() as logs:
         assert access(access.token(new)) == "oidc:ada"
     assert logs == [{"event": "the provider's keys have changed", "kids": ["new"], "unusable": [], "log_level": "info"}]
@@ -171,7 +171,7 @@ def test_names_of_keys_made_up_by_strangers_do_not_make_the_service_ask(provider
             access(access.token(Pair(f"k{number}", stranger.private, "ES256")))
         access.clock.advance(0.02)
     # 20 s.
-    assert access.reads <= 1 + 20 / ASK_AGAIN_SECONDS
+    assert access.reads <= 1 + 20 / RETRY_SECONDS
 
 
 def test_many_that_ask_at_once_are_one_question(provider: Running) -> None:
@@ -211,11 +211,11 @@ def test_known_keys_go_on_while_the_provider_is_away_and_then_it_is_said(provide
         access.clock.advance(1)
         with pytest.raises(ProviderUnavailable):
             access(token)
-    assert [each["event"] for each in logs][:1] == ["the provider's keys cannot be read; those known so far go on"]
+    assert [each["event"] for each in logs][:1] == ["the provider's keys cannot be read; the last ones stay in use"]
     assert f"{provider.jwks_url} answers 500" in logs[0]["detail"]
     assert len(logs) < 6
     provider.overrides.clear()
-    access.clock.advance(ASK_AGAIN_SECONDS)
+    access.clock.advance(RETRY_SECONDS)
     with structlog.testing.capture_logs() as logs:
         # It is asked beside the first, which does not wait: the one before failed.
         with pytest.raises(ProviderUnavailable):
@@ -270,12 +270,12 @@ def no_answer(provider: Running, path: str, status: int, headers: dict[str, str]
         ((404, {}, b""), "answers 404 Not Found"),
         (
             (302, {"location": "http://127.0.0.1:1/"}, b""),
-            "leads elsewhere (302), and redirects are not",
+            "redirects (302), which is not followed",
         ),
         ((200, {}, b"<html>"), "does not answer with JSON"),
         ((200, {}, b"[" * 100_000), "does not answer with JSON"),
         ((200, {}, b" " * (MAX_BYTES + 1)), "answers with more than 256 KiB"),
-        ((200, {"content-encoding": "gzip"}, b"{}"), "answers compressed, unasked"),
+        ((200, {"content-encoding": "gzip"}, b"{}"), "answers compressed, which was not requested"),
     ],
     ids=["missing", "redirect", "page", "deep", "huge", "compressed"],
 )

@@ -86,7 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("events")
     chosen = settings(folder)
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.write([route(value, make_topics(chosen)) for value in events()])
     writer.close()
     return folder
 
@@ -175,7 +175,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
     chosen = settings(tmp_path)
     topics = make_topics(chosen)
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, topics).message for value in events()])
+    writer.write([route(value, topics) for value in events()])
     writer.close()
     service = run(chosen)
     wait_until_sampled(service)
@@ -195,7 +195,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
     assert exported(service, 'calibration_refits_total{model="churn",result="passed"}') == 1
     assert exported(service, 'calibration_map_smce{map="candidate",model="churn",version="7"}') is None
 
-    service.log.writer.write([route(value, topics).message for value in events(START_MS + 3 * HOUR_MS, seed=5)])
+    service.log.writer.write([route(value, topics) for value in events(START_MS + 3 * HOUR_MS, seed=5)])
     eventually(lambda: live()["n"] > EVENTS * 0.95, shown=live)
     smce = {name: each["measures"]["smce"] for name, each in live()["maps"].items() if each is not None}
     assert smce["candidate"]["value"] < smce["none"]["value"] / 3
@@ -259,7 +259,7 @@ def workers() -> list[psutil.Process]:
 def test_a_verdict_leads_to_a_map_that_serves_by_itself(tmp_path: Path, run: Callable[[Settings], Service]) -> None:
     chosen = settings(tmp_path, on_verdict=True, promotion="automatic", method="platt")
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.write([route(value, make_topics(chosen)) for value in events()])
     writer.close()
     service = run(chosen)
     lifecycle = service.recalibration.recalibrations

@@ -6,9 +6,11 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import measure_series
-from monitor.metrics.pipeline import PipelineFamilies
+from monitor.metrics.service import pipeline_families
 from monitor.metrics.windows import WindowFamilies
-from tests.snapshots import Evaluations, Pipeline, many_reports, measure, snapshot
+from monitor.stream.status import PipelineStatus
+from tests.metrics.library import ExpositionCollector
+from tests.snapshots import Evaluations, many_reports, measure, snapshot
 
 MEASURES = tuple(
     measure(name, "percent" if name == "tce" else "ratio", rank)
@@ -31,7 +33,7 @@ def test_rendering_a_thousand_windows_beats_a_registry_of_gauges() -> None:
     reports = many_reports(1000, MEASURES)
     evaluations = Evaluations()
     evaluations.show(snapshot(reports))
-    exposition = Exposition([WindowFamilies(evaluations, MEASURES), PipelineFamilies(Pipeline())])
+    exposition = Exposition([WindowFamilies(evaluations, MEASURES), pipeline_families(PipelineStatus)])
 
     registry = CollectorRegistry()
     declared = measure_series(MEASURES)
@@ -48,7 +50,7 @@ def test_rendering_a_thousand_windows_beats_a_registry_of_gauges() -> None:
     ours = best(exposition.render, 5)
     theirs = best(naive, 3)
     library = CollectorRegistry()
-    library.register(exposition)
+    library.register(ExpositionCollector(exposition))
     same_collector = best(lambda: generate_latest(library), 3)
     body, _ = exposition.render()
     print(

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.measures import WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.levels import Level, LevelSwitch
+from monitor.metrics.series import Level, LevelSwitch
 from monitor.metrics.windows import WindowFamilies
 from tests.snapshots import Evaluations, cohorts, report, snapshot
 

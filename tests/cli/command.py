@@ -4,11 +4,14 @@ import contextlib
 import io
 import json
 import os
+import socketserver
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
+from unittest import mock
 
 from monitor.cli.main import run
 from monitor.clock import SystemClock
@@ -16,7 +19,7 @@ from monitor.events.model import Record
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, joined
 
 TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Of a command that is run to its end: before it begins, it may have to compile its kernels."""
@@ -41,6 +44,19 @@ for path, value in json.loads(sys.argv.pop(1)).items():
     setattr(module, constant, value)
 from monitor.cli.main import main
 main()
+"""
+
+
+_FORWARDER: Final = """#!{python} -IS
+import json, os, socket, sys
+settings = {{name: value for name, value in os.environ.items() if name.startswith("MONITOR")}}
+with socket.create_connection(("127.0.0.1", {port})) as connection:
+    with connection.makefile("rw") as stream:
+        print(json.dumps([sys.argv[1:], os.getcwd(), settings]), file=stream, flush=True)
+        status, out, err = json.loads(stream.readline())
+sys.stdout.write(out)
+sys.stderr.write(err)
+sys.exit(status)
 """
 
 
@@ -82,6 +98,36 @@ def inside(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
+class _Forwarded(socketserver.StreamRequestHandler):
+    """Runs one command that the program of :func:`monitor_in_path` sent."""
+
+    def handle(self) -> None:
+        arguments, cwd, settings = json.loads(self.rfile.readline())
+        with mock.patch.dict(os.environ, settings):
+            done = inside(*arguments, cwd=Path(cwd))
+        self.wfile.write(json.dumps([done.returncode, done.stdout, done.stderr]).encode() + b"\n")
+
+
+@contextlib.contextmanager
+def monitor_in_path(folder: Path) -> Iterator[str]:
+    """A PATH whose `monitor` runs commands in this process: for shell scripts that call it several times.
+
+    Standard input is not passed on.
+    """
+    with socketserver.TCPServer(("127.0.0.1", 0), _Forwarded) as server:
+        folder.mkdir()
+        program = folder / "monitor"
+        program.write_text(_FORWARDER.format(python=sys.executable, port=server.server_address[1]), encoding="utf-8")
+        program.chmod(0o755)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield f"{folder}{os.pathsep}{os.environ['PATH']}"
+        finally:
+            server.shutdown()
+            joined(thread)
+
+
 def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> subprocess.Popen[bytes]:
     """Start a command that goes on until it is ended."""
     return subprocess.Popen(
@@ -104,7 +150,7 @@ def one_error_line(done: subprocess.CompletedProcess[str]) -> str:
 def written(folder: Path, *topics: str) -> dict[str, list[tuple[int, Record]]]:
     """Topic -> (partition, record) of all that stands in the embedded log ``log`` of a folder."""
     source = EmbeddedSource(EmbeddedLog(folder / "log", clock=SystemClock()), Topics(dict.fromkeys(topics)))
-    found: dict[str, list[tuple[int, Record]]] = {topic: [] for topic in topics}
+    written_to: dict[str, list[tuple[int, Record]]] = {topic: [] for topic in topics}
     try:
         for partition in source.poll(0.1, 1).assigned:
             source.start(partition, {})
@@ -113,9 +159,9 @@ def written(folder: Path, *topics: str) -> dict[str, list[tuple[int, Record]]]:
         while empty < 2:
             records = 0
             for batch in source.poll(0.1, 10_000).batches:
-                found[batch.topic] += [(batch.partition, record) for record in batch.records]
+                written_to[batch.topic] += [(batch.partition, record) for record in batch.records]
                 records += len(batch.records)
             empty = 0 if records else empty + 1
     finally:
         source.close()
-    return found
+    return written_to

@@ -322,7 +322,7 @@ def test_two_files_are_compared(tmp_path: Path, table: pa.Table) -> None:
     assert found["differences"]["smce"]["upper"] < 0.0
     text = inside(*arguments, cwd=tmp_path).stdout
     assert "new is better calibrated than old: smCE is lower by 0.0" in text
-    assert "note: 4,000 ids stand in both files, and are compared event by event" in text
+    assert "note: 4,000 ids are in both files, and are compared event by event" in text
     alike = inside("report", "old.csv", "--compare", "old.csv", "--draws", "99", "--measure", "kce", cwd=tmp_path)
     assert "Neither is better calibrated for certain: kCE of old.csv (second) less" in alike.stdout
     assert "not certain" in alike.stdout

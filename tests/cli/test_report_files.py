@@ -67,16 +67,18 @@ PAGES = {
 @pytest.mark.parametrize("arguments", PAGES.values(), ids=PAGES)
 def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path: Path, arguments: list[str]) -> None:
     quick = [] if "--draws" in arguments else ["--draws", "19"]
-    done = inside("report", *arguments, *quick, "--html", str(tmp_path / "page.html"), cwd=folder)
+    page, picture = tmp_path / "page.html", tmp_path / "sheet.png"
+    done = inside("report", *arguments, *quick, "--html", str(page), "--png", str(picture), cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith(f"wrote {tmp_path / 'page.html'}\n")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert done.stdout.endswith(f"wrote {page}\nwrote {picture}\n")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    html = page.read_text(encoding="utf-8")
     # Nothing is loaded from anywhere, and nothing is run.
     assert not re.search(r"<(script|link|iframe|img|object)\b", html)
     assert not re.search(r"""(href|src)=["'](?!#|data:image/png;base64,)""", html)
     assert "{{" not in html.replace(HOSTILE[2], "")
     assert "\x1b" not in html
-    seen = render(tmp_path / "page.html")
+    seen = render(page)
     assert seen.complaints == []
     assert "<title>Calibration of " in seen.text
     assert ("<svg" in seen.text) == ("empty.csv" not in arguments)
@@ -147,22 +149,17 @@ def test_a_page_fits_the_window(folder: Path, tmp_path: Path, width: int, dark: 
     page = tmp_path / "page.html"
     inside("report", *PAGES["segments"], "--draws", "19", "--html", str(page), cwd=folder)
     # The page tells its own width: it runs no scripts, so a copy of it does, for this test.
-    told = page.read_text(encoding="utf-8").replace("default-src 'none'", "script-src 'unsafe-inline'")
+    html = page.read_text(encoding="utf-8").replace("default-src 'none'", "script-src 'unsafe-inline'")
     script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
-    page.write_text(told.replace("</body>", script), encoding="utf-8")
-    found = re.search(r"<title>(\d+)</title>", render(page, width=width, dark=dark).text)
-    assert found is not None
-    assert int(found[1]) <= width
+    page.write_text(html.replace("</body>", script), encoding="utf-8")
+    title = re.search(r"<title>(\d+)</title>", render(page, width=width, dark=dark).text)
+    assert title is not None
+    assert int(title[1]) <= width
     screenshot(page, tmp_path / "shot.png", width=width, dark=dark)
     assert (tmp_path / "shot.png").stat().st_size > 10_000
 
 
-def test_the_picture_is_a_picture_and_the_same_every_time(folder: Path, tmp_path: Path) -> None:
-    for arguments in PAGES.values():
-        quick = [] if "--draws" in arguments else ["--draws", "19"]
-        done = inside("report", *arguments, *quick, "--png", str(tmp_path / "sheet.png"), cwd=folder)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+def test_the_page_and_the_picture_are_the_same_every_time(folder: Path, tmp_path: Path) -> None:
     again = ["report", "tiny.csv", "--draws", "19", "--html", "a.html", "--png", "a.png", "--json"]
     contents = []
     for _ in range(2):

@@ -42,7 +42,7 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
         assert served.says("Connection refused") == (
             503,
             (
-                "source_unavailable: the log of events cannot be read and is tried again and again: cannot connect to "
+                "source_unavailable: the log of events cannot be read, and is retried: cannot connect to "
                 f"Kafka at {own_broker.bootstrap}: Connection refused; trying again"
             ),
         )
@@ -79,7 +79,9 @@ def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
     suffix, dead = "bad", "bad-dead"
     kafka_broker.create_topic(dead, 2)
     letters = {"max_ratio": 0.3, "block": 100, "topic": dead}
-    log = small_log(tmp_path, kafka_broker, suffix, dead_letters=letters)
+    # The group misses the first service, which is killed, until its session has timed out.
+    session = {"kafka": {"session_timeout": "6s"}}
+    log = small_log(tmp_path, kafka_broker, suffix, dead_letters=letters, source=session)
     log.write(kafka_broker, suffix)
     predictions, _ = topics(suffix)
     with Served(tmp_path) as served:
@@ -111,14 +113,16 @@ def test_too_many_dead_letters_stop_reading_until_the_producer_is_mended(
     assert {offset: record.value for offset, record in in_topic.items()} == {
         str(letter["offset"]): base64.b64decode(letter["value_base64"]) for letter in ours
     }
-    told = [headers_of(record) for record in in_topic.values()]
-    assert {(each["reason"], each["topic"], each["partition"]) for each in told} == {("invalid_utf8", predictions, "1")}
+    headers = [headers_of(record) for record in in_topic.values()]
+    assert {(header["reason"], header["topic"], header["partition"]) for header in headers} == {
+        ("invalid_utf8", predictions, "1")
+    }
 
     # They are sent back as they were; what is still no event comes back.
     sent_back = sum(letter["reason"] == "invalid_utf8" for letter in stored)
     done = inside("dead-letters", "replay", "--reason", "invalid_utf8", cwd=tmp_path)
     assert done.stdout.startswith(f"sent back {sent_back} dead letters: ")
-    write_settings(tmp_path, kafka_broker, suffix, dead_letters={"max_ratio": 1.0, "topic": dead})
+    write_settings(tmp_path, kafka_broker, suffix, dead_letters={"max_ratio": 1.0, "topic": dead}, source=session)
     with Served(tmp_path) as again:
         again.counts(len(log.lines) + len(GARBAGE) + sent_back)
         again.reports_as(log.reports)
@@ -198,7 +202,9 @@ def test_topics_of_different_partition_counts_are_one_clear_line_until_they_are_
         assert len(detail.splitlines()) == 1
         assert served.get("/healthz")[0] == 200
         assert not any(name == "calibration_consumer_lag" for name, _ in served.samples())
-        (line,) = [line for line in served.log() if line["level"] in {"warning", "error"} and "got " in line["detail"]]
+        (line,) = [
+            line for line in served.log() if line["level"] in {"warning", "error"} and "got " in line.get("detail", "")
+        ]
         assert (line["level"], line["detail"]) == ("warning", detail.partition(": ")[2].partition(": ")[2])
         with kafka_broker.admin() as admin:
             admin.create_partitions({outcomes: 4})

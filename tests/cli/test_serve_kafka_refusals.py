@@ -9,7 +9,7 @@ import pytest
 
 from monitor.scores.grid import GRID_VERSION
 from monitor.store.sql import SqlStore
-from tests.cli.command import monitor, one_error_line
+from tests.cli.command import inside, monitor, one_error_line
 from tests.cli.kafka_service import write_settings
 from tests.real.kafka import KafkaBroker
 
@@ -61,13 +61,20 @@ def test_a_store_of_another_version(kafka_broker: KafkaBroker, tmp_path: Path, s
         ),
         ("dead_letters", {"max_ratio": 1.5}, "dead_letters.max_ratio must be at most 1.0, got 1.5"),
         ("pipeline", {"checkpoint_intervall": "2s"}, "checkpoint_interval"),
-        ("source", {"kafka": {"ssl_cafile": "no-such.pem"}}, "no-such.pem, which is none"),
     ],
 )
 def test_wrong_settings(
     kafka_broker: KafkaBroker, tmp_path: Path, section: str, change: Mapping[str, Any], said: str
 ) -> None:
     write_settings(tmp_path, kafka_broker, "refused", **{section: change})
-    done = monitor("serve", cwd=tmp_path)
+    done = inside("serve", cwd=tmp_path)
     assert done.returncode == 2
     assert said in one_error_line(done)
+
+
+def test_a_missing_certificate(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    # In a process of its own: this is noticed after logging is set up.
+    write_settings(tmp_path, kafka_broker, "refused", source={"kafka": {"ssl_cafile": "no-such.pem"}})
+    done = monitor("serve", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "no-such.pem, which is none" in one_error_line(done)

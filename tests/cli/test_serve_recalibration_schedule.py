@@ -51,7 +51,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events.read_sample,
-            Claims(self.store.database.place, folder),
+            Claims(self.store.database.identity, folder),
             promoted=serving.refresh,
             clock=self.clock,
         )

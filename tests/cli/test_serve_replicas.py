@@ -15,8 +15,8 @@ SUFFIX = "replicas"
 
 def halves(one: Served, other: Served) -> list[set[int]]:
     """What two replicas hold, once each has two of the four partitions."""
-    found = [held(one), held(other)]
-    return found if [len(each) for each in found] == [2, 2] and set.union(*found) == {0, 1, 2, 3} else []
+    shares = [held(one), held(other)]
+    return shares if [len(share) for share in shares] == [2, 2] and set.union(*shares) == {0, 1, 2, 3} else []
 
 
 def held(served: Served) -> set[int]:
@@ -29,16 +29,16 @@ def test_each_reports_on_its_own_partitions_and_takes_over_the_other_ones(
 ) -> None:
     folders = tmp_path / "one", tmp_path / "two"
     # Who is killed is missed after its session; who ends in order has one that nobody's patience would outlast.
-    for folder, session in zip(folders, ("20s", "20m"), strict=True):
+    for folder, session in zip(folders, ("10s", "20m"), strict=True):
         source = {"kafka": {"session_timeout": session}}
         write_settings(folder, kafka_broker, SUFFIX, store={"url": f"sqlite:///{tmp_path}/state.db"}, source=source)
     log = Log(folders[0], EVENTS)
     half = len(log.lines) // 2
     log.write(kafka_broker, SUFFIX, half)
     with Served(folders[0]) as one, Served(folders[1]) as two:
-        each = one.eventually(lambda: halves(one, two), lambda: (held(one), held(two)))
+        shares = one.eventually(lambda: halves(one, two), lambda: (held(one), held(two)))
         log.write_rest(kafka_broker, SUFFIX, half)
-        for replica, partitions in zip((one, two), each, strict=True):
+        for replica, partitions in zip((one, two), shares, strict=True):
             lines = [line for line in log.lines if line.partition in partitions]
             replica.reports_as(reports_of(replica.folder, lines))
             replica.counts(len(lines))

@@ -6,6 +6,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from monitor.app.settings import load_settings
+from tests.cli.command import monitor_in_path
 from tests.deploy.chart import CHART, KUBERNETES, ROOT, container, of_values, only, pods, problems
 from tests.deploy.test_chart_pods import restricted
 from tests.patience import PATIENCE_SECONDS
@@ -28,8 +30,8 @@ DESCRIBED: Final = '{"format":1,"partitions":4}'
 
 def block(word: str) -> str:
     """The one block of commands with this word in it."""
-    (found,) = (each for each in BLOCKS if word in each)
-    return str(found)
+    (commands,) = (block for block in BLOCKS if word in block)
+    return str(commands)
 
 
 def restore_pod() -> dict[str, Any]:
@@ -95,10 +97,10 @@ def test_all_replicas_are_waited_for_and_come_back() -> None:
 def test_a_volume_that_goes_with_its_replica_is_kept_for_a_restore() -> None:
     stateful = only(of_values({"persistence": {"whenScaled": "Delete"}}), "StatefulSet")
     before, _, _ = block("kind: Pod").partition("kubectl scale ")
-    (told,) = re.findall(r"^kubectl patch .*--patch '(.*)'$", before.replace("\\\n", " "), re.MULTILINE)
+    (patch,) = re.findall(r"^kubectl patch .*--patch '(.*)'$", before.replace("\\\n", " "), re.MULTILINE)
     policy = stateful["spec"]["persistentVolumeClaimRetentionPolicy"]
     assert policy == {"whenDeleted": "Retain", "whenScaled": "Delete"}
-    (patched,) = yaml.safe_load(told)["spec"].items()
+    (patched,) = yaml.safe_load(patch)["spec"].items()
     assert patched == ("persistentVolumeClaimRetentionPolicy", {"whenScaled": "Retain"})
     policy.update(patched[1])
     assert problems(stateful, KUBERNETES[0]) == []
@@ -126,25 +128,31 @@ def test_the_settings_of_the_image_name_the_places_of_the_chart() -> None:
     )
 
 
-def test_what_the_commands_back_up_they_restore(tmp_path: Path) -> None:
+@pytest.fixture
+def monitor_path(tmp_path: Path) -> Iterator[str]:
+    """A PATH whose `monitor` runs in this process."""
+    with monitor_in_path(tmp_path / "bin") as path:
+        yield path
+
+
+def test_what_the_commands_back_up_they_restore(tmp_path: Path, monitor_path: str) -> None:
     """In the container's own place, with the image's settings; kubectl is left out."""
     data, tmp = tmp_path / "data", tmp_path / "tmp"
     data.mkdir()
     tmp.mkdir()
 
     def here(text: str) -> str:
-        return re.sub(f"{VOLUME}|/tmp(?=/)", lambda found: str(tmp if found[0] == "/tmp" else data), text)
+        return re.sub(f"{VOLUME}|/tmp(?=/)", lambda match: str(tmp if match[0] == "/tmp" else data), text)
 
     file = tmp_path / "monitor.yaml"
     settings = (ROOT / "deploy" / "image" / "monitor.yaml").read_text(encoding="utf-8")
     file.write_text(here(settings), encoding="utf-8")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
     def run(command: str, stdin: bytes = b"") -> bytes:
         done = subprocess.run(
             shlex.split(here(command)),
             cwd=data,
-            env={"PATH": path, "MONITOR_CONFIG": str(file)},
+            env={"PATH": monitor_path, "MONITOR_CONFIG": str(file)},
             input=stdin,
             capture_output=True,
             check=False,

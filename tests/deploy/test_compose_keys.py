@@ -1,15 +1,14 @@
 """The API keys that the compose file makes, made as it makes them."""
 
 import json
-import os
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.cli.command import environment, inside
+from tests.cli.command import environment, inside, monitor_in_path
 from tests.deploy.compose import DEPLOY, mounts, read
 from tests.patience import PATIENCE_SECONDS
 
@@ -20,9 +19,12 @@ MAKERS: Final = ("scrape-key", "keys")
 
 
 @pytest.fixture(scope="module")
-def services() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = read(DEPLOY / "compose.yaml")["services"]
-    return found
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
+    """The services of the compose file; their scripts call `monitor` in this process."""
+    services: dict[str, dict[str, Any]] = read(DEPLOY / "compose.yaml")["services"]
+    with monitor_in_path(tmp_path_factory.mktemp("program") / "bin") as path, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", path)
+        yield services
 
 
 def settings_with(store: str, folder: Path) -> None:
@@ -44,11 +46,10 @@ def make_key(service: dict[str, Any], volume: Path, folder: Path) -> dict[str, s
 
 def run_maker(service: dict[str, Any], volume: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
     volume.mkdir(exist_ok=True)
-    words = [each.replace(KEYS, str(volume)).replace("$$", "$") for each in service["entrypoint"]]
-    variables = environment(PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    words = [word.replace(KEYS, str(volume)).replace("$$", "$") for word in service["entrypoint"]]
     command = [*words, *service["command"]]
     return subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )
 
 
@@ -56,7 +57,7 @@ def test_keys_are_made_once_each_for_those_alone_who_need_it(
     services: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     settings_with("state.db", tmp_path)
-    users = {name: each for name, service in services.items() for each in mounts(service) if each[1] == KEYS}
+    users = {name: mount for name, service in services.items() for mount in mounts(service) if mount[1] == KEYS}
     makers = tuple(name for name in users if not users[name][2])
     held = {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
     # Whoever mounts a volume, wherever, reads all that is in it; and only the maker of a key writes.

@@ -12,9 +12,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from deploy.dashboards.every import DASHBOARDS, to_json
+from docs.generators.series import catalogue
 from monitor.measures import MEASURES, WINDOW_MEASURES
-from monitor.metrics.catalogue import catalogue
-from monitor.metrics.levels import Level
+from monitor.metrics.series import Level
 from tests.deploy.boards import FOLDER, board, panels, queries, variables
 
 PANELS: Final = {"timeseries", "stat", "table", "xychart", "barchart", "row"}

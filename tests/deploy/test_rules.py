@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from docs.generators.series import catalogue
 from monitor.measures import MEASURES
-from monitor.metrics.catalogue import catalogue
-from monitor.metrics.levels import Level
+from monitor.metrics.series import Level
 from tests.real.promtool import check_rules, run_rule_tests
 
 ROOT: Final = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ def test_times_and_sizes_are_those_of_the_code() -> None:
     said = (
         f"within {keys.REVOKED_WITHIN_SECONDS:g} seconds",
         f"hold for {keys.OUTAGE_SECONDS / 60:g} minutes",
-        f"at most every {provider.ASK_AGAIN_SECONDS:g} seconds",
+        f"at most every {provider.RETRY_SECONDS:g} seconds",
         f"`access.oidc.refresh` and {provider.OUTAGE_SECONDS / 60:g} minutes",
         f"within {provider.READ_SECONDS:g} seconds",
         f"{provider.MAX_BYTES // 1024} KiB",

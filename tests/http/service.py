@@ -15,12 +15,10 @@ from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, Un
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
-from monitor.http.refused_requests import RefusedRequests
-from monitor.http.request_log import Traffic
+from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.http import HttpFamilies
-from monitor.metrics.pipeline import PipelineFamilies
+from monitor.metrics.service import http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
@@ -113,13 +111,13 @@ class Service:
         exposition = Exposition(
             [
                 WindowFamilies(self.evaluator, MEASURES),
-                PipelineFamilies(self.pipeline),
-                HttpFamilies(self.traffic, self.refused),
+                pipeline_families(lambda: self.pipeline.status),
+                http_families(self.traffic.requests, self.traffic.seconds, self.refused.counts),
             ]
         )
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
-            "pipeline": self.pipeline,
+            "status": lambda: self.pipeline.status,
             "policy": self.policies.get,
             "writer": self.log,
             "topics": self.topics,

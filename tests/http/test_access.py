@@ -10,7 +10,7 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
-from monitor.http.access import Of, check_declared, needs, public
+from monitor.http.authorization import Of, check_declared, needs, public
 from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO
 from tests.http.service import Client, Service, assert_problem
 
@@ -337,7 +337,7 @@ def test_a_route_that_declares_nothing_is_refused() -> None:
 def test_a_file_in_a_folder_is_a_route_and_must_declare_a_role(tmp_path: Path) -> None:
     source = """
 from fastapi import APIRouter
-from monitor.http.access import public
+from monitor.http.authorization import public
 
 router = APIRouter()
 

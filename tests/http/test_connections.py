@@ -18,7 +18,7 @@ from monitor.app.service import Service as WholeService
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock
 from monitor.http.connections import Connections
-from monitor.http.refused_requests import RefusedRequests
+from monitor.http.request_log import RefusedRequests
 from monitor.http.server import ApiServer
 from monitor.http.tls import Certificate
 from tests.http.service import Service

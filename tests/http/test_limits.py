@@ -15,9 +15,8 @@ from starlette.types import ASGIApp, Message
 from monitor.access.keys import make_key
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
-from monitor.http.limits import Limits
-from monitor.http.rate_limit import MAX_KEYS, RateLimit
-from monitor.http.refused_requests import Reason, RefusedRequests
+from monitor.http.limits import MAX_KEYS, Limits, RateLimit
+from monitor.http.request_log import Reason, RefusedRequests
 from monitor.reports.evaluation.report import Report
 from tests.http.keys import Keys
 from tests.http.service import Client, Service, assert_problem

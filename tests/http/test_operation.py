@@ -41,6 +41,28 @@ def test_metrics_come_in_the_format_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("accept", "openmetrics"),
+    [
+        ("", False),
+        ("*/*", False),
+        ("text/html", False),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", True),
+        ("Application/OpenMetrics-Text; Version=1.0.0; q=0.9, text/plain; q=0.3", True),
+        ("application/openmetrics-text;q=0.3,text/plain;q=0.9", False),
+        ("application/openmetrics-text;q=0", False),
+        ("application/openmetrics-text;version=abc", True),
+        ("application/openmetrics-text;q=abc", False),
+        (",;,;=,", False),
+    ],
+)
+def test_metrics_are_in_the_format_that_accept_prefers(accept: str, openmetrics: bool) -> None:
+    answer = Service().client().get("/metrics", headers={"accept": accept})
+    assert ("openmetrics" in answer.headers["content-type"]) == openmetrics
+    assert answer.text.endswith("# EOF\n") == openmetrics
+
+
+@pytest.mark.parametrize(
     ("accepted", "compressed"),
     [("gzip", True), ("deflate, GZIP;q=0.5", True), ("identity", False), ("gzip;q=0", False), ("", False)],
 )

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from monitor.inference.logistic import fit_logistic, log_sigmoid
-from monitor.inference.newton import Curved, minimise
+from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import monitor.classes
 from monitor.classes import CLASS_MEASURES, ClassMeasure
-from monitor.classes.bin_loops import categorical_draws
+from monitor.classes.class_loops import categorical_draws
 from monitor.errors import NotEnoughData
 from monitor.scores import ClassTable
 from tests.reference.naive_classes import simulated

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.local import Embedding
-from monitor.local import embedding as room
+from monitor.local import features as room
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
 from monitor.inference.cox import fit_cox
-from monitor.inference.logistic import fit_logistic
+from monitor.inference.newton import fit_logistic
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import Platt

@@ -4,18 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
-from monitor.http.refused_requests import RefusedRequests
-from monitor.http.request_log import Traffic
+from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.http import HttpFamilies
-from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
+from monitor.metrics.service import backlog_families, http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.sources.base import TopicPartition
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
-from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, report, result, snapshot
+from tests.snapshots import MEASURES, Evaluations, cohorts, report, result, snapshot
 
 GOLDEN = Path(__file__).parent / "exposed.txt"
 
@@ -51,9 +49,9 @@ def exposed() -> str:
         [
             WindowFamilies(evaluations, MEASURES),
             RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known),
-            PipelineFamilies(Pipeline(STATUS)),
-            BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-            HttpFamilies(traffic, RefusedRequests()),
+            pipeline_families(lambda: STATUS),
+            backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
+            http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
         ]
     ).render()
     lines = body.decode().splitlines(keepends=True)

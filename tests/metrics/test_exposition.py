@@ -12,18 +12,17 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import CollectorRegistry
 
 from monitor.events.model import Reason
-from monitor.metrics.exposition import Exposition, to_metric, write_families
-from monitor.metrics.pipeline import PipelineFamilies
+from monitor.metrics.exposition import Exposition, write_families
 from monitor.metrics.series import Family, Series
+from monitor.metrics.service import pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import Verdict
 from monitor.sources.base import TopicPartition
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus
+from tests.metrics.library import ExpositionCollector, to_metric
 from tests.real.promtool import check_metrics
 from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, diagnosis, many_reports, report, snapshot
-
-OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
 RUNNING = PipelineStatus(
     phase=Phase.RUNNING,
@@ -78,7 +77,7 @@ def pipeline() -> Pipeline:
 
 @pytest.fixture
 def exposition(evaluations: Evaluations, pipeline: Pipeline) -> Exposition:
-    return Exposition([WindowFamilies(evaluations, MEASURES), PipelineFamilies(pipeline)])
+    return Exposition([WindowFamilies(evaluations, MEASURES), pipeline_families(lambda: pipeline.status)])
 
 
 def test_a_report_becomes_its_series_with_percent_as_ratio(exposition: Exposition, evaluations: Evaluations) -> None:
@@ -171,7 +170,7 @@ def test_a_removed_series_vanishes(exposition: Exposition, evaluations: Evaluati
 
 
 def test_before_the_first_evaluation_and_checkpoint_their_times_are_absent() -> None:
-    exposition = Exposition([WindowFamilies(Evaluations(), MEASURES), PipelineFamilies(Pipeline())])
+    exposition = Exposition([WindowFamilies(Evaluations(), MEASURES), pipeline_families(PipelineStatus)])
     assert not {
         "calibration_evaluation_timestamp_seconds",
         "calibration_evaluation_duration_seconds",
@@ -185,7 +184,7 @@ def test_before_the_first_evaluation_and_checkpoint_their_times_are_absent() -> 
 
 
 def test_every_fate_and_reason_is_there_at_zero_from_the_start() -> None:
-    found = samples(Exposition([PipelineFamilies(Pipeline())]))
+    found = samples(Exposition([pipeline_families(PipelineStatus)]))
     for kind, results in event_results.RESULTS.items():
         for result in results:
             labels = frozenset({("type", kind), ("result", result)})
@@ -316,24 +315,14 @@ def test_the_text_is_the_librarys_own_to_the_byte(exposition: Exposition, evalua
     odd = report(model='a"b\\c\nd', version="größer", segment="k=v,w={}")
     evaluations.show(snapshot([odd, *many_reports(20, bins=2)], coverage={("churn", "7"): cohorts()}))
     windows_and_pipeline = CollectorRegistry()
-    windows_and_pipeline.register(_WithoutProcess(exposition))
+    windows_and_pipeline.register(ExpositionCollector(exposition, process=False))
     process = CollectorRegistry()
     body, content_type = exposition.render()
     assert content_type.startswith("text/plain; version=0.0.4")
     assert body.startswith(generate_latest(windows_and_pipeline))
-    body, content_type = exposition.render(OPENMETRICS)
+    body, content_type = exposition.render(openmetrics=True)
     assert content_type.startswith("application/openmetrics-text; version=1.0.0")
     assert body.startswith(generate_openmetrics(windows_and_pipeline).removesuffix(generate_openmetrics(process)))
-
-
-class _WithoutProcess:
-    """The collector without the process, whose numbers change between two looks."""
-
-    def __init__(self, exposition: Exposition) -> None:
-        self._exposition = exposition
-
-    def collect(self) -> list[Metric]:
-        return [metric for metric in self._exposition.collect() if not metric.name.startswith("process_")]
 
 
 @given(
@@ -360,35 +349,12 @@ def test_any_label_and_number_is_written_as_the_library_writes_it(
 
 def test_openmetrics_parses_and_says_the_units(exposition: Exposition, evaluations: Evaluations) -> None:
     evaluations.show(snapshot(many_reports(5)))
-    body, _ = exposition.render(OPENMETRICS)
+    body, _ = exposition.render(openmetrics=True)
     families = {family.name: family for family in parse_openmetrics(body.decode())}
     assert families["calibration_tce_ratio"].unit == "ratio"
     assert families["calibration_checkpoint_timestamp_seconds"].unit == "seconds"
     assert families["calibration_events"].type == "counter"
     assert families["calibration_build"].type == "info"
-
-
-@pytest.mark.parametrize(
-    ("accept", "openmetrics"),
-    [
-        (None, False),
-        ("", False),
-        ("*/*", False),
-        ("text/html", False),
-        ("application/openmetrics-text", True),
-        (OPENMETRICS, True),
-        ("Application/OpenMetrics-Text; Version=1.0.0; q=0.9, text/plain; q=0.3", True),
-        ("application/openmetrics-text;q=0.3,text/plain;q=0.9", False),
-        ("application/openmetrics-text;q=0", False),
-        ("application/openmetrics-text;version=abc", True),
-        ("application/openmetrics-text;q=abc", False),
-        (",;,;=,", False),
-    ],
-)
-def test_the_format_is_the_one_asked_for(exposition: Exposition, accept: str | None, openmetrics: bool) -> None:
-    body, content_type = exposition.render(accept)
-    assert ("openmetrics" in content_type) == openmetrics
-    assert body.endswith(b"# EOF\n") == openmetrics
 
 
 @pytest.mark.timeout(1800)  # the first time, promtool may have to be built

@@ -4,9 +4,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from monitor.app.settings.model import ExpositionSettings
 from monitor.measures import WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.levels import FEW_MODELS, MANY_MODELS, Level, LevelSwitch
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import REPORT_LABELS, Families
+from monitor.metrics.series import FEW_MODELS, MANY_MODELS, REPORT_LABELS, Families, Level, LevelSwitch
 from monitor.metrics.windows import MAX_SERIES, WindowFamilies
 from tests.live_states import Maps, state
 from tests.snapshots import WINDOWS, Evaluations, report, snapshot

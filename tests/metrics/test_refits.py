@@ -11,6 +11,7 @@ from monitor.metrics.refits import RESULTS, RefitFamilies
 from monitor.recalibration.live import LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 from tests.live_states import VERSION, Maps, document, map_of, state
+from tests.metrics.library import ExpositionCollector
 from tests.real.promtool import check_metrics
 from tests.snapshots import NOW_MS
 
@@ -24,7 +25,7 @@ def exposed(maps: Maps) -> Exposition:
 def samples(maps: Maps) -> Samples:
     return {
         (each.name, frozenset(each.labels.items())): each.value
-        for metric in exposed(maps).collect()
+        for metric in ExpositionCollector(exposed(maps)).collect()
         for each in metric.samples
         if not each.name.startswith(("process_", "calibration_build"))
     }
@@ -164,7 +165,7 @@ def test_versions_beyond_the_cap_are_left_out_and_counted() -> None:
         capped = Exposition(
             [RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known, max_series=cap)]
         )
-        found = [each for metric in capped.collect() for each in metric.samples]
+        found = [each for metric in ExpositionCollector(capped).collect() for each in metric.samples]
         about = [each for each in found if each.name.startswith("calibration_map_")]
         assert {each.labels["version"] for each in about} == set(kept)
         assert len(about) == len(kept) * of_one <= cap

@@ -7,23 +7,21 @@ from pathlib import Path
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
-from docs.generators.series import to_markdown
-from monitor.http.refused_requests import RefusedRequests
-from monitor.http.request_log import Traffic
+from docs.generators.series import catalogue, to_markdown
+from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
-from monitor.metrics.catalogue import catalogue
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.http import HttpFamilies
 from monitor.metrics.measures import STATISTICS, measure_series
-from monitor.metrics.pipeline import BacklogFamilies, PipelineFamilies
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Families
+from monitor.metrics.service import backlog_families, http_families, pipeline_families
 from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
-from tests.snapshots import Evaluations, Pipeline, cohorts, measure, report, result, snapshot
+from tests.metrics.library import ExpositionCollector
+from tests.snapshots import Evaluations, cohorts, measure, report, result, snapshot
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,9 +39,9 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     return [
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
-        PipelineFamilies(Pipeline(status)),
-        BacklogFamilies(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        HttpFamilies(traffic, RefusedRequests()),
+        pipeline_families(lambda: status),
+        backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
+        http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
     ]
 
 
@@ -105,7 +103,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
         state_bytes={"join": 70_000, "panes": 90_000},
     )
     registry = CollectorRegistry()
-    registry.register(Exposition(parts(evaluations, status)))
+    registry.register(ExpositionCollector(Exposition(parts(evaluations, status))))
     exported = {sample.name for metric in registry.collect() for sample in metric.samples}
     assert exported == {series.name for series in catalogue(MEASURES.values())}
 
@@ -116,7 +114,7 @@ def test_labels_are_those_listed() -> None:
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
     exposition = Exposition(parts(evaluations, status))
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}
-    for metric in exposition.collect():
+    for metric in ExpositionCollector(exposition).collect():
         for sample in metric.samples:
             assert set(sample.labels) == labels[sample.name]
 

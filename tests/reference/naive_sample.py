@@ -140,8 +140,8 @@ class NaiveSamples:
         }
 
 
-def told(sample: ClosedSample) -> NaiveClosed:
-    """A closed sample in the same words."""
+def naive_closed(sample: ClosedSample) -> NaiveClosed:
+    """Convert a closed sample, for comparison."""
     events = [
         Sampled(
             row["id_high"] << 64 | row["id_low"],

@@ -87,19 +87,25 @@ def test_lists_need_no_name_where_the_column_has_a_usual_one(tmp_path: Path) -> 
         (
             ["dog", "ox", "cat"],
             VECTORS,
-            "column 'y', line 3: outcome must be one of the 3 classes cat, dog, cow, got 'ox'; correct or remove it",
+            (
+                "column 'y', line 3: outcome must be one of the 3 classes cat, dog, cow, got 'ox' (1 such row); "
+                "correct or remove them, or add --skip-bad-rows"
+            ),
         ),
         (
             [0, 1, 3],
             VECTORS,
-            "column 'y', line 4: outcome must be one of the 3 classes 0, 1, 2, got '3'; correct or remove it",
+            (
+                "column 'y', line 4: outcome must be one of the 3 classes 0, 1, 2, got '3' (1 such row); "
+                "correct or remove them, or add --skip-bad-rows"
+            ),
         ),
         (
             [0, 1, 2],
             [[0.5, 0.25, 0.25], [0.5, 0.5, 0.5], [1, 0, 0]],
             (
                 "columns 'p_cat', 'p_dog', 'p_cow', line 3: predictions must add up to 1 over the classes, got 1.5 "
-                "(1 such row); name the column of every class"
+                "(1 such row); correct or remove them; name the column of every class"
             ),
         ),
         (
@@ -140,7 +146,7 @@ def test_what_is_wrong_with_columns_of_classes(
             ['{"p": [0.5, 0.5], "y": 1}', '{"p": [0.5, 0.25], "y": 1}'],
             (
                 "column 'p', line 2: predictions must add up to 1 over the classes, got 0.75 (1 such row); "
-                "name the column of every class"
+                "correct or remove them; name the column of every class"
             ),
         ),
     ],

@@ -18,4 +18,4 @@ def test_a_task_of_the_library_may_take_its_time(caplog: pytest.LogCaptureFixtur
         assert client._net.run(slow) == "done"
     finally:
         client.close()
-    assert [record.getMessage() for record in caplog.records] == []
+    assert [record.getMessage() for record in caplog.records if "threshold" in record.getMessage()] == []

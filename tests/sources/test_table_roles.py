@@ -48,7 +48,7 @@ def test_ids_of_every_type(tmp_path: Path) -> None:
     ("role", "message"),
     [
         ("weight", "column 'x', line 3: weight must be a finite number of at least 0, got '-1' (2 such rows)"),
-        ("ids", "column 'x', line 5: id '1' is repeated"),
+        ("ids", "column 'x', line 5: id must occur in one row only, got '1' (1 such row)"),
         ("features", "column 'x', line 4: feature must be a finite number, got 'inf' (1 such row)"),
     ],
 )

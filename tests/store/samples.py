@@ -16,8 +16,8 @@ from monitor.store.base import (
     JournalBatch,
     ModelState,
     PaneKey,
-    StateStore,
 )
+from monitor.store.sql import SqlStore
 
 HOUR_MS = 3_600_000
 
@@ -40,7 +40,7 @@ class Loaded(NamedTuple):
         return dict(found)
 
 
-def load(store: StateStore, partition: int = 0) -> Loaded:
+def load(store: SqlStore, partition: int = 0) -> Loaded:
     state = store.load(partition)
     journal = list(state.journal)
     panes = {pane.key: pane.table for pane in state.panes}

@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
 from monitor.store.address import connect
-from monitor.store.backup import back_up, store_tables
-from monitor.store.backup_file import MANIFEST, STORE, Manifest, sha256_of, write_backup
+from monitor.store.backup import MANIFEST, STORE, Manifest, back_up, sha256_of, store_tables, write_backup
 from monitor.store.base import JOURNAL_ROW, Bucket
 from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
 from monitor.store.recalibrations import JobState

@@ -13,7 +13,7 @@ from monitor.store import closed_samples as arrow
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.stream.sample_candidates import SCHEMA as CANDIDATES
 from monitor.stream.sample_candidates import Candidates
-from tests.reference.naive_sample import told
+from tests.reference.naive_sample import naive_closed
 from tests.store.drawn_samples import closed, random_rows, row
 
 
@@ -28,7 +28,7 @@ def test_parts_add_to_the_whole_in_any_order(cuts: list[int], capacity: int, see
         one, other = (parts.pop(int(rng.integers(len(parts)))) for _ in range(2))
         parts.append(ClosedSample.sum([one, other]))
     assert parts[0] == closed(rows, capacity)
-    assert told(parts[0]) == told(closed(rows, capacity))
+    assert naive_closed(parts[0]) == naive_closed(closed(rows, capacity))
     assert len(parts[0]) == min(capacity, 90)
 
 
@@ -43,7 +43,7 @@ def test_it_comes_back_from_its_bytes_and_equal_ones_have_equal_bytes() -> None:
     again = ClosedSample.from_bytes(sample.to_bytes())
     assert again == sample
     assert hash(again) == hash(sample)
-    assert told(again) == told(sample)
+    assert naive_closed(again) == naive_closed(sample)
     assert again.to_bytes() == closed(rows[::-1], 15).to_bytes()
     assert sample != closed(rows, 14)
 
@@ -51,7 +51,7 @@ def test_it_comes_back_from_its_bytes_and_equal_ones_have_equal_bytes() -> None:
 def test_a_weight_is_how_many_of_its_stratum_an_event_stands_for() -> None:
     sample = closed([*(row(at, p=0.3) for at in range(1, 31)), *(row(at, p=0.6) for at in range(31, 35))], 14)
     weight = sample.raw_weights()
-    strata = np.array([event.confidence for event in told(sample).events])
+    strata = np.array([event.confidence for event in naive_closed(sample).events])
     assert weight[strata == 7].tolist() == [3.0] * 10
     assert weight[strata == 8].tolist() == [1.0] * 4
 

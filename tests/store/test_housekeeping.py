@@ -7,7 +7,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.base import Bucket
-from monitor.store.housekeeping import Housekeeping, Swept
+from monitor.store.housekeeping import Swept, sweep
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load
 
@@ -29,13 +29,13 @@ def test_dead_letters_go_with_age_and_are_counted(store: SqlStore, clock: Manual
                 ]
             )
         clock.advance(86_400)
-    swept = Housekeeping(store.database, 3 * DAY_MS, clock).sweep()
+    swept = sweep(store.database, 3 * DAY_MS)
     assert swept.dead_letters == 6
     assert sorted({stored.letter.offset // 10 for stored in store.dead_letters()}) == [1, 2, 3]
     assert store.pruned_dead_letters() == 6
-    assert Housekeeping(store.database, None, clock).sweep().dead_letters == 0
-    assert Housekeeping(store.database, 1, clock).sweep().dead_letters == 18
-    assert Housekeeping(store.database, 1, clock).sweep() == Swept()
+    assert sweep(store.database, None).dead_letters == 0
+    assert sweep(store.database, 1).dead_letters == 18
+    assert sweep(store.database, 1) == Swept()
     assert store.count_dead_letters() == {}
 
 
@@ -43,7 +43,7 @@ def test_more_old_letters_than_go_at_once(store: SqlStore, clock: ManualClock) -
     store.save([checkpoint(store.claim(0), 0, dead_letters=[letter(at) for at in range(2500)])])
     clock.advance(10)
     store.save([checkpoint(store.claim(0), 0, dead_letters=[letter(9999)])])
-    assert Housekeeping(store.database, 5_000, clock).sweep().dead_letters == 2500
+    assert sweep(store.database, 5_000).dead_letters == 2500
     assert [stored.letter.offset for stored in store.dead_letters()] == [9999]
 
 
@@ -81,10 +81,10 @@ def test_after_a_flood_the_disk_has_its_room_back(tmp_path: Path, clock: ManualC
         churn(store, range(2, 4), 300_000)
         flooded = path.stat().st_size
         churn(store, range(4, 8), 1_000)
-        swept = Housekeeping(store.database, None, clock).sweep()
+        swept = sweep(store.database, None)
         assert swept.free_bytes > flooded // 2
         assert len(load(store).journal) == 2
-        assert Housekeeping(store.database, None, clock).sweep() == Swept()
+        assert sweep(store.database, None) == Swept()
     # The log beside it has been copied back.
     assert path.stat().st_size < flooded // 2
 
@@ -93,7 +93,7 @@ def test_after_a_flood_the_disk_has_its_room_back(tmp_path: Path, clock: ManualC
 def test_little_room_is_kept_for_what_comes(tmp_path: Path, clock: ManualClock, pages: int) -> None:
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=clock) as store:
         churn(store, range(2, 6), 1 + 2_000 * pages)
-        assert Housekeeping(store.database, None, clock).sweep().free_bytes == 0
+        assert sweep(store.database, None).free_bytes == 0
 
 
 def test_a_log_that_one_transaction_made_long_is_emptied_while_nothing_is_written(
@@ -101,8 +101,7 @@ def test_a_log_that_one_transaction_made_long_is_emptied_while_nothing_is_writte
 ) -> None:
     log = tmp_path / "monitor.db-wal"
     with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=clock) as store:
-        housekeeping = Housekeeping(store.database, None, clock)
-        housekeeping.sweep()
+        sweep(store.database, None)
         with store.database.writing() as connection:
             connection.exec_driver_sql("CREATE TABLE long (bytes BLOB)")
             for _ in range(40):
@@ -113,8 +112,8 @@ def test_a_log_that_one_transaction_made_long_is_emptied_while_nothing_is_writte
         with store.database.writing() as connection:
             connection.exec_driver_sql("INSERT INTO long VALUES (zeroblob(1))")
         # It does not wait for a reader.
-        housekeeping.sweep()
+        sweep(store.database, None)
         assert log.stat().st_size > LOG_LIMIT_BYTES
         reading.close()
-        housekeeping.sweep()
+        sweep(store.database, None)
         assert log.stat().st_size == 0

@@ -185,6 +185,53 @@ class _LossyDatabase(Database):
             raise StoreUnavailable("the answer to COMMIT was lost")
 
 
+class ReplicaStore(SqlStore):
+    """The store of a replica, before and after each of whose calls others may come in between."""
+
+    def __init__(self, replica: "Replica", url: str, clock: ManualClock, weather: Weather) -> None:
+        super().__init__(connect(url, PATIENCE_SECONDS, clock), 100)
+        self.database.__class__ = _LossyDatabase
+        self.database.weather = weather  # type: ignore[attr-defined]
+        self._replica, self._clock, self._weather = replica, clock, weather
+
+    def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
+        """Claim for real; who claims is noted."""
+        before = self._weather.answers_to_lose
+        self._reach()
+        try:
+            epoch = super().claim(partition, still_assigned)
+        except StoreUnavailable:
+            if self._weather.answers_to_lose < before:
+                self._replica.note_claim(partition)
+            raise
+        self._replica.note_claim(partition)
+        self._replica.switch()
+        return epoch
+
+    def load(self, partition: int) -> PartitionState:
+        """Load for real."""
+        self._reach()
+        return super().load(partition)
+
+    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Save for real."""
+        if checkpoints:
+            self._reach()
+            super().save(checkpoints)
+            self._replica.switch()
+
+    def _reach(self) -> None:
+        self._replica.switch()
+        while self._weather.hangs:
+            self._replica.switch()
+        if self._weather.calls_to_fail:
+            self._weather.calls_to_fail -= 1
+            raise StoreUnavailable("a call failed")
+        if self._weather.away:
+            self._clock.advance(2)
+            raise StoreUnavailable("the database is away")
+
+
 class Replica(Steps):
     """One replica: a pipeline, its membership of the group, and its connection to the database."""
 
@@ -192,9 +239,7 @@ class Replica(Steps):
         super().__init__()
         self.name = name
         self._group, self._weather = group, weather
-        self._store = SqlStore(connect(url, PATIENCE_SECONDS, group.clock), 100)
-        self._store.database.__class__ = _LossyDatabase
-        self._store.database.weather = weather  # type: ignore[attr-defined]
+        self._store = ReplicaStore(self, url, group.clock, weather)
         self._membership = Membership(lambda _: None, lambda: group.generation)
         self._generation: int | None = None
         self._at: dict[int, int] = {}
@@ -203,7 +248,7 @@ class Replica(Steps):
         self.purged_offsets_skipped = 0
         self.pipeline = Pipeline(
             self,
-            self,
+            self._store,
             Decoder(),
             partitions=PARTITIONS,
             settings=SETTINGS,
@@ -241,7 +286,7 @@ class Replica(Steps):
             self._generation = generation
             numbers = self._group.assignment[self.name]
             self._membership.on_partitions_assigned([KafkaTopicPartition(TOPIC, number) for number in numbers])
-        revoked, assigned = self._membership.take_changes()
+        revoked, assigned = self._membership.pop_changes()
         for number in revoked:
             self._at.pop(number, None)
             self._held.discard(number)
@@ -287,44 +332,6 @@ class Replica(Steps):
         """Leave the group."""
         self._group.leave(self.name)
 
-    # ------------------------------------------------------------------ the store
-
-    def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
-        """Claim for real; who claims is noted."""
-        before = self._weather.answers_to_lose
-        self._reach()
-        try:
-            epoch = self._store.claim(partition, still_assigned)
-        except StoreUnavailable:
-            if self._weather.answers_to_lose < before:
-                self._note_claim(partition)
-            raise
-        self._note_claim(partition)
-        self.switch()
-        return epoch
-
-    def _note_claim(self, partition: int) -> None:
+    def note_claim(self, partition: int) -> None:
+        """Note that this replica has claimed a partition."""
         self._weather.claims.append((partition, self._generation or 0))
-
-    def load(self, partition: int) -> PartitionState:
-        """Load for real."""
-        self._reach()
-        return self._store.load(partition)
-
-    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Save for real."""
-        if checkpoints:
-            self._reach()
-            self._store.save(checkpoints)
-            self.switch()
-
-    def _reach(self) -> None:
-        self.switch()
-        while self._weather.hangs:
-            self.switch()
-        if self._weather.calls_to_fail:
-            self._weather.calls_to_fail -= 1
-            raise StoreUnavailable("a call failed")
-        if self._weather.away:
-            self._group.clock.advance(2)
-            raise StoreUnavailable("the database is away")

@@ -3,7 +3,6 @@
 And they do so however often the process is killed, the broker restarts, or partitions move.
 """
 
-import os
 import random
 import signal
 import subprocess
@@ -44,7 +43,7 @@ from tests.real.mixed_log import (
 from tests.real.produce import produce
 from tests.real.stream_worker import pipeline, topics
 from tests.real.vanishing import broker_vanishes, collected
-from tests.reference.naive_sample import told
+from tests.reference.naive_sample import naive_closed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -86,12 +85,8 @@ def met(instance: Pipeline) -> int:
 
 def wait_for(log: MixedLog, instance: Pipeline) -> None:
     """Wait until every message of the log has met its fate; however long that takes, as long as it goes on."""
-    while (seen := met(instance)) != len(log.lines):
-        goes_on(instance, seen)
-
-
-def goes_on(instance: Pipeline, seen: int) -> None:
-    eventually(lambda: met(instance) != seen, shown=lambda: instance.status)
+    while (before := met(instance)) != len(log.lines):
+        eventually(lambda before=before: met(instance) != before, shown=lambda: instance.status)  # type: ignore[misc]
 
 
 class Holding(KafkaSource):
@@ -120,9 +115,9 @@ def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
             panes[start, key] = instance.panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
     assert panes == expected.panes
     for (start, key), sketch in log.sketches(SLIDE_MS).items():
-        found = instance.panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
-        assert found is not None
-        assert found.sums.tobytes() == sketch.sums.tobytes()
+        kept = instance.panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
+        assert kept is not None
+        assert kept.sums.tobytes() == sketch.sums.tobytes()
 
 
 def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
@@ -133,7 +128,7 @@ def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
     for row in rows:
         key = (row.partition, row.model, row.version, row.start_ms)
         parts.setdefault(key, []).append(ClosedSample.from_bytes(row.sample))
-    found = {key: told(ClosedSample.sum(of_span)) for key, of_span in parts.items()}
+    stored = {key: naive_closed(ClosedSample.sum(of_span)) for key, of_span in parts.items()}
     expected, open_buckets = {}, set()
     for partition, samples in enumerate(log.samples):
         state = store.load(partition)
@@ -147,9 +142,9 @@ def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
         for cell, items in waiting.items():
             assert {(item.id_hash, item.confidence, item.features) for item in items} <= saved[cell]
     assert open_buckets
-    assert len(found) > 4 * 4 * 8
-    assert sum(len(closed.events) == SAMPLE_CAPACITY for closed in found.values()) > len(found) // 2
-    assert found == expected
+    assert len(stored) > 4 * 4 * 8
+    assert sum(len(closed.events) == SAMPLE_CAPACITY for closed in stored.values()) > len(stored) // 2
+    assert stored == expected
     events = store.read_sample(OF_CLASSES, "1").events
     assert events.classes == len(CLASSES)
     assert events.features is not None
@@ -158,13 +153,13 @@ def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
 
 def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]]:
     """Hash, stratum of confidence and features of what was saved, by bucket and version."""
-    found: dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]] = defaultdict(set)
+    candidates: dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]] = defaultdict(set)
     for batch in state.candidates:
         for row in Candidates.from_bytes(batch.rows).table.to_pylist():
             version = state.strata[row["stratum"]].version
-            told_of = row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())
-            found[batch.bucket, version].add(told_of)
-    return found
+            candidate = row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())
+            candidates[batch.bucket, version].add(candidate)
+    return candidates
 
 
 def finish_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str) -> None:
@@ -182,6 +177,11 @@ def start_worker(broker: KafkaBroker, group: str, url: str) -> "subprocess.Popen
     return subprocess.Popen(command, cwd=Path(__file__).parents[2])
 
 
+def records_saved(store: SqlStore) -> int:
+    """How far the saved offsets have come, over all partitions."""
+    return sum(store.saved_offsets().values())
+
+
 def test_in_one_go(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
     finish_and_compare(log, kafka_broker, "one-go", f"sqlite:///{tmp_path}/state.db")
 
@@ -189,11 +189,15 @@ def test_in_one_go(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> 
 def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/state.db"
     moments = random.Random(7)
-    for _ in range(5):
-        worker = start_worker(kafka_broker, "killed", url)
-        time.sleep(2 + moments.random() * 3)
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.wait()
+    with SqlStore.open(url) as store:
+        for _ in range(5):
+            before = records_saved(store)
+            worker = start_worker(kafka_broker, "killed", url)
+            eventually(lambda before=before: records_saved(store) > before, shown=worker.poll)  # type: ignore[misc]
+            time.sleep(moments.random())
+            assert worker.poll() is None
+            worker.kill()
+            worker.wait(PATIENCE_SECONDS)
     finish_and_compare(log, kafka_broker, "killed", url)
 
 

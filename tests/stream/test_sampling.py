@@ -21,7 +21,7 @@ from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.sample_candidates import Candidates
 from monitor.stream.sampling import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
-from tests.reference.naive_sample import NaiveClosed, NaiveSamples, told
+from tests.reference.naive_sample import NaiveClosed, NaiveSamples, naive_closed
 from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=24_000, lateness_ms=4_000, segments=("region",))
@@ -58,7 +58,7 @@ def stored_samples(store: SqlStore) -> dict[tuple[str, str, int], NaiveClosed]:
     parts: dict[tuple[str, str, int], list[ClosedSample]] = {}
     for row in rows:
         parts.setdefault((row.model, row.version, row.start_ms), []).append(ClosedSample.from_bytes(row.sample))
-    return {span: told(ClosedSample.sum(of_span)) for span, of_span in parts.items()}
+    return {span: naive_closed(ClosedSample.sum(of_span)) for span, of_span in parts.items()}
 
 
 def stored_candidates(state: PartitionState) -> dict[tuple[Bucket, str], list[tuple[int, int, tuple[float, ...]]]]:

@@ -3,27 +3,23 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.http.access import Of, needs, require
+from monitor.http.authorization import Of, needs, require
 from monitor.http.recalibration_schemas import AuditBody, AuditEntryBody
-from monitor.http.request_parsing import read_cursor, write_cursor, wrong_cursor
+from monitor.http.request_parsing import PageParameters, read_cursor, write_cursor, wrong_cursor
 from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.services import ServicesOf
 
 router: Final = APIRouter(tags=["recalibration"])
 
 
-class AuditQuery(BaseModel):
-    """The entries of a page. An empty parameter counts as left out."""
-
-    model_config = ConfigDict(extra="forbid")
+class AuditQuery(PageParameters):
+    """The entries of a page."""
 
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
-    limit: Annotated[int, Field(ge=1, le=1000, description="entries on a page")] = 100
-    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
 @router.get(

@@ -19,7 +19,7 @@ from monitor.events.fields import text_of
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import REFUSED, Caps, Strata
 from monitor.events.wire import decode_fields
-from monitor.http.access import Of, may, needs
+from monitor.http.authorization import Of, may, needs
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems

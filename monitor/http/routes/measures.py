@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.http.access import Of, needs
+from monitor.http.authorization import Of, needs
 from monitor.http.recalibration_schemas import MethodBody, MethodsBody
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import problems, tagged_response

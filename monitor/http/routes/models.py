@@ -5,30 +5,20 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
-from monitor.http.access import Of, may, needs
+from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.request_parsing import paginate
+from monitor.http.request_parsing import PageParameters, paginate
 from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
 from monitor.http.schemas import ModelBody, ModelsBody, PolicyBody, VersionBody
 from monitor.http.services import ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView
 
 router: Final = APIRouter(tags=["reports"])
-
-
-class ModelsQuery(BaseModel):
-    """The models of a page."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    limit: Annotated[int, Field(ge=1, le=1000, description="models on a page")] = 100
-    cursor: Annotated[str | None, Field(description="next_cursor of the page before")] = None
 
 
 @router.get(
@@ -41,19 +31,19 @@ class ModelsQuery(BaseModel):
     response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
 )
-async def models(request: Request, services: ServicesOf, query: Annotated[ModelsQuery, Query()]) -> Response:
+async def models(request: Request, services: ServicesOf, query: Annotated[PageParameters, Query()]) -> Response:
     if wants_page(request):
         return see_page(request)
     view, may_read = services.latest(), may(request, Role.READ)
 
     def encode() -> TaggedBody:
         names = sorted(filter(may_read, {*view.models, *services.declared}))
-        page = paginate([(name,) for name in names], query.cursor or "", query.limit)
+        page, next_cursor = paginate(names, query.cursor, query.limit, lambda name: (name,))
         return tagged(
             ModelsBody(
-                models=[_model(name, view, services.policy(name)) for (name,) in page.keys],
-                next_cursor=page.next_cursor,
-                partitions=sorted(services.pipeline.status.partitions),
+                models=[_model(name, view, services.policy(name)) for name in page],
+                next_cursor=next_cursor,
+                partitions=sorted(services.status().partitions),
             )
         )
 
@@ -74,12 +64,8 @@ def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBo
         watermark=None if watermark_ms is None else format_time(watermark_ms),
         policy=None
         if policy is None
-        else PolicyBody(
-            horizon_seconds=policy.horizon_ms / 1000,
-            lateness_seconds=policy.lateness_ms / 1000,
-            implied_negative=policy.implied_negative,
-            segments=list(policy.segments),
-            classes=list(policy.classes),
+        else PolicyBody.of_attributes(
+            policy, horizon_seconds=policy.horizon_ms / 1000, lateness_seconds=policy.lateness_ms / 1000
         ),
         report=f"/v1/models/{quote(name)}/report",
     )

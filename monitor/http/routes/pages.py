@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
-from monitor.http.access import public
+from monitor.http.authorization import public
 from monitor.http.html import HTML, content_hashes, page_headers, read_page
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import problems, text_response

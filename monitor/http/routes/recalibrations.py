@@ -12,8 +12,8 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError, UnknownRecalibration
-from monitor.http.access import Of, needs, principal_of, readable, require
 from monitor.http.artifacts import ARTIFACT, artifact_response
+from monitor.http.authorization import Of, needs, principal_of, readable, require
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (

@@ -1,22 +1,28 @@
 """Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
 
 import re
-from collections.abc import Callable
 from typing import Annotated, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.fields import Rejected
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import read_time
-from monitor.http.access import Of, may, needs, principal_of
+from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import check_media_type, paginate, parse_body, read_body
+from monitor.http.request_parsing import (
+    PageParameters,
+    Parameters,
+    check_media_type,
+    paginate,
+    parse_body,
+    read_body,
+)
 from monitor.http.responses import (
     BODY_PROBLEMS,
     JSON,
@@ -28,9 +34,11 @@ from monitor.http.responses import (
     tagged_response,
 )
 from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
-from monitor.http.services import Evaluator, ServicesOf
+from monitor.http.services import ServicesOf
+from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.windows.evaluator import Evaluator
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -47,10 +55,8 @@ _SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
 _read_data: Final = reader(DataBody)
 
 
-class ReportQuery(BaseModel):
-    """The report that is requested. An empty parameter counts as left out."""
-
-    model_config = ConfigDict(extra="forbid")
+class ReportQuery(Parameters):
+    """The report that is requested."""
 
     version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
     segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
@@ -65,17 +71,13 @@ class ReportQuery(BaseModel):
     ] = ""
 
 
-class ReportsQuery(BaseModel):
-    """The reports of a page. An empty parameter counts as left out."""
-
-    model_config = ConfigDict(extra="forbid")
+class ReportsQuery(PageParameters):
+    """The reports of a page."""
 
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
     version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
     segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
     window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
-    limit: Annotated[int, Field(ge=1, le=1000, description="reports on a page")] = 100
-    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
 @router.get(
@@ -95,16 +97,21 @@ async def report(
     request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
+    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
+
+    def recompute() -> Report:
+        return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+
     if wants_page(request):
-        draw = _page_of(evaluator, _recompute(evaluator, model, query), root_of(request))
-        return Response(await services.computations.run(draw), headers=_PAGE_HEADERS, media_type=HTML)
-    if not query.as_of:
+        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request)))
+        return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
+    if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
         if body is not None:
             return tagged_response(request, body)
-    recomputed = await services.computations.run(_recompute(evaluator, model, query))
+    recomputed = await services.computations.run(recompute)
     return tagged_response(request, recomputed.to_dict())
 
 
@@ -127,13 +134,15 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
     def encode() -> TaggedBody:
         keys = view.keys
         if may_read is not None:
-            keys = [key for key in keys if may_read(key[0])]
+            keys = [key for key in keys if may_read(key.series.model)]
         if any(wanted):
             keys = [
-                key for key in keys if all(not want or want == have for want, have in zip(wanted, key, strict=True))
+                key
+                for key in keys
+                if all(not want or want == have for want, have in zip(wanted, flat_key(key), strict=True))
             ]
-        page = paginate(keys, query.cursor, query.limit)
-        return tagged(view.listing(page.keys, page.next_cursor))
+        page, next_cursor = paginate(keys, query.cursor, query.limit, flat_key)
+        return tagged(view.listing(page, next_cursor))
 
     return tagged_response(request, await anyio.to_thread.run_sync(encode))
 
@@ -176,20 +185,11 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _recompute(evaluator: Evaluator, model: str, query: ReportQuery) -> Callable[[], Report]:
-    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
-    return lambda: evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+def _page_of(evaluator: Evaluator, report: Report, root: str) -> bytes:
+    # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
+    from monitor.reports.page import window_page  # noqa: PLC0415
 
-
-def _page_of(evaluator: Evaluator, recompute: Callable[[], Report], root: str) -> Callable[[], bytes]:
-    def draw() -> bytes:
-        # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
-        from monitor.reports.page import window_page  # noqa: PLC0415
-
-        recomputed = recompute()
-        return window_page(recomputed, evaluator.scores(recomputed), root)
-
-    return draw
+    return window_page(report, evaluator.scores(report), root)
 
 
 def _parse_time(text: str, name: str) -> int:

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
-from monitor.http.access import Of, needs
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
+from monitor.http.authorization import Of, needs
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
     AppliedBody,

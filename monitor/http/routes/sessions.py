@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.http.access import Of, needs, principal_of, public
-from monitor.http.authorization import Credential
-from monitor.http.problems import SESSION_COOKIE, Problem, expired_cookie
+from monitor.errors import InputError
+from monitor.http.authorization import Credential, Of, needs, principal_of, public
+from monitor.http.problems import SESSION_COOKIE, expired_cookie
 from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, problems
 from monitor.http.schemas import LogInBody, SessionBody, reader, request_body
@@ -85,13 +85,9 @@ def _parse(body: bytes) -> Credential:
         key = _read_log_in(body).key.strip()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         # The body may be the key: no part of it is repeated.
-        raise Problem(422, "invalid-input", 'the body must be JSON like {"key": "cmk_..."}') from None
+        raise InputError('the body must be JSON like {"key": "cmk_..."}') from None
     if not 0 < len(key) <= _COOKIE_CHARACTERS:
-        raise Problem(
-            422,
-            "invalid-input",
-            f"key must have 1 to {_COOKIE_CHARACTERS} characters, which is what a browser keeps, got {len(key)}",
-        )
+        raise InputError(f"key must have 1 to {_COOKIE_CHARACTERS} characters, as a browser keeps them, got {len(key)}")
     return Credential(key, from_cookie=False)
 
 

@@ -42,15 +42,11 @@ class Uncertainty(NamedTuple):
     """The largest possible value on these predictions."""
 
     def add_to(self, result: MeasureResult) -> MeasureResult:
-        """The result of a measure with this uncertainty."""
-        level = self.level
+        """Add this uncertainty to the result of a measure."""
         return replace(
-            result,
+            result.with_level(self.level),
             lower=None if self.below is None else max(0.0, result.value - self.below),
             upper=None if self.above is None else min(self.largest, result.value + self.above),
-            null_mean=None if level is None else level.mean,
-            null_q95=None if level is None else level.q95,
-            p_value=None if level is None else level.p_value_of(result.value),
             error_bound=self.error_bound,
         )
 
@@ -131,29 +127,29 @@ class Minimum:
     negatives: int = 5
 
     def __post_init__(self) -> None:
-        for name, value, least in (
+        for name, value, limit in (
             ("events", self.events, 1),
             ("positives", self.positives, 0),
             ("negatives", self.negatives, 0),
         ):
-            if value < least:
-                raise SettingsError(f"minimum {name} must be at least {least}, got {value}")
+            if value < limit:
+                raise SettingsError(f"minimum {name} must be at least {limit}, got {value}")
 
     def shortfall(self, table: ScoreTable) -> str | None:
-        """What is missing, in words, or None."""
+        """Say what is missing, or return None."""
         if table.weighted:
             return self._weighted_shortfall(table)
         positives, negatives = table.positives.sum(), table.negatives.sum()
         if table.total < self.events:
             return self.shortfall_of_events(table.total)
-        for name, value, least in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
-            if value < least:
+        for name, value, limit in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
+            if value < limit:
                 counted = f"only {value:g} {name}" if value else f"no {name}"
-                return f"{counted.removesuffix('s') if value == 1 else counted}: at least {least} are needed"
+                return f"{counted.removesuffix('s') if value == 1 else counted}: at least {limit} are needed"
         return None
 
     def shortfall_of_events(self, n: float) -> str | None:
-        """Which predictions with an outcome are missing, in words, or None."""
+        """Say how many predictions with an outcome are missing, or return None."""
         if n >= self.events:
             return None
         if n == 0:
@@ -165,14 +161,14 @@ class Minimum:
         if table.rows == 0:
             return "no prediction with an outcome has a weight above 0"
         positives, negatives = table.positive_squares.sum(), table.negative_squares.sum()
-        for name, weight, squares, least in (
+        for name, weight, squares, limit in (
             ("predictions with an outcome", table.total, positives + negatives, self.events),
             ("positives", table.positives.sum(), positives, self.positives),
             ("negatives", table.negatives.sum(), negatives, self.negatives),
         ):
             worth = weight**2 / squares if squares > 0.0 else 0.0
-            if worth * (1.0 + _ROUNDING) < least:
-                return f"the {name} are worth only {worth:.3g} of equal weight: at least {least} are needed"
+            if worth * (1.0 + _ROUNDING) < limit:
+                return f"the {name} are worth only {worth:.3g} of equal weight: at least {limit} are needed"
         return None
 
 
@@ -233,7 +229,7 @@ def assess(
 
 
 def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum: Minimum) -> Assessment:
-    """The values alone, without their uncertainty."""
+    """Compute the values alone, without their uncertainty."""
     shortfall = minimum.shortfall(table)
     if shortfall is not None:
         return Assessment(insufficient=shortfall)
@@ -253,7 +249,7 @@ def point_values(table: ScoreTable, *, measures: Mapping[str, Measure], minimum:
             continue
         results[name] = (ScoreResult if isinstance(measure, MeanLoss) else MeasureResult)(value, measure.unit)
     reasons = "; ".join(f"{name}: {reason}" for name, reason in omitted.items())
-    return Assessment(results, None if results else reasons or "no measure is asked for", omitted)
+    return Assessment(results, None if results else reasons or "no measure is requested", omitted)
 
 
 def with_uncertainty(assessment: Assessment, uncertainties: Mapping[str, Uncertainty]) -> Assessment:

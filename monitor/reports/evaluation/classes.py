@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.base import Outcomes, Prepared
-from monitor.classes.bin_loops import categorical_draws, hits_of_draws
+from monitor.classes.class_loops import categorical_draws, hits_of_draws
 from monitor.errors import NotEnoughData
 from monitor.inference import NullLevel, coarsen
 from monitor.inference.interval import interval_of_norm
@@ -158,13 +158,10 @@ def measure_vectors(
         result = results[name]
         level = NullLevel.of(laws[name], result.value)
         results[name] = replace(
-            result,
+            result.with_level(level),
             # Of many bins that hold a handful the bootstrap varies a little too little, which at calibration decides.
             lower=0.0 if level.p_value > _SIGNIFICANT else lower,
             upper=min(LARGEST[result.unit], upper),
-            null_mean=level.mean,
-            null_q95=level.q95,
-            p_value=level.p_value,
         )
     return VectorMeasures(results, omitted, laws_of_means)
 
@@ -172,7 +169,7 @@ def measure_vectors(
 def means_over_classes(
     reports: Sequence[Report], laws: Mapping[str, Floats], calibrated: Mapping[str, float]
 ) -> dict[str, MeasureResult]:
-    """Means over the classes of the measures in their reports, with the law of the mean under calibration.
+    """Average the measures of the classes' reports, with the law of the mean under calibration.
 
     The mean of the intervals' ends is an interval of the mean, and no narrower than need be: a mean varies less than
     what it is of, unless that moves together. But a lower end of 0 is as far down as one of a single class goes, so of
@@ -189,28 +186,19 @@ def means_over_classes(
         lower = _mean([one.lower for one in results])
         if lower is not None and level is not None and level.p_value > _SIGNIFICANT:
             lower = min(lower, calibrated.get(name, lower))
-        result[name] = type(results[0])(
-            value,
-            results[0].unit,
-            lower=lower,
-            upper=_mean([one.upper for one in results]),
-            null_mean=None if level is None else level.mean,
-            null_q95=None if level is None else level.q95,
-            p_value=None if level is None else level.p_value,
-            error_bound=_mean([one.error_bound for one in results]),
-        )
+        upper, bound = _mean([one.upper for one in results]), _mean([one.error_bound for one in results])
+        mean = type(results[0])(value, results[0].unit, lower, upper, error_bound=bound)
+        result[name] = mean.with_level(level)
     return result
 
 
 def calibrated_means(table: ClassTable, measures: Mapping[str, Measure], labels: Sequence[int]) -> dict[str, float]:
-    """The mean over the classes of a calibrated model without chance: 0, but for what predictions alone add."""
-    result: dict[str, float] = {}
-    for name, measure in measures.items() if labels else ():
-        if isinstance(measure, SemiNorm | Limit):
-            result[name] = float(
-                np.mean([measure.smallest(_one_class(table, label, table.outcome)) for label in labels])
-            )
-    return result
+    """Average what a calibrated model shows without chance: 0, but for what predictions alone add."""
+    return {
+        name: float(np.mean([measure.smallest(_one_class(table, label, table.outcome)) for label in labels]))
+        for name, measure in measures.items()
+        if labels and isinstance(measure, SemiNorm | Limit)
+    }
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -312,7 +300,7 @@ class _OneAgainstRest:
     def effects(
         self, table: ClassTable, measures: Mapping[str, Measure], outcomes: Outcomes, means: Mapping[str, list[Floats]]
     ) -> dict[str, float]:
-        """By how much the mean of raw predictions exceeds that of their cells, from a few of the draws.
+        """Estimate from a few draws by how much the mean of raw predictions exceeds that of their cells.
 
         Semi-norms and mean losses are left out: cells change them by far less than they vary.
         """
@@ -332,7 +320,7 @@ class _OneAgainstRest:
 def _intervals(
     table: ClassTable, measures: Mapping[str, Prepared], values: Mapping[str, float], draws: int, seed: int
 ) -> dict[str, tuple[float, float]]:
-    """The interval of each measure: of a semi-norm N, from N(v* - v), v* a Poisson bootstrap of events.
+    """Compute the interval of each semi-norm N from N(v* - v), where v* is a Poisson bootstrap of events.
 
     As for the measures of P(y = 1), see :func:`monitor.inference.interval`.
     """

@@ -23,11 +23,12 @@ from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.files import report_table
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.report import MeasureResult, Report
+from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable, grid
 from monitor.sources.tables import EventTable
 
 Floats = NDArray[np.float64]
-Moved = Iterator[tuple[Floats, Floats]]
+DrawnErrors = Iterator[tuple[Floats, Floats]]
 """Drawn errors of the residuals of both, (chunk, m) and (chunk, k), chunk by chunk."""
 
 Pairing = Literal["ids", "rows", "none"]
@@ -113,16 +114,16 @@ class Events:
         self.cells = resampled(self.table, "a difference")
 
     def rows(self) -> NDArray[np.int64]:
-        """The row of ``cells`` that each event belongs to, shape (n,)."""
+        """Find the row of ``cells`` that each event belongs to, shape (n,)."""
         if self.cells is self.table:
             return np.searchsorted(self.table.score, self.prediction)
         return np.searchsorted(np.unique(grid.locate(self.table.score)), grid.locate(self.prediction))
 
     def losses(self, measure: Callable[[ScoreTable], Floats]) -> Floats:
-        """The loss of each event, shape (n,)."""
-        of_row = measure(self.table)
+        """Look up the loss of each event, shape (n,)."""
+        row_losses = measure(self.table)
         row = np.searchsorted(self.table.score, self.prediction)
-        return np.asarray(np.where(self.outcome == 1.0, of_row[0, row], of_row[1, row]))
+        return np.asarray(np.where(self.outcome == 1.0, row_losses[0, row], row_losses[1, row]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +179,9 @@ def compare_tables(
 
     Rows are paired where both tables are of the same events, see :func:`align`; then both are drawn together, so that
     common chance cancels. Intervals of semi-norms of the residuals (kCE, smCE, ECE, ...) are those of
-    :func:`of_norm`; of mean losses of the same events (Brier score, log loss), those of the central limit
+    :func:`norm_difference`; of mean losses of the same events (Brier score, log loss), those of the central limit
     theorem; of any other measure, MCE among them, they follow from both intervals:
-    :func:`from_intervals`. All are cut to possible differences.
+    :func:`interval_difference`. All are cut to possible differences.
 
     Parameters
     ----------
@@ -222,21 +223,21 @@ def compare_tables(
     )
     paired = aligned.pairing != "none"
     shared = {name: measures[name] for name in a.measures if name in b.measures}
-    differences = {name: from_intervals(a.measures[name], b.measures[name], paired=paired) for name in shared}
+    differences = {name: interval_difference(a.measures[name], b.measures[name], paired=paired) for name in shared}
     if not shared:
         return Comparison(a, b, aligned.pairing, aligned.note, differences)
     one, two = _events(aligned.first), _events(aligned.second)
     if draws:
         errors = (paired_errors if paired else independent_errors)(one, two, draws, seed)
         drawn = norms_of_draws(one, two, shared, errors, lambda done: progress("comparing", done / draws))
-        for name, (together, alone) in drawn.items():
-            differences[name] = of_norm(differences[name], together, alone)
+        for name, (differences_of_draws, own_norms) in drawn.items():
+            differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
         for name, measure in shared.items():
             if paired and isinstance(measure, MeanLoss):
-                differences[name] = of_losses(differences[name], one, two, measure.losses)
+                differences[name] = loss_difference(differences[name], one, two, measure.losses)
             differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
-    apart = None if paired else _prevalences_apart(one, two, names)
-    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if apart is None else (apart,))
+    caution = None if paired else _prevalences_apart(one, two, names)
+    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if caution is None else (caution,))
 
 
 class Aligned(NamedTuple):
@@ -272,26 +273,27 @@ def align(first: EventTable, second: EventTable) -> Aligned:
 
 def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others: pa.ChunkedArray) -> Aligned:
     positions = pc.index_in(ids, value_set=others)
-    here = np.flatnonzero(positions.is_valid().to_numpy())
-    if not here.size:
-        return Aligned(first, second, "none", "no id stands in both files, so these are compared as different events")
-    there = pc.drop_null(positions).to_numpy()
-    y, other = first.outcome[here], second.outcome[there]
+    first_rows = np.flatnonzero(positions.is_valid().to_numpy())
+    if not first_rows.size:
+        return Aligned(first, second, "none", "no id is in both files, so these are compared as different events")
+    second_rows = pc.drop_null(positions).to_numpy()
+    y, other = first.outcome[first_rows], second.outcome[second_rows]
     different = (y >= 0) & (other >= 0) & (y != other)
     if different.any():
         at = int(np.argmax(different))
+        name = ids[int(first_rows[at])].as_py()
         raise InputError(
-            f"the outcome of id {ids[int(here[at])].as_py()!r} is {y[at]} in the first file and {other[at]} in the "
+            f"the outcome of id {name!r} is {y[at]} in the first file and {other[at]} in the "
             f"second ({np.count_nonzero(different):,} such ids); an event has one outcome: correct one of the files"
         )
     # An outcome that is missing in one file may be in the other.
     outcome = np.where(y >= 0, y, other)
-    one, two = _rows(first, here, outcome), _rows(second, there, outcome)
-    left = len(first) + len(second) - 2 * here.size
-    out = f"; {left:,} rows whose id stands in one file only are left out" if left else ""
+    one, two = _rows(first, first_rows, outcome), _rows(second, second_rows, outcome)
+    left_out = len(first) + len(second) - 2 * first_rows.size
+    out = f"; {left_out:,} rows whose id is in one file only are left out" if left_out else ""
     if not _same(one.weight, two.weight):
         return Aligned(one, two, "none", f"the weights of the same ids differ, so nothing is paired{out}")
-    return Aligned(one, two, "ids", f"{here.size:,} ids stand in both files, and are compared event by event{out}")
+    return Aligned(one, two, "ids", f"{first_rows.size:,} ids are in both files, and are compared event by event{out}")
 
 
 def _rows(table: EventTable, rows: NDArray[np.intp], outcome: NDArray[np.int8]) -> EventTable:
@@ -323,7 +325,7 @@ def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) ->
     similar = max(variances) < _MIN_VARIANCE_RATIO * min(variances)
     if similar or abs(rates[0] - rates[1]) <= _CLEAR_ERRORS * math.sqrt(squared_error):
         return None
-    shown = " and ".join(f"{100.0 * rate:.3g}% in {name}" for rate, name in zip(rates, names, strict=True))
+    shown = " and ".join(f"{rounded_share(rate)} in {name}" for rate, name in zip(rates, names, strict=True))
     return (
         f"prevalences differ ({shown}), and the same fault of the logits gives smaller values where outcomes are "
         "rarer: a lower value is no better calibration; compare offsets and slopes, and each model with its own level"
@@ -341,8 +343,8 @@ def _events(table: EventTable) -> Events:
     return Events(table.prediction[kept], table.outcome[kept].astype(float), weight)
 
 
-def from_intervals(first: MeasureResult, second: MeasureResult, *, paired: bool) -> Difference:
-    """The difference of two results, from their own intervals alone.
+def interval_difference(first: MeasureResult, second: MeasureResult, *, paired: bool) -> Difference:
+    """Compute the difference of two results from their own intervals alone.
 
     Of different events, an end lies as far from the difference as the square root of the sum of the squares of how far
     the ends of the two intervals lie from their values (Zou, Donner, "Construction of confidence limits about effect
@@ -364,8 +366,8 @@ def from_intervals(first: MeasureResult, second: MeasureResult, *, paired: bool)
     return replace(difference, lower=shift - below, upper=shift + above, p_value=p_value)
 
 
-def of_norm(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> Difference:
-    """The difference of two semi-norms of the residuals, but for offsets, with its interval.
+def norm_difference(values: Difference, drawn: Floats, own_norms: tuple[Floats, Floats]) -> Difference:
+    """Compute the interval of the difference of two semi-norms of the residuals.
 
     With e_a and e_b the errors of the residual measures in the samples, the observed difference differs from the true
     one by N(v_b + e_b) - N(v_b) less N(v_a + e_a) - N(v_a). Either term has a mean of at least 0, because N
@@ -380,11 +382,11 @@ def of_norm(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> 
         The two values.
     drawn
         N(v_b + e_b) - N(v_a + e_a) of each draw, shape (draws,).
-    alone
+    own_norms
         N(e_a) and N(e_b) of each draw.
     """
     distance = np.abs(drawn - drawn.mean())
-    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in alone)
+    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in own_norms)
     shift = values.difference
     beyond = abs(shift) - (mean_b if shift > 0.0 else mean_a)
     return replace(
@@ -395,8 +397,10 @@ def of_norm(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> 
     )
 
 
-def of_losses(values: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]) -> Difference:
-    """The difference of two mean losses of the same events, with its interval.
+def loss_difference(
+    values: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]
+) -> Difference:
+    """Compute the interval of the difference of two mean losses of the same events.
 
     By the central limit theorem with Hall's correction for skewness, as for one mean loss. Without it, coverage is .87
     in samples with five positives, whose losses are skewed.
@@ -417,9 +421,13 @@ def of_losses(values: Difference, first: Events, second: Events, measure: Callab
 
 
 def norms_of_draws(
-    first: Events, second: Events, measures: Mapping[str, Measure], moved: Moved, progress: Callable[[int], None]
+    first: Events,
+    second: Events,
+    measures: Mapping[str, Measure],
+    errors_of_draws: DrawnErrors,
+    progress: Callable[[int], None],
 ) -> Mapping[str, tuple[Floats, tuple[Floats, Floats]]]:
-    """The draws that :func:`of_norm` needs of each measure that is a semi-norm, by name; ``progress`` counts draws.
+    """Draw what :func:`norm_difference` needs of each measure that is a semi-norm, by name; ``progress`` counts draws.
 
     Measures whose interval is known without draws are left out, as MCE: its largest gap may be that of a bin of a few
     events, whose draws reach far beyond what a gap can be.
@@ -432,17 +440,17 @@ def norms_of_draws(
     parts: dict[str, list[Floats]] = {name: [] for name in norms}
     a, b = first.cells, second.cells
     done = 0
-    for error_a, error_b in moved:
+    for error_a, error_b in errors_of_draws:
         for name, norm in norms.items():
             drawn = norm(b, b.residual + error_b) - norm(a, a.residual + error_a)
             parts[name].append(np.stack([drawn, norm(a, error_a), norm(b, error_b)]))
         done += len(error_a)
         progress(done)
     columns = {name: np.concatenate(chunks, axis=1) for name, chunks in parts.items()}
-    return {name: (drawn, (of_a, of_b)) for name, (drawn, of_a, of_b) in columns.items()}
+    return {name: (drawn, (norm_a, norm_b)) for name, (drawn, norm_a, norm_b) in columns.items()}
 
 
-def independent_errors(first: Events, second: Events, draws: int, seed: int | None) -> Moved:
+def independent_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
     """Poisson bootstrap of the residuals of different events."""
     return zip(
         deviations(generator(first.cells, seed, _FIRST), first.cells, draws),
@@ -451,7 +459,7 @@ def independent_errors(first: Events, second: Events, draws: int, seed: int | No
     )
 
 
-def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -> Moved:
+def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
     """Poisson bootstrap of the residuals of the same events, drawn once for both models.
 
     Events that share the cells of both models are drawn together, as positives and as negatives, and to these are added
@@ -470,32 +478,35 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
     expected = counts * (p_a + p_b) / 2.0
     typical = float(weight @ weight) / float(weight.sum())
     means: list[Floats] = []
-    of_a: list[Floats] = []
-    of_b: list[Floats] = []
+    residuals_a: list[Floats] = []
+    residuals_b: list[Floats] = []
     for y, likely in ((1.0, expected), (0.0, counts - expected)):
-        held = summed(weight * (outcome == y))
+        weight_of_y = summed(weight * (outcome == y))
         squares = summed(weight**2 * (outcome == y))
         added = _PSEUDO_EVENTS * np.divide(likely, likely.sum(), out=np.zeros_like(likely), where=likely > 0.0)
         step = np.divide(
-            squares + added * typical**2, held + added * typical, out=np.zeros_like(held), where=held + added > 0.0
+            squares + added * typical**2,
+            weight_of_y + added * typical,
+            out=np.zeros_like(weight_of_y),
+            where=weight_of_y + added > 0.0,
         )
-        means.append(np.divide(held + added * typical, step, out=np.zeros_like(held), where=step > 0.0))
-        for events, usual, residuals in ((first, y - p_a, of_a), (second, y - p_b, of_b)):
+        means.append(np.divide(weight_of_y + added * typical, step, out=np.zeros_like(weight_of_y), where=step > 0.0))
+        for events, usual, residuals in ((first, y - p_a, residuals_a), (second, y - p_b, residuals_b)):
             total = summed(weight * (outcome == y) * (y - events.prediction))
-            residuals.append(step * np.divide(total, held, out=usual.copy(), where=held > 0.0))
+            residuals.append(step * np.divide(total, weight_of_y, out=usual.copy(), where=weight_of_y > 0.0))
     mean = np.concatenate(means)
     from_a, from_b = (
         sparse.csr_array(
             (np.concatenate(residual), (np.arange(mean.size), np.tile(row, 2))), shape=(mean.size, cells.rows)
         )
         for residual, row, cells in (
-            (of_a, pairs // second.cells.rows, first.cells),
-            (of_b, pairs % second.cells.rows, second.cells),
+            (residuals_a, pairs // second.cells.rows, first.cells),
+            (residuals_b, pairs % second.cells.rows, second.cells),
         )
     )
     rng = generator(first.cells, seed, _PAIRED)
     chunk = max(1, min(CHUNK, _MAX_DRAWN // mean.size))
     for start in range(0, draws, chunk):
-        moved = np.zeros((min(chunk, draws - start), mean.size))
-        add_poisson_deviations(rng, mean, np.ones(mean.size), moved)
-        yield moved @ from_a, moved @ from_b
+        errors_of_draws = np.zeros((min(chunk, draws - start), mean.size))
+        add_poisson_deviations(rng, mean, np.ones(mean.size), errors_of_draws)
+        yield errors_of_draws @ from_a, errors_of_draws @ from_b

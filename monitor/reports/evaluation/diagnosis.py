@@ -17,6 +17,7 @@ from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.proper_scores import Score
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
+from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable
 
 WEAK: Final = 0.05
@@ -93,21 +94,16 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, toleranc
     if shortfall is not None:
         return _insufficient(shortfall, cells)
     fit = fit_cox(cells)
-    evidence = _Evidence(
-        fit,
-        calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value,
-        prior_shift(cells, fit=fit),
-        detectable_faults(cells, tolerance=tolerance),
-        tolerance,
-    )
-    shift, detectable = evidence.shift, evidence.detectable
+    p_value = calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value
+    shift, detectable = prior_shift(cells, fit=fit), detectable_faults(cells, tolerance=tolerance)
+    evidence = _Evidence(fit, p_value, shift, detectable, tolerance)
     verdict = _verdict(evidence)
     events = _in_events(cells)
     caution = caution_of_few(float(events.positives.sum()), float(events.negatives.sum()))
     return Diagnosis(
         verdict=verdict,
         sentence=f"{_sentence(verdict, evidence)} {caution}".rstrip(),
-        p_value=evidence.p_value,
+        p_value=p_value,
         offset=fit.offset,
         offset_error=fit.offset_error,
         slope=_finite(fit.slope),
@@ -160,7 +156,7 @@ def _verdict(evidence: _Evidence) -> Verdict:
 
 
 def _severity(verdict: Verdict, shift: PriorShift) -> Severity:
-    """The size of the fault that the verdict names."""
+    """Classify the size of the fault that the verdict names."""
     if verdict is Verdict.CALIBRATED:
         return Severity.NONE
     if verdict is Verdict.PRIOR_SHIFT:
@@ -173,7 +169,7 @@ def _severity(verdict: Verdict, shift: PriorShift) -> Severity:
 def _sentence(verdict: Verdict, evidence: _Evidence) -> str:
     fit, shift = evidence.fit, evidence.shift
     if verdict is Verdict.CALIBRATED:
-        return _of_calibrated(evidence)
+        return _calibrated_sentence(evidence)
     direction = "low" if fit.offset > 0.0 else "high"
     if verdict is Verdict.PRIOR_SHIFT:
         return (
@@ -197,7 +193,7 @@ def _sentence(verdict: Verdict, evidence: _Evidence) -> str:
     )
 
 
-def _of_calibrated(evidence: _Evidence) -> str:
+def _calibrated_sentence(evidence: _Evidence) -> str:
     fit, shift, tolerance = evidence.fit, evidence.shift, evidence.tolerance
     p_value = _p(evidence.p_value)
     if evidence.p_value > LEVEL:
@@ -207,15 +203,15 @@ def _of_calibrated(evidence: _Evidence) -> str:
             else f"Weak evidence of miscalibration (p = {p_value}, and a verdict takes {LEVEL})"
         )
         return f"{degree}: {_frequencies(shift)}. {_power(evidence.detectable)}"
-    said = (
+    text = (
         f"There is an error that chance does not explain (p = {p_value}), but too small to matter: the logits are off "
         f"by {fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to "
         f"{tolerance:g} is tolerated"
     )
     limit = abs(fit.offset) + _INTERVAL * fit.offset_error
     if limit <= tolerance and _largest_left(shift) <= tolerance:
-        return f"{said}. Nothing is to be done."
-    return f"{said}. With this many events a larger error cannot be excluded."
+        return f"{text}. Nothing is to be done."
+    return f"{text}. With this many events a larger error cannot be excluded."
 
 
 def _beyond_offset(evidence: _Evidence) -> str:
@@ -223,29 +219,29 @@ def _beyond_offset(evidence: _Evidence) -> str:
     fit, shift = evidence.fit, evidence.shift
     if _largest_left(shift) <= evidence.tolerance:
         return "beyond that no fault is seen on the whole, for which the model need not be retrained"
-    seen = (
+    detected = (
         "beyond that no fault is seen"
         if shift.p_value > WEAK
         else f"of a fault beyond that there is weak evidence (p = {_p(shift.p_value)})"
     )
     if shift.slope_limit <= evidence.tolerance or fit.slope_lower is None or fit.slope_upper is None:
         return (
-            f"{seen}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
+            f"{detected}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
             "cannot be excluded"
         )
     slopes = f"a slope between {fit.slope_lower:.2f} and {fit.slope_upper:.2f}"
     if not fit.slope_lower <= 1.0 <= fit.slope_upper:
         return f"beyond that there is weak evidence of {slopes}, where 1 is right"
-    return f"{seen}, but with this many events {slopes} cannot be excluded"
+    return f"{detected}, but with this many events {slopes} cannot be excluded"
 
 
 def _largest_left(shift: PriorShift) -> float:
-    """The largest error of the logits that may remain after the offset."""
+    """Bound the error of the logits that may remain after the offset."""
     return max(shift.logit_error_after_offset, shift.slope_limit, shift.stretch_limit)
 
 
 def _power(detectable: DetectableFaults) -> str:
-    """The smallest faults that would have been detected."""
+    """Describe the smallest faults that would have been detected."""
     slopes = [slope for slope in (detectable.slope_below, detectable.slope_above) if slope is not None]
     faults = [] if detectable.offset is None else [f"an offset of the logits of {detectable.offset:.2g}"]
     if slopes:
@@ -256,7 +252,7 @@ def _power(detectable: DetectableFaults) -> str:
 
 
 def _shape(evidence: _Evidence) -> str:
-    """The fault of shape, as a predicate of the word predictions."""
+    """Describe the fault of shape, as a predicate of the word "predictions"."""
     fit, size = evidence.fit, evidence.shift.logit_error_after_offset
     off = f"off by {size:.2f} in logits after the best offset"
     if fit.slope is None or fit.slope_p_value is None or fit.slope_p_value > LEVEL:
@@ -278,32 +274,32 @@ def _shape(evidence: _Evidence) -> str:
 
 
 def _few_digits(size: float) -> str:
-    """Two decimals, or as many as a small number needs: never 0.00."""
+    """Format with two decimals, or as many as a small number needs: never 0.00."""
     return f"{size:.2f}" if size >= 0.095 else f"{size:.1g}"
 
 
 def _frequencies(shift: PriorShift) -> str:
-    return f"{_share(shift.mean_prediction)} predicted, {_share(shift.prevalence)} came true"
+    return f"{rounded_share(shift.mean_prediction)} predicted, {rounded_share(shift.prevalence)} came true"
 
 
 def _insufficient(reason: str, table: ScoreTable) -> Diagnosis:
-    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.{_of_few(table)}")
+    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.{_few_outcomes(table)}")
 
 
-def _of_few(table: ScoreTable) -> str:
-    """What few positives or few negatives mean: a broken label feed looks like this."""
+def _few_outcomes(table: ScoreTable) -> str:
+    """Describe few positives or few negatives: a broken label feed looks like this."""
     few = min(table.positives.sum(), table.negatives.sum())
     if table.rows == 0 or _in_events(table).total < MINIMUM.events or few >= MINIMUM.positives:
         return ""
-    gap = f" {_share(table.mean_prediction)} predicted, {_share(table.prevalence)} came true"
+    gap = f" {rounded_share(table.mean_prediction)} predicted, {rounded_share(table.prevalence)} came true"
     # The tail probability needs whole events.
     if table.weighted:
         return f"{gap}."
     positive = bool(few == table.positives.sum())
     probability = tail_of_few(resampled(table, "a diagnosis"), positive=positive)
     kind = "positives" if positive else "negatives"
-    said = f"{gap}; of a calibrated model, so few {kind} have the probability {_p(probability)}."
-    return f"{said} Check where the outcomes come from." if probability <= LEVEL else said
+    text = f"{gap}; of a calibrated model, so few {kind} have the probability {_p(probability)}."
+    return f"{text} Check where the outcomes come from." if probability <= LEVEL else text
 
 
 def _in_events(table: ScoreTable) -> ScoreTable:
@@ -326,12 +322,8 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _share(value: float) -> str:
-    return f"{100.0 * value:.3g}%"
-
-
 def _p(value: float) -> str:
-    """Two digits, or more where rounding would cross a level."""
+    """Format a p-value with two digits, or more where rounding would cross a level."""
     digits = 2
     while any((float(f"{value:.{digits}g}") <= level) != (value <= level) for level in (LEVEL, WEAK)):
         digits += 1

@@ -100,18 +100,17 @@ class FeatureColumns:
         return int(_array(next(iter(self.columns.values()))).shape[0])
 
     def select(self, rows: NDArray[np.intp]) -> "FeatureColumns":
-        """Some of the events."""
-        return FeatureColumns(
-            {
-                name: SegmentColumn(column.codes[rows], column.values)
-                if isinstance(column, SegmentColumn)
-                else column[rows]
-                for name, column in self.columns.items()
-            }
-        )
+        """Select some of the events."""
+
+        def selected(column: Floats | SegmentColumn) -> Floats | SegmentColumn:
+            if isinstance(column, SegmentColumn):
+                return SegmentColumn(column.codes[rows], column.values)
+            return column[rows]
+
+        return FeatureColumns({name: selected(column) for name, column in self.columns.items()})
 
     def value(self, name: str, row: int) -> float | str | None:
-        """The value of one event; None where a number is missing."""
+        """Look up the value of one event; None where a number is missing."""
         column = self.columns[name]
         if isinstance(column, SegmentColumn):
             return str(column.values[column.codes[row]])
@@ -146,8 +145,8 @@ class FeatureColumns:
             return x, len(self.columns) / x.shape[1], False
         return PrincipalComponents.of_scaled(x, dimensions).apply(x), 1.0, True
 
-    def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, least: float) -> list[Condition]:
-        """The surroundings of an event with an error of the same sign, as ranges and categories.
+    def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, min_events: float) -> list[Condition]:
+        """Describe the surroundings of an event with an error of the same sign, as ranges and categories.
 
         Conditions are added one by one: each time the one that raises the error less three standard errors most.
 
@@ -161,7 +160,7 @@ class FeatureColumns:
             The event, which meets all conditions.
         higher
             Whether predictions are too high there.
-        least
+        min_events
             Smallest number of events of a place.
 
         Returns
@@ -174,11 +173,14 @@ class FeatureColumns:
         above, variance = error if higher else -error, prediction * (1.0 - prediction)
         terms = np.column_stack([np.ones_like(above), above, variance])
         inside = np.ones(error.size, np.bool_)
-        reached = max(_least_error(terms.sum(axis=0), least), 0.0)
+        reached = max(_least_error(terms.sum(axis=0), min_events), 0.0)
         conditions: list[Condition] = []
         while features:
             best = max(
-                (_best_window(feature, feature.codes[inside], terms[inside], int(feature.codes[row]), least), number)
+                (
+                    _best_window(feature, feature.codes[inside], terms[inside], int(feature.codes[row]), min_events),
+                    number,
+                )
                 for number, feature in enumerate(features)
             )
             (error_left, first, last), number = best
@@ -192,9 +194,9 @@ class FeatureColumns:
 
 
 def _best_window(
-    cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, least: float
+    cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, min_events: float
 ) -> tuple[float, int, int]:
-    """The cells around a cell with the largest least error: that error, the first cell and the last.
+    """Find the cells around a cell with the largest least error: that error, the first cell and the last.
 
     ``terms`` are 1, error and variance of each event, shape (n, 3).
     """
@@ -204,14 +206,16 @@ def _best_window(
         windows = [(first, last) for first in range(at + 1) for last in range(at, cells.ordered)]
     # All cells together are no condition.
     windows = [window for window in windows if window != (0, cells.size - 1)]
-    candidates = ((_least_error(sums[first : last + 1].sum(axis=0), least), first, last) for first, last in windows)
+    candidates = (
+        (_least_error(sums[first : last + 1].sum(axis=0), min_events), first, last) for first, last in windows
+    )
     return max(candidates, default=(-math.inf, at, at))
 
 
-def _least_error(sums: Floats, least: float) -> float:
-    """The mean error less three standard errors; -inf where events are few."""
+def _least_error(sums: Floats, min_events: float) -> float:
+    """Compute the mean error less three standard errors; -inf where events are few."""
     events, error, variance = sums.tolist()
-    return (error - _ERRORS * math.sqrt(variance)) / events if events >= least else -math.inf
+    return (error - _ERRORS * math.sqrt(variance)) / events if events >= min_events else -math.inf
 
 
 def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:
@@ -219,10 +223,10 @@ def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:
         values = column.values
         return _Cells(column.codes.astype(np.int64), len(values), 0, lambda first, _: f"{name}={values[first]}")
     missing = np.isnan(column)
-    known = column[~missing]
-    ranges = quantile_ranges(known, _CELLS) if known.size else []
+    numbers = column[~missing]
+    ranges = quantile_ranges(numbers, _CELLS) if numbers.size else []
     codes = np.full(column.size, len(ranges))
-    codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], known, side="right")
+    codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], numbers, side="right")
     whole = are_whole(column)
 
     def text(first: int, last: int) -> str:

@@ -94,7 +94,7 @@ class SearchReport:
 
 
 def model_of(path: str | Path) -> str:
-    """The default name of a file's model: the file name without its ending."""
+    """Return the default name of a file's model: the file name without its ending."""
     name = Path(path).name
     return name.split(".")[0] or name
 
@@ -117,7 +117,6 @@ def report_table(
     searched: Mapping[str, SegmentColumn] | None = None,
     measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = FILE_MINIMUM,
-    segment_minimum: Minimum | None = None,
     progress: StageProgress = no_progress,
     **options: Unpack[TableOptions],
 ) -> FileReport:
@@ -136,33 +135,33 @@ def report_table(
         Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
     measures
         Measures by name. If left out, those of a report for the whole, and those of a window for each segment.
-    minimum, segment_minimum
-        How much data the whole, and a segment, needs. Users judge the size of a file themselves, but not that of each
-        of its many groups, so these need as much as a window.
+    minimum
+        How much data the whole needs. Users judge the size of a file themselves, but not that of its many groups: each
+        needs as much as a window.
     progress
         Called with the current step and the share of it that is done.
     """
     outcome = outcomes_or_nan(table)
 
     def report(
-        rows: NDArray[np.intp] | slice, name: str, least: Minimum, wanted: Mapping[str, Measure], step: str
+        rows: NDArray[np.intp] | slice, name: str, enough: Minimum, chosen: Mapping[str, Measure], step: str
     ) -> Report:
         return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
             weight=None if table.weight is None else table.weight[rows],
             time_ms=None if table.time_ms is None else table.time_ms[rows],
-            measures=wanted,
-            minimum=least,
+            measures=chosen,
+            minimum=enough,
             progress=lambda share: progress(step, share),
             segment=name,
             **options,
         )
 
     whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    chosen = WINDOW_MEASURES if measures is None else measures
     groups = segments_of(segment_columns(table.segments, segments))
-    ranked = rank_segments(report(rows, name, least, wanted, f"measuring {name}") for name, rows in groups)
+    ranked = rank_segments(report(rows, name, Minimum(), chosen, f"measuring {name}") for name, rows in groups)
     search = None
     if searched is not None:
         result = find_segments(
@@ -174,7 +173,7 @@ def report_table(
         )
         reports = (
             SegmentReport(
-                report(group.rows, group.name, FILE_MINIMUM, wanted, f"measuring {group.name}"),
+                report(group.rows, group.name, FILE_MINIMUM, chosen, f"measuring {group.name}"),
                 group.p_value,
                 group.q_value,
             )
@@ -193,7 +192,7 @@ def outcomes_or_nan(table: EventTable) -> NDArray[np.float64]:
 
 
 def looks_like_event_log(path: str | Path) -> bool:
-    """Whether a file of JSON lines holds events of the service rather than the rows of a table.
+    """Return whether a file of JSON lines holds events of the service rather than the rows of a table.
 
     Events name their model and id; their type too, except in a topic of one type, where a prediction has no outcome
     beside it. An object with prediction, outcome and no type is a row of a table. The majority of the first lines

@@ -132,7 +132,7 @@ def _epoch_ms(moment: object) -> float:
 
 
 def measures_by_name(measures: Measures) -> Mapping[str, Measure]:
-    """The measures of a mapping, of names, or of one name.
+    """Look up measures by their names, by one name, or in a mapping.
 
     Raises
     ------
@@ -221,8 +221,8 @@ def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bo
     """
     require_unmasked("p", p)
     outcome = column("y", y)
-    known = ~np.isnan(outcome)
-    return ClassTable.from_events(numbers("p", p), np.where(known, outcome, 0.0), names=("p", "y")), known
+    labelled = ~np.isnan(outcome)
+    return ClassTable.from_events(numbers("p", p), np.where(labelled, outcome, 0.0), names=("p", "y")), labelled
 
 
 def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
@@ -242,7 +242,7 @@ def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
 
 
 def holds_vectors(prediction: NDArray[np.float64]) -> bool:
-    """Whether predictions are probability vectors.
+    """Return whether predictions are probability vectors.
 
     A single column is a mistake, which the check of columns reports.
     """

@@ -14,6 +14,7 @@ from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS,
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.reports.evaluation.features import FeatureColumns
+from monitor.reports.evaluation.inputs import numbers
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_same_index, require_whole
 from monitor.sources.tables import SegmentColumn
@@ -48,7 +49,7 @@ class LocalMeasure:
 
     @classmethod
     def of(cls, value: float, level: NullLevel | None) -> "LocalMeasure":
-        """A value with its level, if there is one."""
+        """Combine a value with its level, if there is one."""
         if level is None:
             return cls(value)
         return cls(value, level.mean, level.q95, level.p_value, value - level.mean)
@@ -192,7 +193,7 @@ def evaluate_local(
     draws: int = DRAWS,
     seed: int | None = None,
 ) -> LocalReport:
-    """Local calibration of predictions, given their features.
+    """Measure the local calibration of predictions, given their features.
 
     Parameters
     ----------
@@ -222,16 +223,18 @@ def evaluate_local(
         A value is out of its range or an option is wrong, or shapes do not fit.
     """
     require_same_index(p=p, y=y, features=features)
-    columns = _named(features)
+    if not isinstance(features, Mapping):
+        features = {f"feature {number}": column for number, column in enumerate(feature_table(features).T)}
+    columns = FeatureColumns.of(features)
     names = tuple(columns.columns)
     require_whole("dimensions", dimensions, 1)
-    outcome = _numbers("y", y)
-    known = ~np.isnan(outcome)
+    outcome = numbers("y", y)
+    labelled = ~np.isnan(outcome)
     # Checked before unknown outcomes are left out, so that indices are those of the caller.
-    confidence, hit = confidence_and_hit(p, np.where(known, outcome, 0.0))
+    confidence, hit = confidence_and_hit(p, np.where(labelled, outcome, 0.0))
     if columns.size != confidence.size:
         raise InputError(f"features must be as long as p, got {columns.size} and {confidence.size}")
-    rows = np.flatnonzero(known)
+    rows = np.flatnonzero(labelled)
     report = LocalReport(
         n=rows.size,
         features=names,
@@ -246,7 +249,7 @@ def evaluate_local(
     phi, share, reduced = columns.coordinates(dimensions)
     report = replace(report, dimensions=phi.shape[1], components=reduced)
     try:
-        found = local_calibration_error(
+        local = local_calibration_error(
             confidence,
             hit,
             phi,
@@ -259,31 +262,31 @@ def evaluate_local(
         )
     except NotEnoughData as error:
         return replace(report, insufficient=str(error))
-    level, worst = found.level, found.worst
-    middle = found.points[worst]
+    level, worst = local.level, local.worst
+    middle, gap = int(local.points[worst]), float(local.error[worst])
     return replace(
         report,
-        bins=found.bins,
-        points=found.points.size,
-        valid_share=found.valid_share,
+        bins=local.bins,
+        points=local.points.size,
+        valid_share=local.valid_share,
         measures={
-            "mlce": LocalMeasure.of(found.mlce, None if level is None else level.mlce),
-            "mean_lce": LocalMeasure.of(found.mean_lce, None if level is None else level.mean_lce),
+            "mlce": LocalMeasure.of(local.mlce, None if level is None else level.mlce),
+            "mean_lce": LocalMeasure.of(local.mean_lce, None if level is None else level.mean_lce),
         },
-        ece=ece(ScoreTable.from_events(confidence, hit), n_bins=found.bins),
+        ece=ece(ScoreTable.from_events(confidence, hit), n_bins=local.bins),
         worst=WorstPlace(
             row=int(rows[middle]),
-            features={name: columns.value(name, int(middle)) for name in names},
-            prediction=float(found.prediction[worst]),
-            outcome=float(found.prediction[worst] - found.error[worst]),
-            n_eff=float(found.n_eff[worst]),
-            place=_place(columns, confidence, hit, int(middle), higher=bool(found.error[worst] > 0.0)),
+            features={name: columns.value(name, middle) for name in names},
+            prediction=float(local.prediction[worst]),
+            outcome=float(local.prediction[worst] - local.error[worst]),
+            n_eff=float(local.n_eff[worst]),
+            place=_place(columns, confidence, hit, middle, higher=gap > 0.0),
         ),
     )
 
 
 def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
-    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=MIN_NEIGHBOURS)
+    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, min_events=MIN_NEIGHBOURS)
     if not conditions:
         return None
     inside = np.logical_and.reduce([condition.inside for condition in conditions])
@@ -291,29 +294,12 @@ def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: in
     return Place(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
 
 
-def _named(features: ArrayLike | Mapping[str, ArrayLike | SegmentColumn]) -> FeatureColumns:
-    """The features by name."""
-    if isinstance(features, Mapping):
-        return FeatureColumns.of(features)
-    table = feature_table(features)
-    return FeatureColumns({f"feature {number}": column for number, column in enumerate(table.T)})
-
-
-def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
-
-
 MAX_MAPPED_EVENTS: Final = 40_000
 """Of more events, a random sample is drawn: the map looks the same, and a million events would take a minute."""
 
 
-def plane_of(
-    prediction: NDArray[np.float64], outcome: NDArray[np.float64], plane: NDArray[np.float64], *, seed: int
-) -> LocalMap:
-    """Local errors over the plane of two features, in the features' own units.
+def plane_of(prediction: Floats, outcome: Floats, plane: Floats, *, seed: int) -> LocalMap:
+    """Map local errors over the plane of two features, in the features' own units.
 
     Parameters
     ----------
@@ -334,9 +320,9 @@ def plane_of(
     rows = np.flatnonzero(~np.isnan(outcome))
     if rows.size > MAX_MAPPED_EVENTS:
         rows = np.sort(np.random.default_rng(seed).choice(rows, MAX_MAPPED_EVENTS, replace=False))
-    fitted = Standardised.fit(plane[rows])
-    found = local_error_map(prediction[rows], outcome[rows], fitted.apply(plane[rows]))
-    if found.x[0] == found.x[-1] or found.y[0] == found.y[-1]:
+    scaling = Standardised.fit(plane[rows])
+    local = local_error_map(prediction[rows], outcome[rows], scaling.apply(plane[rows]))
+    if local.x[0] == local.x[-1] or local.y[0] == local.y[-1]:
         raise NotEnoughData("a map needs two features that vary")
-    x, y = (axis * fitted.scale[k] + fitted.mean[k] for k, axis in enumerate((found.x, found.y)))
-    return replace(found, x=x, y=y)
+    x, y = (axis * scaling.scale[k] + scaling.mean[k] for k, axis in enumerate((local.x, local.y)))
+    return replace(local, x=x, y=y)

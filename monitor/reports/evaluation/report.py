@@ -1,19 +1,21 @@
 """The report: one immutable value for a file, a window and a REST answer."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
 from monitor.events.model import ALL, SeriesKey
+from monitor.inference import NullLevel
 from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
 from monitor.measures.binned_errors import first_rows
+from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable
 
 THRESHOLD: Final = 0.5
@@ -87,7 +89,7 @@ class ReliabilityBin(NamedTuple):
 
 
 def reliability_bins(table: ScoreTable) -> tuple[ReliabilityBin, ...]:
-    """The non-empty bins of a window's reliability diagram, ascending.
+    """Sum up the non-empty bins of a window's reliability diagram, ascending.
 
     Parameters
     ----------
@@ -148,6 +150,12 @@ class MeasureResult:
     null_q95: float | None = None
     p_value: float | None = None
     error_bound: float | None = None
+
+    def with_level(self, level: NullLevel | None) -> Self:
+        """Add the level under calibration, if there is one, and the p-value of this value."""
+        if level is None:
+            return self
+        return replace(self, null_mean=level.mean, null_q95=level.q95, p_value=level.p_value_of(self.value))
 
     @property
     def below_chance(self) -> bool:
@@ -227,7 +235,7 @@ class Severity(StrEnum):
 
     @classmethod
     def of(cls, logit_error: float) -> "Severity":
-        """The severity of a fault of this size."""
+        """Classify a fault of this size."""
         if logit_error <= _SLIGHT:
             return cls.SLIGHT
         return cls.MODERATE if logit_error <= _MODERATE else cls.SEVERE
@@ -365,8 +373,8 @@ class Report:
     def __repr__(self) -> str:
         about = self.model if self.segment == ALL else f"{self.model}, {self.segment}"
         counts = f"{self.predictions:,} predictions, {self.n:,} with an outcome"
-        rates = f"prevalence {_percent(self.prevalence)}, mean prediction {_percent(self.mean_prediction)}"
-        lines = [f"Calibration of {about}: {counts}, {rates}"]
+        rate, mean = (rounded_share(share, "unknown") for share in (self.prevalence, self.mean_prediction))
+        lines = [f"Calibration of {about}: {counts}, prevalence {rate}, mean prediction {mean}"]
         if self.diagnosis is not None:
             words = self.diagnosis.words
             lines.append(f"{words[:1].upper()}{words[1:]}. {self.diagnosis.sentence}")
@@ -420,10 +428,6 @@ def numbers_text(results: Iterable[tuple[str, MeasureResult]]) -> str:
 
 def _amount(value: float, unit: Unit) -> str:
     return f"{value:.1f}%" if unit == "percent" else f"{value:.4f}"
-
-
-def _percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{100.0 * share:.3g}%"
 
 
 class ReportKey(NamedTuple):

@@ -161,7 +161,7 @@ def find_segments(
 def _smallest(
     partitions: list[_Partition], results: list[Floats], names: set[str]
 ) -> tuple[_Partition, int, float] | None:
-    """The group with the smallest p-value, and its p-value; of equal ones, that of fewer columns."""
+    """Find the group with the smallest p-value; of equal ones, that of fewer columns."""
     best = None
     for partition, p_values in zip(partitions, results, strict=True):
         smallest = np.min(p_values, axis=0, initial=np.inf, where=np.isfinite(p_values))
@@ -182,11 +182,11 @@ def _partitions(kept: Mapping[str, SegmentColumn]) -> Iterator[_Partition]:
         yield _Partition(codes.astype(np.int64), titles_of(name, column), np.zeros(len(column.values), np.bool_))
     for first, second in combinations(kept, 2):
         together = crossed({first: kept[first], second: kept[second]})
-        of_first, of_second = (np.zeros(len(together.values), np.int64) for _ in range(2))
-        of_first[together.codes], of_second[together.codes] = kept[first].codes, kept[second].codes
+        first_code, second_code = (np.zeros(len(together.values), np.int64) for _ in range(2))
+        first_code[together.codes], second_code[together.codes] = kept[first].codes, kept[second].codes
         size = np.bincount(together.codes, minlength=len(together.values))
-        whole = (size == sizes[first][of_first]) | (size == sizes[second][of_second])
-        rest = (of_first == _rest(kept[first])) | (of_second == _rest(kept[second]))
+        whole = (size == sizes[first][first_code]) | (size == sizes[second][second_code])
+        rest = (first_code == _rest(kept[first])) | (second_code == _rest(kept[second]))
         codes = np.where(rest[together.codes], len(together.values), together.codes)
         yield _Partition(codes.astype(np.int64), list(together.titles), whole)
 
@@ -255,16 +255,16 @@ class _Data:
             # Continuity correction: events are whole.
             counted = np.sign(level) * np.maximum(np.abs(level) - 0.5, 0.0)
             outside = self._columns[:, 7].sum() - third[0]
-            of_level = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
+            level_p_value = self._p_value(counted, power[0], (third[0], outside), overlap, overlap_squares)
             third_about = third[3] - 3.0 * center * third[2] + 3.0 * center**2 * third[1] - center**3 * third[0]
-            of_slope = self._p_value(
+            slope_p_value = self._p_value(
                 product - center * level,
                 power[2] - center * power[1],
                 (third_about, np.zeros(groups)),
                 with_p - center[:, None] * overlap,
                 with_p_squares - center[:, None] * overlap_squares,
             )
-        return np.where(tested, np.stack([of_level, of_slope]), np.nan)
+        return np.where(tested, np.stack([level_p_value, slope_p_value]), np.nan)
 
     def _p_value(
         self,
@@ -286,10 +286,10 @@ class _Data:
         share = own / variance
         skew = (share**3 * third[0] - (1.0 - share) ** 3 * third[1]) / own**1.5
         size = total / np.sqrt(own)
-        known = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
+        tested = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
         p_value = np.full(size.shape, np.nan)
-        tails = (stats.pearson3.sf(side * size[known], side * skew[known]) for side in (1.0, -1.0))
-        p_value[known] = 2.0 * np.minimum(*tails)
+        tails = (stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
+        p_value[tested] = 2.0 * np.minimum(*tails)
         return np.asarray(np.minimum(p_value, 1.0))
 
     def _fit(self) -> None:

@@ -36,11 +36,11 @@ class Range(NamedTuple):
     high: float = math.inf
 
     def holds(self, values: Floats) -> NDArray[np.bool_]:
-        """Whether each value lies in the range, shape (n,); nan does not."""
+        """Test whether each value lies in the range, shape (n,); nan does not."""
         return (values >= self.low) & (values < self.high)
 
     def text(self, *, whole: bool) -> str:
-        """The range in words: ``18 to 34`` for whole numbers, ``0.5 to 0.75``, ``below 18``, ``62 or more``."""
+        """Describe the range: ``18 to 34`` for whole numbers, ``0.5 to 0.75``, ``below 18``, ``62 or more``."""
         if math.isinf(self.low):
             return f"below {number_text(self.high)}"
         if math.isinf(self.high):
@@ -50,18 +50,18 @@ class Range(NamedTuple):
 
 
 def number_text(value: float) -> str:
-    """A number in up to ten digits: 0.25, 62, 20,000."""
+    """Format a number with up to ten digits: 0.25, 62, 20,000."""
     return f"{value:,.10g}" if abs(value) >= _SEPARATED else f"{value:.10g}"
 
 
 def are_whole(values: Floats) -> bool:
-    """Whether all values are whole numbers; nan counts as one."""
-    known = values[~np.isnan(values)]
-    return bool(((known == np.round(known)) & (np.abs(known) < _WHOLE)).all())
+    """Return whether all values are whole numbers; nan counts as one."""
+    numbers = values[~np.isnan(values)]
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) < _WHOLE)).all())
 
 
 def shortest_between(below: float, up_to: float) -> float:
-    """The number with the fewest digits that is above ``below`` and at most ``up_to``, which must be larger."""
+    """Find the number with the fewest digits that is above ``below`` and at most ``up_to``, which is larger."""
     largest = max(abs(below), abs(up_to))
     first, last = (math.floor(math.log10(size)) for size in (largest, up_to - below))
     for power in range(first + 1, last - 2, -1):
@@ -110,7 +110,7 @@ _LARGEST: Final = float(np.finfo(np.float64).max)
 def segment_columns(
     columns: Mapping[str, SegmentColumn], wanted: Sequence[str] | None = None
 ) -> dict[str, SegmentColumn]:
-    """The columns of segments, with numbers in ranges.
+    """Put the numbers of segment columns into ranges, and cross columns.
 
     Parameters
     ----------
@@ -146,17 +146,17 @@ def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
         Shape (n,).
     """
     missing = np.isnan(values)
-    known = np.clip(values[~missing], -_LARGEST, _LARGEST)
+    numbers = np.clip(values[~missing], -_LARGEST, _LARGEST)
     codes = np.zeros(values.size, np.int32)
-    distinct, place = np.unique(known, return_inverse=True)
+    distinct, place = np.unique(numbers, return_inverse=True)
     if distinct.size <= MAX_NUMBERS:
         codes[~missing] = place
         texts = [number_text(value) for value in distinct]
         titles = [f"{name}={text}" for text in texts]
     else:
-        ranges = quantile_ranges(known)
-        codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], known, side="right")
-        whole = are_whole(known)
+        ranges = quantile_ranges(numbers)
+        codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], numbers, side="right")
+        whole = are_whole(numbers)
         texts = []
         for part in ranges:
             inside = distinct[part.holds(distinct)]
@@ -185,7 +185,7 @@ def crossed(columns: Mapping[str, SegmentColumn]) -> SegmentColumn:
 
 
 def titles_of(name: str, column: SegmentColumn) -> list[str]:
-    """The name of each value's segment."""
+    """Name the segment of each value."""
     return list(column.titles) or [f"{name}={value}" for value in column.values]
 
 
@@ -274,7 +274,7 @@ def by_harm(segments: Iterable[SegmentReport]) -> tuple[SegmentReport, ...]:
 
 
 def p_value(report: Report) -> float | None:
-    """The p-value of a report: that of the combined tests, or of smCE where there are none."""
+    """Return the p-value of a report: that of the combined tests, or of smCE where there are none."""
     if report.diagnosis is not None and report.diagnosis.p_value is not None:
         return report.diagnosis.p_value
     result = report.measures.get("smce")
@@ -282,7 +282,7 @@ def p_value(report: Report) -> float | None:
 
 
 def severity(report: Report) -> float:
-    """How bad a report is, for sorting: smCE over its 95% point under perfect calibration on the same predictions.
+    """Rate a report for sorting: smCE over its 95% point under perfect calibration on the same predictions.
 
     So a small segment is not the worst because of its noise; above 1 is significant. The value itself where levels were
     left out; -1 where there is no value. Without smCE, the first measure of the report counts.
@@ -296,7 +296,7 @@ def severity(report: Report) -> float:
 
 
 def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDArray[np.intp]]]:
-    """The name of each segment, such as ``column=value``, and its rows, ascending."""
+    """List the name of each segment, such as ``column=value``, and its rows, ascending."""
     return [
         (name, rows)
         for key, column in columns.items()
@@ -305,7 +305,7 @@ def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDA
 
 
 def _by_name(other: str, names: Sequence[str], column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The rows of each value, by its segment's name; the rarer values together as ``other``."""
+    """Group rows by value, under the segment's name; the rarer values together as ``other``."""
     order = np.argsort(column.codes, kind="stable")
     bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
     rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(names)}

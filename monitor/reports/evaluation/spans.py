@@ -11,10 +11,11 @@ from scipy.stats import chi2
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.progress import Progress
+from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.assess import WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
+from monitor.reports.formatting import rounded_share
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -64,12 +65,13 @@ class Spans:
     @property
     def sentence(self) -> str:
         """What changed, in words."""
-        known = [report for report in self.reports if report.insufficient is None]
-        first, last = known[0], known[-1]
+        measured = [report for report in self.reports if report.insufficient is None]
+        first, last = measured[0], measured[-1]
+        rates = [rounded_share(report.prevalence) for report in (first, last)]
+        means = [rounded_share(report.mean_prediction) for report in (first, last)]
         text = (
             f"{len(self.reports)} spans of {duration(self.length_ms)} each. From the first to the last, the share that "
-            f"came true went from {_percent(first.prevalence)} to {_percent(last.prevalence)}, and the mean prediction "
-            f"from {_percent(first.mean_prediction)} to {_percent(last.mean_prediction)}."
+            f"came true went from {' to '.join(rates)}, and the mean prediction from {' to '.join(means)}."
         )
         p_value = self.change_p_value
         if p_value is None:
@@ -91,7 +93,7 @@ def spans_of(
     measures: Mapping[str, Measure] = SPAN_MEASURES,
     draws: int = WINDOW_DRAWS,
     seed: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = no_progress,
 ) -> Spans:
     """Report on up to 12 spans of equal length, from the first to the last prediction with an outcome.
 
@@ -111,9 +113,9 @@ def spans_of(
     NotEnoughData
         Not even two spans would hold enough data, or all events have one time.
     """
-    known = ~np.isnan(outcome)
-    prediction, outcome, time_ms = prediction[known], outcome[known], time_ms[known]
-    weight = None if weight is None else weight[known]
+    labelled = ~np.isnan(outcome)
+    prediction, outcome, time_ms = prediction[labelled], outcome[labelled], time_ms[labelled]
+    weight = None if weight is None else weight[labelled]
     number = _number(time_ms, outcome)
     place, edges = _places(time_ms, number), _edges(time_ms, number)
     # Sorted once, so that each span's rows lie side by side.
@@ -132,24 +134,19 @@ def spans_of(
             seed=seed,
         )
         reports.append(replace(report, from_ms=int(edges[span]), to_ms=int(edges[span + 1])))
-        if progress is not None:
-            progress((span + 1) / number)
+        progress((span + 1) / number)
     return Spans(round((edges[-1] - edges[0]) / number), tuple(reports))
 
 
 def duration(milliseconds: int) -> str:
-    """A length of time in its largest unit, with three digits: ``2.5 days``, ``1 hour``."""
+    """Format a length of time in its largest unit, with three digits: ``2.5 days``, ``1 hour``."""
     unit, size = next(((unit, size) for unit, size in _UNITS.items() if milliseconds >= size), ("millisecond", 1))
     text = f"{milliseconds / size:.3g}" if milliseconds < 1000 * size else f"{milliseconds / size:,.0f}"
     return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100.0 * share:.3g}%"
-
-
 def _number(time_ms: Times, outcome: Floats) -> int:
-    """The largest number of spans that hold enough data."""
+    """Find the largest number of spans that hold enough data."""
     minimum = Minimum()
     if time_ms.size and time_ms.min() < time_ms.max():
         for number in range(MAX_SPANS, 1, -1):
@@ -167,11 +164,11 @@ def _number(time_ms: Times, outcome: Floats) -> int:
 
 
 def _places(time_ms: Times, number: int) -> Times:
-    """The span of each event, shape (n,)."""
+    """Find the span of each event, shape (n,)."""
     return np.searchsorted(_edges(time_ms, number)[1:-1], time_ms, side="right")
 
 
 def _edges(time_ms: Times, number: int) -> Times:
-    """The edges of the spans, shape (number + 1,): [edge, next edge); the last ends after the last event."""
+    """Compute edges of spans, shape (number + 1,): [edge, next edge); the last ends after the last event."""
     first, length = int(time_ms.min()), int(time_ms.max()) + 1 - int(time_ms.min())
     return np.array([first + span * length // number for span in range(number + 1)], np.int64)

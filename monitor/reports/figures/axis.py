@@ -49,7 +49,7 @@ class ProbabilityAxis:
 
     @classmethod
     def of(cls, table: ScoreTable, also: ArrayLike = ()) -> Self:
-        """The axis on which the table's predictions can be seen, and other probabilities with them.
+        """Choose the axis that shows the table's predictions, and other probabilities with them.
 
         Linear from 0 to 1, unless at least half of the predictions are below 10%, or above 90%, and they are not all
         0 or 1.
@@ -89,10 +89,16 @@ class ProbabilityAxis:
         return edges
 
     def columns(self, bins: int) -> Floats:
-        """The same edges as coordinates, with the outermost at the ends of the axis; shape (bins + 1,)."""
+        """Compute the same edges as coordinates, the outermost at the ends of the axis; shape (bins + 1,)."""
         first, last = self.limits
         # Not linspace, by which .35 * 40 would be a little less than 14: edges are what one writes, as 0.35.
         return first + (last - first) * (np.arange(bins + 1) / bins)
+
+    def histogram(self, score: Floats, weights: Floats, bins: int) -> tuple[Floats, Floats, Floats]:
+        """Sum up weights in columns of one width: coordinates of their centres, widths and sums, shape (bins,) each."""
+        edges = self.columns(bins)
+        sums = np.histogram(self.place(score), edges, weights=weights)[0]
+        return 0.5 * (edges[1:] + edges[:-1]), np.diff(edges), np.asarray(sums, np.float64)
 
     def ticks(self) -> Sequence[float]:
         """Probabilities that are worth a label."""

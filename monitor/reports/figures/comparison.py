@@ -29,7 +29,7 @@ _LONGEST: Final = 12
 def comparison_figure(
     differences: Mapping[str, Difference], first: str, second: str, *, less_is_better: bool = True
 ) -> Figure:
-    """The differences of two reports, a measure a row.
+    """Draw the differences of two reports, one row per measure.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def comparison_figure(
 
 
 def _headings(first: str, second: str) -> tuple[str, str]:
-    """The names as they fit above columns: the ends of long ones, in which dates and versions differ."""
+    """Shorten names so that they fit above columns; their ends stay, in which dates and versions differ."""
     one, other = (
         name if len(name) <= _LONGEST else f"\N{HORIZONTAL ELLIPSIS}{name[1 - _LONGEST :]}" for name in (first, second)
     )
@@ -98,12 +98,12 @@ def _draw_row(axes: Axes, y: int, name: str, row: Difference, colors: tuple[str,
 
 
 def _title(differences: Mapping[str, Difference], first: str, second: str, lower: str, higher: str) -> str:
-    """What a report leads with, smCE or the first measure there is, and below it the others that are certain."""
+    """State the difference by smCE, or the first measure there is, and list the others that are significant."""
     name = LEAD if LEAD in differences else next(iter(differences))
     lead = differences[name]
     if lead.lower is None or lead.upper is None:
         one, two = (value_text(value, lead.unit) for value in (lead.first, lead.second))
-        return f"{name} is {one} for {first} and {two} for {second};\nhow certain that is was not asked for"
+        return f"{name} is {one} for {first} and {two} for {second};\nwithout draws there is no interval"
     if not lead.significant:
         heading = f"Neither is better calibrated for certain (by {name})"
     else:

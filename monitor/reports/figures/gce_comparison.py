@@ -22,7 +22,7 @@ _COLORS: Final = LinearSegmentedColormap.from_list("error", [PAPER, PREDICTED])
 
 
 def gce_figure(family: Mapping[GceMember, float]) -> Figure:
-    """The members of the general calibration error as a map: binning and labels down, threshold and norm across.
+    """Draw the members of the general calibration error: binning and labels down, threshold and norm across.
 
     Parameters
     ----------
@@ -37,11 +37,8 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     members = {member: family[member] for member in FAMILY if member in family}
     if not members:
         raise NotEnoughData("a comparison of GCE measures needs at least 1 of the 32, got 0")
-    least, most = min(members, key=members.__getitem__), max(members, key=members.__getitem__)
-    title = (
-        f"The same predictions, {len(members)} measures:\n"
-        f"the error is {value_text(members[least], 'ratio')} to {value_text(members[most], 'ratio')}, as one chooses"
-    )
+    smallest, largest = (value_text(extreme(members.values()), "ratio") for extreme in (min, max))
+    title = f"The same predictions, {len(members)} measures:\nthe error is {smallest} to {largest}, as one chooses"
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
     axes = figure.add_subplot(grid[0, 0])
@@ -55,19 +52,11 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
         for j, column in enumerate(columns):
             member, value = GceMember(*line, *column), float(values[i, j])
             text = "none above" if np.isnan(value) else value_text(value, "ratio")
-            axes.text(
-                j,
-                i,
-                f"{member.name}  {text}" if member.name else text,
-                ha="center",
-                va="center",
-                size=TEXT_SIZE,
-                weight="bold" if member.name else "normal",
-                color=GREY if np.isnan(value) else INK,
-            )
+            field = axes.text(j, i, f"{member.name}  {text}" if member.name else text, ha="center", va="center")
+            color, weight = GREY if np.isnan(value) else INK, "bold" if member.name else "normal"
+            field.set(size=TEXT_SIZE, weight=weight, color=color)
     axes.set_yticks(range(len(lines)), [GceMember(*line, *columns[0]).grouping for line in lines])
     axes.set_xticks(range(len(columns)), [GceMember(*lines[0], *column).weighing for column in columns])
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0.0, labelsize=SMALL_SIZE)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     return figure

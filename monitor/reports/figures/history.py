@@ -86,7 +86,7 @@ class Moment:
 
 
 def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
-    """The measures of a sequence of windows as small multiples.
+    """Draw the measures of a sequence of windows as small multiples.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _Times(NamedTuple):
         return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
     def spread(self, values: Sequence[float | None]) -> Floats:
-        """One value per place; nan in gaps, and where there is no finite value."""
+        """Place values on the axis; nan in gaps, and where there is no finite value."""
         filled = [np.nan if value is None or math.isinf(value) else value for value in values]
         return np.insert(np.array(filled), self.gaps, np.nan)
 
@@ -152,8 +152,8 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
     ):
         axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
-    known = [value for moment in moments for value in (moment.prevalence, moment.mean_prediction) if value is not None]
-    axes.set_ylim(0.0, 1.15 * max(known, default=1.0) or 1.0)
+    rates = [rate for moment in moments for rate in (moment.prevalence, moment.mean_prediction) if rate is not None]
+    axes.set_ylim(0.0, 1.15 * max(rates, default=1.0) or 1.0)
     axes.yaxis.set_major_formatter(lambda value, _: tick(value))
     _on_time(axes, times)
     legend(
@@ -174,18 +174,18 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
         times.spread([None if result is None else getattr(result, name) for result in results])
         for name in ("value", "lower", "upper", "null_q95")
     )
-    least = times.spread([None if result is None else _null_lower(result) for result in results])
-    axes.fill_between(times.x, least, chance, color=CHANCE, lw=0.0)
+    null_lower = times.spread([None if result is None else _null_lower(result) for result in results])
+    axes.fill_between(times.x, null_lower, chance, color=CHANCE, lw=0.0)
     axes.fill_between(times.x, lower, upper, color=PREDICTED, alpha=0.2, lw=0.0)
     # A window between two gaps has no width to fill.
     axes.plot(times.x, chance, ls="none", marker="_", ms=5.0, color=GREY)
     axes.vlines(times.x, lower, upper, color=PREDICTED, alpha=0.3, lw=1.0)
     axes.plot(times.x, value, color=INK, lw=1.4)
     # A comparison with nan is false, so what is not known is not beyond.
-    beyond = (value > chance) | (value < least)
+    beyond = (value > chance) | (value < null_lower)
     axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5, color=INK)
     axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
-    lowest = np.fmin(np.fmin(value, lower), least)
+    lowest = np.fmin(np.fmin(value, lower), null_lower)
     axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
     axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}%" if unit == "percent" else f"{tick:g}")
     axes.set_title(title, loc="left", size=SMALL_SIZE + 1.0, color=INK, weight="bold")
@@ -195,7 +195,7 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
 
 
 def _null_lower(result: MeasureResult) -> float:
-    """Where the range of chance begins: at 0, but for a result with a sign, and a score that lies below its range."""
+    """Return the lower end of the range of chance: 0, but for a result with a sign, and a score below its range."""
     mean, q95 = result.null_mean, result.null_q95
     if isinstance(result, SignedResult) and q95 is not None:
         return -q95

@@ -1,8 +1,7 @@
 """Where among the features predictions are too high or too low, of one model or before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -79,7 +78,7 @@ _SHARES: Final = 101
 def local_map_figure(
     local: LocalMap, x_name: str, y_name: str, *, p_value: float | None = None, variance: float = 0.25
 ) -> Figure:
-    """Local errors over a plane of two features.
+    """Draw local errors over a plane of two features.
 
     Parameters
     ----------
@@ -158,8 +157,7 @@ def _draw_scale(figure: Figure, axes: Axes, shades: ScalarMappable, label: str, 
     bar.outline.set_visible(False)
 
 
-@dataclass(frozen=True, eq=False)
-class _Errors:
+class _Errors(NamedTuple):
     """Local errors at some points.
 
     Attributes
@@ -175,7 +173,31 @@ class _Errors:
 
     @property
     def enough(self) -> NDArray[np.bool_]:
+        """Which points have enough events near."""
         return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
+
+
+class _Events(NamedTuple):
+    """Events on a plane of features.
+
+    Attributes
+    ----------
+    where
+        float64, shape (n, 2): standardised coordinates.
+    confidence, weight
+        float64, shape (n,): predictions before, and how many events of the stream each stands for.
+    residual
+        float64, shape (n, maps): prediction - outcome.
+    """
+
+    where: Floats
+    confidence: Floats
+    residual: Floats
+    weight: Floats
+
+    def select(self, rows: NDArray[np.intp]) -> "_Events":
+        """Select some of the events."""
+        return _Events(*(column[rows] for column in self))
 
 
 def plane_figure(
@@ -221,14 +243,15 @@ def plane_figure(
     if plane.shape[0] == 0:
         raise NotEnoughData("a map needs at least 1 event, got 0")
     residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
-    w = np.ones(plane.shape[0]) if weight is None else weight
     where = _standardised(plane)
+    weights = np.ones(plane.shape[0]) if weight is None else weight
+    events = _Events(where, predictions[labels[0]], residual, weights)
     ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
     # A coordinate that is the same for all is drawn as a strip of one standard deviation.
     ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
     x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
     corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    errors = _errors(corners, where, residual, w, gamma)
+    errors = _errors(corners, events, gamma)
     if not errors.enough.any():
         raise NotEnoughData(
             f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
@@ -247,10 +270,11 @@ def plane_figure(
         right=0.85,
     )
     maps = grid[0].subgridspec(1, len(labels) + 1, width_ratios=(*[1.0] * len(labels), 0.05), wspace=0.12)
-    shades = ScalarMappable(Normalize(-max(worst.max(), 0.01), max(worst.max(), 0.01)), COLORS)
+    reach, n_eff = max(worst.max(), 0.01), errors.n_eff.reshape(_SIZE, _SIZE)
+    shades = ScalarMappable(Normalize(-reach, reach), COLORS)
     for column, label in enumerate(labels):
         axes = figure.add_subplot(maps[column])
-        error, n_eff = errors.error[:, column].reshape(_SIZE, _SIZE), errors.n_eff.reshape(_SIZE, _SIZE)
+        error = errors.error[:, column].reshape(_SIZE, _SIZE)
         _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
         name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
         axes.set_xlabel("first direction of the features" if column == 0 else "")
@@ -259,17 +283,7 @@ def plane_figure(
         else:
             axes.tick_params(axis="y", labelleft=False)
     _draw_scale(figure, figure.add_subplot(maps[len(labels)]), shades, "too low     points     too high", SMALL_SIZE)
-    _draw_bins(
-        figure,
-        grid,
-        labels=labels,
-        confidence=predictions[labels[0]],
-        residual=residual,
-        where=where,
-        weight=w,
-        gamma=gamma,
-        seed=seed,
-    )
+    _draw_bins(figure, grid, labels, events, gamma=gamma, seed=seed)
     return figure
 
 
@@ -278,62 +292,56 @@ def _standardised(plane: Floats) -> Floats:
     return np.ascontiguousarray((plane - plane.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0))
 
 
-def _errors(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
-    """Weighted means of the others' residuals about some points; an event of weight 2 counts as two."""
-    columns = np.column_stack([residual * weight[:, None], weight])
-    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, others, lambda rows: columns[rows])
+def _errors(at: Floats, events: _Events, gamma: float) -> _Errors:
+    """Weighted means of the events' residuals about some points; an event of weight 2 counts as two."""
+    columns = np.column_stack([events.residual * events.weight[:, None], events.weight])
+    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, events.where, lambda rows: columns[rows])
     return _Errors(means[:, :-1] / means[:, -1:], n_eff)
 
 
-def _near(at: Floats, others: Floats, residual: Floats, weight: Floats, gamma: float) -> _Errors:
-    """Errors by the narrowest of some neighbourhoods by which half of the points have enough events near.
+def _near(at: Floats, events: _Events, gamma: float) -> _Errors:
+    """Compute errors with the narrowest neighbourhood that holds enough events at half of the points.
 
     Of a single range of predictions there are few events; what is enough for the maps is not for it.
     """
     for wider in (1.0, 2.0, 4.0):
-        errors = _errors(at, others, residual, weight, wider * gamma)
+        errors = _errors(at, events, wider * gamma)
         if 2 * errors.enough.sum() >= errors.enough.size:
             break
     return errors
 
 
 def _draw_bins(
-    figure: Figure,
-    grid: GridSpec,
-    *,
-    labels: Sequence[str],
-    confidence: Floats,
-    residual: Floats,
-    where: Floats,
-    weight: Floats,
-    gamma: float,
-    seed: int,
+    figure: Figure, grid: GridSpec, labels: Sequence[str], events: _Events, *, gamma: float, seed: int
 ) -> None:
-    """The spread of the local errors in the bin that is best on average, and in the worst."""
-    bins = default_bins(confidence.size)
-    place = np.searchsorted(np.arange(1, bins) / bins, confidence, side="right")
-    held = np.bincount(place, minlength=bins)
-    usable = np.flatnonzero(held >= _MIN_OF_BIN) if (held >= _MIN_OF_BIN).any() else [int(np.argmax(held))]
-    mean = {int(b): float(np.average(residual[place == b, 0], weights=weight[place == b])) for b in usable}
+    """Draw how the local errors spread in the bin that is best on average, and in the worst."""
+    bins = default_bins(events.confidence.size)
+    place = np.searchsorted(np.arange(1, bins) / bins, events.confidence, side="right")
+    counts = np.bincount(place, minlength=bins)
+    usable = np.flatnonzero(counts >= _MIN_OF_BIN) if (counts >= _MIN_OF_BIN).any() else [int(np.argmax(counts))]
+    before = events.residual[:, 0]
+    mean = {int(b): float(np.average(before[place == b], weights=events.weight[place == b])) for b in usable}
     best, worst = min(mean, key=lambda b: abs(mean[b])), max(mean, key=lambda b: abs(mean[b]))
     shown = {best: "best on average", worst: "worst on average"} if best != worst else {best: "all in one range"}
+    lines = dict(zip(labels, (_line(number, len(labels)) for number in range(len(labels))), strict=True))
     panels = grid[1].subgridspec(1, len(shown), wspace=0.12)
     rng = np.random.default_rng(seed)
     drawn: list[Axes] = []
     for column, (b, remark) in enumerate(shown.items()):
-        inside = np.flatnonzero(place == b)
-        sample = inside if inside.size <= _MAX_POINTS else np.sort(rng.choice(inside, _MAX_POINTS, replace=False))
-        errors = _near(where[sample], where[inside], residual[inside], weight[inside], gamma)
+        inside = events.select(np.flatnonzero(place == b))
+        points_at = inside.where
+        if len(points_at) > _MAX_POINTS:
+            points_at = points_at[np.sort(rng.choice(len(points_at), _MAX_POINTS, replace=False))]
+        errors = _near(points_at, inside, gamma)
         axes = figure.add_subplot(panels[column])
         dress(axes, grid="both")
         drawn.append(axes)
         axes.plot([abs(mean[b])] * 2, [0.0, 1.0], color=INK, ls=":", lw=1.6)
         share = np.linspace(0.0, 1.0, _SHARES)
-        for number in range(len(labels)):
-            color, style, width = _line(number, len(labels))
+        for number, line in enumerate(lines.values()):
             size = np.abs(errors.error[errors.enough, number])
             if size.size:
-                axes.plot(np.quantile(size, share), share, color=color, ls=style, lw=width)
+                axes.plot(np.quantile(size, share), share, **line)
         if not errors.enough.any():
             reason = "too few events\nfor any to be alike"
             axes.text(0.5, 0.5, reason, transform=axes.transAxes, ha="center", va="center", size=SMALL_SIZE, color=GREY)
@@ -350,21 +358,16 @@ def _draw_bins(
     reach = max(axes.get_xlim()[1] for axes in drawn)
     for axes in drawn:
         axes.set_xlim(0.0, reach)
-    handles = [
-        Line2D([], [], color=color, ls=style, lw=width, label=label)
-        for label, (color, style, width) in zip(
-            labels, (_line(n, len(labels)) for n in range(len(labels))), strict=True
-        )
-    ]
+    handles = [Line2D([], [], label=label, **line) for label, line in lines.items()]
     handles.append(Line2D([], [], color=INK, ls=":", lw=1.6, label="all together, before"))
     # Of three maps with the names of their methods one row may be wider than the figure.
     legend(drawn[0], handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
 
 
-def _line(number: int, of: int) -> tuple[str, str, float]:
+def _line(number: int, of: int) -> dict[str, Any]:
     if number == 0:
-        return INK, "--", 1.8
-    return (BLUE, "-", 2.4) if number == of - 1 else (YELLOW, "-", 1.8)
+        return {"color": INK, "ls": "--", "lw": 1.8}
+    return {"color": BLUE, "ls": "-", "lw": 2.4} if number == of - 1 else {"color": YELLOW, "ls": "-", "lw": 1.8}
 
 
 def _plane_title(before: float, after: float) -> str:

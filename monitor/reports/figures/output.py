@@ -22,7 +22,7 @@ def to_png(figure: Figure, dpi: int = PNG_DPI) -> bytes:
 
 
 def to_svg(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element, to be put into a page or a file.
+    """Draw the figure as an ``<svg>`` element, to be put into a page or a file.
 
     Its ids are its own, so that many figures may stand in one page.
     """
@@ -33,7 +33,7 @@ def to_svg(figure: Figure) -> str:
 
 
 def _renamed(svg: str) -> str:
-    """With ids that follow from the content.
+    """Replace ids by ones that follow from the content.
 
     matplotlib draws them at random unless a process-wide setting says otherwise, which is not ours to change.
     """

@@ -1,6 +1,7 @@
 """The pictures of a refit: before and after, and what serves now; segment by segment."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -9,6 +10,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,7 +18,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
-from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (
@@ -30,6 +32,7 @@ from monitor.reports.figures.style import (
     SKY,
     SMALL_SIZE,
     TEXT_SIZE,
+    WIDTH,
     YELLOW,
     dress,
     frame,
@@ -42,9 +45,7 @@ from monitor.scores import ScoreTable
 
 Floats = NDArray[np.float64]
 
-MAPS: Final[Mapping[str, str]] = MappingProxyType(
-    {"none": "no map", "champion": "champion", "challenger": "new"},
-)
+MAPS: Final = MappingProxyType({"none": "no map", "champion": "champion", "challenger": "new"})
 """What may be compared, in the order of pictures, and what it is called there."""
 
 
@@ -93,7 +94,7 @@ def refit_figures(
     methods: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> dict[str, Figure]:
-    """The pictures of a comparison by name; without those that need more data.
+    """Draw the pictures of a comparison, by name; without those that need more data.
 
     Parameters
     ----------
@@ -122,47 +123,31 @@ def refit_figures(
         ``none`` or ``challenger`` is missing, a name is another one, or shapes do not fit.
     """
     labels = _labels(predictions, methods or {})
+    weight = None if held_out.is_whole else held_out.weight
     observed = {name: confidence_and_hit(predictions[name], held_out.outcome) for name in labels}
-    tables = {
-        labels[name]: ScoreTable.from_events(p, y, None if held_out.is_whole else held_out.weight)
-        for name, (p, y) in observed.items()
-    }
+    tables = {labels[name]: ScoreTable.from_events(p, y, weight) for name, (p, y) in observed.items()}
     wanted: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
     if phi is not None:
-        wanted["mlce_by_gamma"] = lambda: gamma_figure(
-            gamma_curves(
-                {label: predictions[name] for name, label in labels.items()},
-                held_out.outcome,
-                phi,
-                None if held_out.is_whole else held_out.weight,
-                seed=seed,
-            )
-        )
+        raw = {label: predictions[name] for name, label in labels.items()}
+        wanted["mlce_by_gamma"] = lambda: gamma_figure(gamma_curves(raw, held_out.outcome, phi, weight, seed=seed))
     if phi is not None and phi.shape[1] >= 2:
         # After another map another class may be the largest, so that each map has hits of its own.
-        wanted["local_map"] = lambda: plane_figure(
-            {label: observed[name][0] for name, label in labels.items()},
-            {label: observed[name][1] for name, label in labels.items()},
-            phi[:, :2],
-            held_out.weight,
-            seed=seed,
-        )
+        confidence, hits = ({labels[name]: pair[of] for name, pair in observed.items()} for of in (0, 1))
+        wanted["local_map"] = lambda: plane_figure(confidence, hits, phi[:, :2], held_out.weight, seed=seed)
     if segments:
         wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
     pictures: dict[str, Figure] = {}
     for name, draw in wanted.items():
-        try:
+        # The comparison itself says what is too little; a picture of it would say nothing.
+        with suppress(NotEnoughData):
             pictures[name] = draw()
-        except NotEnoughData:
-            # The comparison itself says what is too little; a picture of it would say nothing.
-            continue
     return pictures
 
 
 def _rows(
     held_out: LabelledEvents, observed: Mapping[str, tuple[Floats, Floats]], segments: Sequence[Mapping[str, Any]]
 ) -> list[SegmentRow]:
-    """The segments of a comparison, with the level of each under calibration."""
+    """List the segments of a comparison, with the level of each under calibration."""
     rows = []
     p, y = observed["challenger"]
     for entry in segments:
@@ -173,23 +158,15 @@ def _rows(
             inside = held_out.segments[key] == value
             if inside.any():
                 weight = None if held_out.is_whole else held_out.weight[inside]
-                chance = smce_result(drawn(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
-        champion = entry.get("champion")
-        rows.append(
-            SegmentRow(
-                name,
-                int(entry["n"]),
-                before=float(entry["none"]["smce"]),
-                after=float(entry["challenger"]["smce"]),
-                champion=None if champion is None else float(champion["smce"]),
-                chance=chance,
-            )
-        )
+                chance = smce_result(on_cells(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
+        before, after = float(entry["none"]["smce"]), float(entry["challenger"]["smce"])
+        champion = None if entry.get("champion") is None else float(entry["champion"]["smce"])
+        rows.append(SegmentRow(name, int(entry["n"]), before, after, champion, chance))
     return rows
 
 
 def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> dict[str, str]:
-    """What each map is called in the pictures, in their order."""
+    """Name each map as in the pictures, in their order."""
     for name in predictions:
         if name not in MAPS:
             raise InputError(f"predictions must be of {', '.join(MAPS)}, got {name!r}")
@@ -204,7 +181,7 @@ def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> di
 
 
 def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
-    """The segments that were worst, and those that became so, before and after.
+    """Draw the segments that were worst, and those that became so, before and after.
 
     Parameters
     ----------
@@ -252,13 +229,10 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
 
 def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
     place = axes.get_yaxis_transform()
-    width = axes.get_position().width * 8.0
-    axes.text(
-        -0.15 / width, y - 0.04, row.short_name, transform=place, ha="right", va="bottom", size=TEXT_SIZE, color=INK
-    )
-    axes.text(
-        -0.15 / width, y + 0.06, f"{count(row.n)} events", transform=place, ha="right", va="top", size=7.5, color=GREY
-    )
+    width = axes.get_position().width * WIDTH
+    beside: dict[str, Any] = {"transform": place, "ha": "right"}
+    axes.text(-0.15 / width, y - 0.04, row.short_name, va="bottom", size=TEXT_SIZE, color=INK, **beside)
+    axes.text(-0.15 / width, y + 0.06, f"{count(row.n)} events", va="top", size=7.5, color=GREY, **beside)
     color = ORANGE if row.after > row.before else BLUE
     if row.chance is not None:
         axes.barh(y, row.chance, height=0.5, color=CHANCE, zorder=1)
@@ -267,28 +241,21 @@ def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
         axes.plot(row.champion, y, marker="D", ms=5.5, color=YELLOW, ls="none", zorder=3)
     axes.plot(row.before, y, marker="o", ms=7.0, mfc="white", mec=color, mew=1.6, ls="none", zorder=3)
     axes.plot(row.after, y, marker="o", ms=7.5, color=color, ls="none", zorder=4)
-    axes.text(
-        1.0 + 0.1 / width,
-        y,
-        f"{100.0 * row.before:.1f} \N{RIGHTWARDS ARROW} {100.0 * row.after:.1f}",
-        transform=place,
-        va="center",
-        size=SMALL_SIZE,
-        color=color,
-    )
+    change = f"{100.0 * row.before:.1f} \N{RIGHTWARDS ARROW} {100.0 * row.after:.1f}"
+    axes.text(1.0 + 0.1 / width, y, change, transform=place, va="center", size=SMALL_SIZE, color=color)
 
 
 def _segments_title(rows: Sequence[SegmentRow]) -> str:
     worst = rows[0]
-    known = [(row, row.chance) for row in rows if row.chance is not None]
+    tested = [(row, row.chance) for row in rows if row.chance is not None]
     text = f"Worst segment before, {worst.short_name}: {points(worst.before)} off, now {points(worst.after)}"
     rose = [row.short_name for row in rows if row.rose]
     if rose:
         which = f"{rose[0]} is" if len(rose) == 1 else f"{len(rose)} of {len(rows)} are"
         return f"{text}\n{which} worse than before, beyond chance"
-    if known:
-        before, after = (sum(getattr(row, side) <= chance for row, chance in known) for side in ("before", "after"))
-        return f"{text}\nwithin chance after: {after} of {len(known)} segments, {before} before"
+    if tested:
+        before, after = (sum(getattr(row, side) <= chance for row, chance in tested) for side in ("before", "after"))
+        return f"{text}\nwithin chance after: {after} of {len(tested)} segments, {before} before"
     return text
 
 
@@ -367,7 +334,7 @@ def gamma_curves(
 
 
 def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
-    """The largest local error of several maps against gamma: above chance, and as measured.
+    """Draw the largest local error of several maps against gamma: above chance, and as measured.
 
     Parameters
     ----------
@@ -379,14 +346,14 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     NotEnoughData
         Nowhere are there enough neighbours.
     """
-    known = np.asarray(np.isfinite([curve.mlce for curve in curves.values()]).all(axis=0))
-    if not known.any():
+    measured = np.asarray(np.isfinite([curve.mlce for curve in curves.values()]).all(axis=0))
+    if not measured.any():
         raise NotEnoughData("no width of the neighbourhood gives enough events of 50 neighbours: take more events")
     figure = new_figure(_GAMMA_HEIGHT)
     grid = frame(
         figure,
         _GAMMA_HEIGHT,
-        _gamma_title(list(curves.values()), known),
+        _gamma_title(list(curves.values()), measured),
         _GAMMA_CAPTION,
         rows=(1.0, 1.0),
         gap=0.3,
@@ -397,14 +364,13 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     for axes, raw in ((upper, False), (lower, True)):
         dress(axes)
         axes.set_xscale("log")
-        axes.set_xlim(x[known][0] / 1.08, x[-1] * 1.08)
+        axes.set_xlim(x[measured][0] / 1.08, x[-1] * 1.08)
         high = np.max([curve.null_q95 - (0.0 if raw else curve.null_mean) for curve in curves.values()], axis=0)
-        chance = axes.fill_between(x, 0.0, high, color=CHANCE, lw=0.0, label="chance")
+        axes.fill_between(x, 0.0, high, color=CHANCE, lw=0.0)
         handles: list[Artist] = []
         for place, (label, curve) in enumerate(curves.items()):
-            color, style, width = _line(place, len(curves))
             y = curve.mlce if raw else curve.excess
-            handles += axes.plot(x, y, color=color, ls=style, lw=width, marker="o", ms=3.0, label=label)
+            handles += axes.plot(x, y, marker="o", ms=3.0, label=label, **_line(place, len(curves)))
         axes.yaxis.set_major_formatter(points_tick)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -417,7 +383,8 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     lower.set_xlabel(
         "most alike only    \N{LEFTWARDS ARROW}    gamma    \N{RIGHTWARDS ARROW}    all of about the same prediction"
     )
-    legend(upper, [*handles, chance], columns=_columns(curves))
+    handles.append(Patch(color=CHANCE, label="chance"))
+    legend(upper, handles, columns=_columns(curves))
     return figure
 
 
@@ -426,17 +393,17 @@ def _columns(curves: Mapping[str, GammaCurve]) -> int:
     return 4 if longest <= 22 else 3 if longest <= 26 else 2
 
 
-def _line(place: int, number: int) -> tuple[str, str | tuple[int, tuple[int, int]], float]:
+def _line(place: int, number: int) -> dict[str, Any]:
     if place == 0:
-        return INK, (0, (4, 2)), 1.8
+        return {"color": INK, "ls": (0, (4, 2)), "lw": 1.8}
     if place == number - 1:
-        return BLUE, "-", 2.6
+        return {"color": BLUE, "ls": "-", "lw": 2.6}
     color, style = _LINES[(place - 1) % len(_LINES)]
-    return color, style, 1.5
+    return {"color": color, "ls": style, "lw": 1.5}
 
 
-def _gamma_title(curves: Sequence[GammaCurve], known: NDArray[np.bool_]) -> str:
-    distance = np.where(known, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
+def _gamma_title(curves: Sequence[GammaCurve], measured: NDArray[np.bool_]) -> str:
+    distance = np.where(measured, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
     at = int(np.argmin(distance))
     before, after = (
         f"{points(float(curve.mlce[at]))} ({'beyond' if curve.mlce[at] > curve.null_q95[at] else 'within'} chance)"

@@ -17,7 +17,7 @@ from monitor.inference.resampling import outcomes
 from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, drawn, smce_result
+from monitor.reports.figures.cells import DRAWS, on_cells, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -41,9 +41,9 @@ HEIGHT: Final = 6.6
 CAPTION: Final = (
     "How to read it: on the dashed line, predictions come true as often as they say; below it they are too high, above "
     "it too low. The curve is the best estimate of what comes true. That of a perfectly calibrated model would stay in "
-    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The largest "
-    "gap is told where smCE is beyond chance (p up to .05); that is no verdict, which asks for more evidence and for a "
-    "size."
+    "the grey band, 95% of the time at each place. The larger a dot, the more predictions it stands for. The title "
+    "names the largest gap where smCE is beyond chance (p up to .05); that is no verdict, which needs more evidence "
+    "and a size."
 )
 _BINS: Final = 10
 _HISTOGRAM_BINS: Final = 40
@@ -78,7 +78,7 @@ class BinSums:
 
     @classmethod
     def of(cls, table: ScoreTable, edges: Floats) -> Self:
-        """The sums between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
+        """Sum up between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
         place = np.searchsorted(edges[1:-1], table.score, side="right")
 
         def sums(weights: Floats) -> Floats:
@@ -100,7 +100,7 @@ class BinSums:
 def reliability_diagram(
     table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None
 ) -> Figure:
-    """What was predicted against what came true: bins, the isotonic curve (CORP), and its band under calibration.
+    """Draw what came true against predictions: bins, the isotonic curve (CORP), and its band under calibration.
 
     Where nearly all predictions are close to 0, or to 1, both axes are uniform in log odds and show just the range of
     the predictions. Below, how many predictions there are where.
@@ -124,7 +124,7 @@ def reliability_diagram(
     Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021: isotonic
     regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here 199 times.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     figure = new_figure(HEIGHT)
     draw_reliability(figure, cells, smce or smce_result(cells), insufficient)
     return figure
@@ -163,7 +163,7 @@ def draw_diagram(axes: Axes, table: ScoreTable) -> None:
     NotEnoughData
         The table is empty.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     dress(axes, grid="both")
     _draw_main(axes, cells, BinSums.of(cells, axis.edges(_BINS)), axis, labels=True)
@@ -190,7 +190,7 @@ def _legend(axes: Axes, above: float = 0.0) -> None:
 
 
 def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None) -> str:
-    """What a reader should know first: the bin that adds most to the error, if there is more error than chance."""
+    """Name the bin that adds most to the error, if there is more error than chance."""
     if insufficient is not None:
         return f"Too little data to tell: {insufficient}"
     if not significant:
@@ -210,10 +210,10 @@ def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None
 
 
 def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    """How many predictions there are where, as a histogram on the axis."""
-    edges = axis.columns(_HISTOGRAM_BINS)
-    mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0] / cells.total
-    axes.bar(0.5 * (edges[1:] + edges[:-1]), mass, width=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
+    """Draw a histogram of the predictions on the axis."""
+    centre, width, counts = axis.histogram(cells.score, cells.counts, _HISTOGRAM_BINS)
+    mass = counts / cells.total
+    axes.bar(centre, mass, width=0.92 * width, color=PREDICTED, alpha=0.6)
     axes.set_ylim(0.0, 1.12 * float(mass.max()))
     axes.set_yticks([0.0, float(mass.max())], ["0", percent(float(mass.max()))])
     axes.set_ylabel("share")
@@ -222,7 +222,7 @@ def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
 
 
 def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    """The isotonic curve, its band under calibration, and the diagonal."""
+    """Draw the isotonic curve, its band under calibration, and the diagonal."""
     x = axis.place(cells.score)
     low, high = _consistency_band(cells)
     if x.size > 1:
@@ -237,29 +237,22 @@ def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
 
 def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
     """Bins as dots, the larger the more predictions they hold."""
-    held = bins.counts > 0.0
-    share = bins.counts[held] / bins.counts.sum()
-    predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])
-    happened = axis.place(bins.positives[held] / bins.counts[held])
+    filled = bins.counts > 0.0
+    share = bins.counts[filled] / bins.counts.sum()
+    predicted = axis.place(bins.prediction_sum[filled] / bins.counts[filled])
+    happened = axis.place(bins.positives[filled] / bins.counts[filled])
     axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
-    axes.scatter(
-        predicted,
-        happened,
-        s=18.0 + 260.0 * share,
-        color=INK,
-        edgecolor=PAPER,
-        linewidth=0.8,
-        zorder=4,
-    )
+    area = 18.0 + 260.0 * share
+    axes.scatter(predicted, happened, s=area, color=INK, edgecolor=PAPER, linewidth=0.8, zorder=4)
 
 
 def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
-    """Where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
+    """Compute where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
     curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
-    aside = round(0.025 * (DRAWS + 1)) - 1
-    return curves[aside], curves[-1 - aside]
+    tail = round(0.025 * (DRAWS + 1)) - 1
+    return curves[tail], curves[-1 - tail]
 
 
 def _corners(*curves: Floats) -> NDArray[np.bool_]:
@@ -285,10 +278,10 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     """
     if len(tables) < 2:
         raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
-    cells = {label: drawn(table) for label, table in tables.items()}
+    cells = {label: on_cells(table) for label, table in tables.items()}
     rows = {label: smce_result(table) for label, table in cells.items()}
     # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
-    axis = ProbabilityAxis.of(_together(list(cells.values())), [table.prevalence for table in cells.values()])
+    axis = ProbabilityAxis.of(_join(list(cells.values())), [table.prevalence for table in cells.values()])
     height = _HEIGHTS.get(len(cells), 5.7)
     figure = new_figure(height)
     grid = frame(
@@ -318,17 +311,17 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
             _legend(diagram, above=0.4)
         else:
             density.set_ylabel("")
-    most = max(density.get_ylim()[1] for density in densities)
+    top = max(density.get_ylim()[1] for density in densities)
     for density in densities:
-        density.set_ylim(0.0, most)
+        density.set_ylim(0.0, top)
         # The tallest column of all, as draw_density leaves room above it.
-        density.set_yticks([0.0, most / 1.12], ["0", percent(most / 1.12)] if density is densities[0] else ["", ""])
+        density.set_yticks([0.0, top / 1.12], ["0", percent(top / 1.12)] if density is densities[0] else ["", ""])
         density.set_xlabel("predicted probability" if len(cells) < 3 else "predicted")
     return figure
 
 
-def _together(tables: Sequence[ScoreTable]) -> ScoreTable:
-    """All predictions of some tables; their outcomes are left out."""
+def _join(tables: Sequence[ScoreTable]) -> ScoreTable:
+    """Join the predictions of some tables; their outcomes are left out."""
     scores = np.concatenate([table.score for table in tables])
     return ScoreTable.from_events(scores, np.zeros(scores.size), np.concatenate([table.counts for table in tables]))
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures import reliability, witness
-from monitor.reports.figures.cells import Picture, Results, drawn, judged, smce_result
+from monitor.reports.figures.cells import Picture, Results, judged, on_cells, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREEN,
@@ -30,6 +30,31 @@ from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.formatting import interval_text, value_text
 from monitor.scores import ScoreTable
 
+_TEXTS: Final = {
+    "reliability": (
+        "What was predicted, and what came true",
+        (
+            "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the grey "
+            "band is as far as chance alone goes."
+        ),
+    ),
+    "where": (
+        "Where the model is too high or too low",
+        (
+            "The smooth calibration error comes with the function that proves it: it shows which predictions say too "
+            "little and which say too much."
+        ),
+    ),
+    "test": (
+        "Which predictions the outcomes refute",
+        (
+            "Each prediction is tested against the outcomes of predictions like it. The share that is refuted is the "
+            "test-based calibration error (TCE); with much data it is high for good models, too, so the title names "
+            "what a perfectly calibrated one would show."
+        ),
+    ),
+}
+"""Title and explanation of each picture."""
 _HEAD_SIZE: Final = TITLE_SIZE + 3.0
 _ROW: Final = 0.27
 _HEADING: Final = 0.62
@@ -44,7 +69,7 @@ _COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 
 
 
 def report_figures(table: ScoreTable, results: Results, *, insufficient: str | None = None) -> Sequence[Picture]:
-    """The pictures of a report on a table; none of an empty table, and no test-based diagram of a weighted one.
+    """Draw the pictures of a report; none of an empty table, and no test-based diagram of a weighted one.
 
     Parameters
     ----------
@@ -58,42 +83,15 @@ def report_figures(table: ScoreTable, results: Results, *, insufficient: str | N
     """
     if not table.counts.any():
         return ()
-    cells = drawn(table)
+    cells = on_cells(table)
     smce = judged(results, "smce") or smce_result(cells)
-    pictures = [
-        Picture(
-            name="reliability",
-            title="What was predicted, and what came true",
-            explanation=(
-                "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the"
-                " grey band is as far as chance alone goes."
-            ),
-            figure=reliability.reliability_diagram(cells, smce=smce, insufficient=insufficient),
-        ),
-        Picture(
-            name="where",
-            title="Where the model is too high or too low",
-            explanation=(
-                "The smooth calibration error comes with the function that proves it: it shows which predictions say"
-                " too little and which say too much."
-            ),
-            figure=witness.witness_figure(cells, smce=smce, insufficient=insufficient),
-        ),
-    ]
+    figures = {
+        "reliability": reliability.reliability_diagram(cells, smce=smce, insufficient=insufficient),
+        "where": witness.witness_figure(cells, smce=smce, insufficient=insufficient),
+    }
     if not table.weighted:
-        pictures.append(
-            Picture(
-                name="test",
-                title="Which predictions the outcomes refute",
-                explanation=(
-                    "Each prediction is tested against the outcomes of predictions like it. The share that is refuted"
-                    " is the test-based calibration error (TCE); with much data it is high for good models, too, so"
-                    " the title names what a perfectly calibrated one would show."
-                ),
-                figure=tce_diagram(table, judged(results, "tce")),
-            )
-        )
-    return tuple(pictures)
+        figures["test"] = tce_diagram(table, judged(results, "tce"))
+    return tuple(Picture(name, *_TEXTS[name], figure) for name, figure in figures.items())
 
 
 def report_sheet(
@@ -106,7 +104,7 @@ def report_sheet(
     insufficient: str | None = None,
     about: str = "",
 ) -> Figure:
-    """A report on one sheet.
+    """Draw a report on one sheet.
 
     Parameters
     ----------
@@ -144,14 +142,13 @@ def report_sheet(
     if about:
         next(parts).text(MARGIN / WIDTH, 0.1, about, size=TITLE_SIZE, weight="bold", color=GREY, va="bottom")
     if filled:
-        cells = drawn(table)
+        cells = on_cells(table)
         smce = judged(results if of_table is None else of_table, "smce") or smce_result(cells)
         reliability.draw_reliability(next(parts), cells, smce, insufficient)
         witness.draw_witness(next(parts), cells, smce, insufficient)
     else:
-        next(parts).text(
-            MARGIN / WIDTH, 0.5, "There are no predictions with an outcome to draw.", size=TEXT_SIZE, color=GREY
-        )
+        reason = "There are no predictions with an outcome to draw."
+        next(parts).text(MARGIN / WIDTH, 0.5, reason, size=TEXT_SIZE, color=GREY)
     return figure
 
 
@@ -198,7 +195,7 @@ def _draw_row(axes: Axes, y: float, title: str, result: MeasureResult) -> None:
 
 
 def _draw_strip(axes: Axes, y: float, result: MeasureResult, chance: float, color: str) -> None:
-    """The value and its interval in multiples of what chance gives, which is the grey field."""
+    """Draw the value and its interval in multiples of what chance gives, which is the grey field."""
     start, width = _COLUMNS["strip"] + 0.005, _COLUMNS["verdict"] - _COLUMNS["strip"] - 0.04
 
     def at(value: float) -> float:

@@ -5,7 +5,7 @@ or by form as well.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ MARGIN: Final = 0.22
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure of the common width; height in inches."""
+    """Create an empty figure of the common width; height in inches."""
     return NotebookFigure(figsize=(WIDTH, height), facecolor=PAPER)
 
 
@@ -63,13 +63,13 @@ class NotebookFigure(Figure):
 
 
 def _ruler(size: float, *, bold: bool) -> Callable[[str], float]:
-    """A function that measures text of that size, in inches."""
+    """Return a function that measures text of that size, in inches."""
     font = FontProperties(size=size, weight="bold" if bold else "normal")
     return lambda text: float(text_to_path.get_text_width_height_descent(text, font, ismath=False)[0]) / 72.0
 
 
 def wrapped(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """The text broken into lines that fit into ``width`` inches at ``size`` points; its own line breaks are kept."""
+    """Break text into lines that fit into ``width`` inches at ``size`` points; its own line breaks are kept."""
     inches = _ruler(size, bold=bold)
     space = inches(" ")
     lines = []
@@ -132,17 +132,9 @@ def frame(
     """
     heading = wrapped(title, WIDTH - 2 * MARGIN, TITLE_SIZE, bold=True)
     footing = wrapped(caption, WIDTH - 2 * MARGIN, SMALL_SIZE)
-    figure.text(
-        MARGIN / WIDTH,
-        1.0 - MARGIN / height,
-        heading,
-        size=TITLE_SIZE,
-        weight="bold",
-        color=INK,
-        va="top",
-        linespacing=1.2,
-    )
-    figure.text(MARGIN / WIDTH, 0.13 / height, footing, size=SMALL_SIZE, color=GREY, va="bottom", linespacing=1.25)
+    x, top, bottom = MARGIN / WIDTH, 1.0 - MARGIN / height, 0.13 / height
+    figure.text(x, top, heading, size=TITLE_SIZE, weight="bold", color=INK, va="top", linespacing=1.2)
+    figure.text(x, bottom, footing, size=SMALL_SIZE, color=GREY, va="bottom", linespacing=1.25)
     top = height - MARGIN - 0.18 - above - height_of(heading, TITLE_SIZE)
     bottom = 0.13 + height_of(footing, SMALL_SIZE) + below
     drawn_height, drawn_width = top - bottom, WIDTH - left - right
@@ -167,20 +159,18 @@ def points_tick(value: float, _position: float = 0.0) -> str:
 
 
 def size_tick(value: float, _position: float = 0.0) -> str:
-    """The same without a sign."""
+    """Format the same without a sign."""
     return points_tick(abs(value))
 
 
-def dress(axes: Axes, *, grid: str = "y") -> None:
+def dress(axes: Axes, *, grid: Literal["x", "y", "both", ""] = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(GREY)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
     axes.tick_params(labelsize=SMALL_SIZE, colors=GREY, labelcolor=INK, length=3.0)
     axes.set_axisbelow(True)
     if grid:
-        axes.grid(visible=True, axis="both" if grid == "both" else "y" if grid == "y" else "x", color="#E8EAED", lw=0.8)
+        axes.grid(visible=True, axis=grid, color="#E8EAED", lw=0.8)
     # Labels of axes that stand above each other are aligned.
     axes.yaxis.set_label_coords(-0.64 / (axes.get_position().width * WIDTH), 0.5)
     axes.xaxis.label.set(size=TEXT_SIZE, color=INK)
@@ -188,7 +178,7 @@ def dress(axes: Axes, *, grid: str = "y") -> None:
 
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float = 0.0) -> None:
-    """A legend above the axes, where it hides nothing; ``above`` inches over them where they have a title."""
+    """Put a legend above the axes, where it hides nothing; ``above`` inches over them where they have a title."""
     height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     axes.legend(
         handles=list(handles),
@@ -203,17 +193,19 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float 
 
 
 def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
-    """The text, cut if it must be, and the points, ``size`` or less, at which it fits into ``width`` inches."""
+    """Cut text if need be, and choose the points, ``size`` or less, at which it fits into ``width`` inches."""
     inches = _ruler(size, bold=bold)
-    most = width * size / MIN_SIZE
-    if inches(text) > most:
-        kept = next((n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= most), 0)
+    max_inches = width * size / MIN_SIZE
+    if inches(text) > max_inches:
+        kept = next(
+            (n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= max_inches), 0
+        )
         text = f"{text[:kept]}\N{HORIZONTAL ELLIPSIS}"
     return text, max(min(size, size * width / max(inches(text), 1e-9)), MIN_SIZE)
 
 
 def name_panel(axes: Axes, name: str, remark: str) -> None:
-    """What one of several axes shows, in bold above it, and a remark below that, no wider than the axes."""
+    """Write a name in bold above axes, and a remark below that, no wider than the axes."""
     width = axes.get_position().width * WIDTH
     height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     for text, inches, color, size, weight in (

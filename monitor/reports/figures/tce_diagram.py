@@ -16,7 +16,7 @@ from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import TceKeywords, tce_draws
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn
+from monitor.reports.figures.cells import on_cells
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
@@ -38,7 +38,7 @@ _MAX_LABELS: Final = 24
 
 
 def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: Unpack[TceKeywords]) -> Figure:
-    """The test-based reliability diagram of the TCE paper.
+    """Draw the test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at
     the share that came true; below, the bin's size and the share of it that is refuted; on the right, all predictions.
@@ -65,7 +65,7 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
     bins = tce_bins(table, **options)
-    cells = drawn(table)
+    cells = on_cells(table)
     mean = _null_mean(cells, options) if row is None or row.null_mean is None else row.null_mean
     refuted, chance = percent(bins.value / 100.0), percent(mean / 100.0)
     title = (
@@ -79,18 +79,17 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
     main = figure.add_subplot(grid[0, 0])
-    sizes = figure.add_subplot(grid[1, 0], sharex=main)
-    all_of_them = figure.add_subplot(grid[0, 1])
-    for axes in (main, sizes, all_of_them):
+    sizes, everything = figure.add_subplot(grid[1, 0], sharex=main), figure.add_subplot(grid[0, 1])
+    for axes in (main, sizes, everything):
         dress(axes)
     _draw_violins(main, table, bins, axis)
     _draw_sizes(sizes, bins)
-    _draw_all(all_of_them, cells, axis)
+    _draw_all(everything, cells, axis)
     return figure
 
 
 def _null_mean(cells: ScoreTable, options: TceKeywords) -> float:
-    """What a perfectly calibrated model shows, percent."""
+    """Draw the mean TCE of a perfectly calibrated model, percent."""
     measure = replace(MEASURES["tce"], value=partial(tce, **options), draws=partial(tce_draws, **options))
     return null_level(cells, [measure], draws=_DRAWS)["tce"].mean
 
@@ -100,21 +99,14 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
     axes.set_ylabel("predicted probability")
     number = bins.sizes.size
     # Rows of a bin lie side by side, so sizes alone tell which they are.
-    held = table.counts > 0.0
-    at, counts = axis.place(table.score[held]), table.counts[held]
+    filled = table.counts > 0.0
+    at, counts = axis.place(table.score[filled]), table.counts[filled]
     ends = np.searchsorted(np.cumsum(counts), np.cumsum(bins.sizes)) + 1
     cuts = axis.place(np.stack([bins.lower_limit, bins.upper_limit], axis=1))
     for b, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):
         _draw_violin(axes, b, at[start:end], counts[start:end], cuts[b])
     rate = axis.place(bins.rate)
-    axes.hlines(
-        rate,
-        np.arange(number) - 0.46,
-        np.arange(number) + 0.46,
-        color=INK,
-        lw=2.6,
-        zorder=4,
-    )
+    axes.hlines(rate, np.arange(number) - 0.46, np.arange(number) + 0.46, color=INK, lw=2.6, zorder=4)
     axes.set_xlim(-0.6, number - 0.4)
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     legend(
@@ -129,7 +121,7 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
 
 
 def _draw_violin(axes: Axes, b: int, at: Floats, counts: Floats, cuts: Floats) -> None:
-    """The predictions of bin b as a violin, each part in the colour of its verdict.
+    """Draw the predictions of bin b as a violin, each part in the colour of its verdict.
 
     Parameters
     ----------
@@ -153,11 +145,8 @@ def _draw_violin(axes: Axes, b: int, at: Floats, counts: Floats, cuts: Floats) -
     y = np.unique(np.concatenate([edges, cuts[(cuts > at[0]) & (cuts < at[-1])]]))
     middle = 0.5 * (edges[1:] + edges[:-1])
     width = _HALF_WIDTH * np.interp(y, middle, smooth) / smooth.max()
-    for below, above, color in (
-        (-np.inf, cuts[0], HAPPENED),
-        (cuts[0], cuts[1], PREDICTED),
-        (cuts[1], np.inf, HAPPENED),
-    ):
+    limits = (-np.inf, *cuts, np.inf)
+    for below, above, color in zip(limits, limits[1:], (HAPPENED, PREDICTED, HAPPENED), strict=False):
         part = (y >= below) & (y <= above)
         if part.sum() > 1:
             axes.fill_betweenx(y[part], b - width[part], b + width[part], color=color, alpha=0.75, lw=0.0, zorder=3)
@@ -174,24 +163,15 @@ def _draw_sizes(axes: Axes, bins: TceBins) -> None:
     axes.set_xlabel("columns of similar predictions, from the lowest to the highest")
     if place.size <= _MAX_LABELS:
         for x, size, share in zip(place, bins.sizes, bins.rejected_share, strict=True):
-            axes.annotate(
-                percent(float(share)) if share in {0.0, 1.0} else f"{100.0 * share:.0f}%",
-                (x, size),
-                xytext=(0, 2),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                size=min(SMALL_SIZE, 120.0 / place.size),
-                color=HAPPENED if share > 0.0 else GREY,
-            )
+            text = percent(float(share)) if share in {0.0, 1.0} else f"{100.0 * share:.0f}%"
+            label = axes.annotate(text, (x, size), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")
+            label.set(size=min(SMALL_SIZE, 120.0 / place.size), color=HAPPENED if share > 0.0 else GREY)
 
 
 def _draw_all(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
-    """All predictions as a histogram along the vertical axis."""
+    """Draw all predictions as a histogram along the vertical axis."""
     axis.on_y(axes, labels=False)
-    first, last = axis.limits
-    edges = np.linspace(first, last, 41)
-    mass = np.histogram(axis.place(cells.score), edges, weights=cells.counts)[0]
-    axes.barh(0.5 * (edges[1:] + edges[:-1]), mass, height=0.92 * np.diff(edges), color=PREDICTED, alpha=0.6)
+    centre, width, counts = axis.histogram(cells.score, cells.counts, 40)
+    axes.barh(centre, counts, height=0.92 * width, color=PREDICTED, alpha=0.6)
     axes.set_xticks([])
     axes.set_xlabel("all predictions")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.measures import smce_witness
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
 from monitor.reports.formatting import pair, percent, value_text
 from monitor.scores import ScoreTable
@@ -25,7 +25,7 @@ TOO_HIGH: Final = PREDICTED
 CAPTION: Final = (
     "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
     "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
-    "fewer came true than was predicted. Ranges are told where smCE is beyond chance (p up to .05); that is no "
+    "fewer came true than was predicted. The title names ranges where smCE is beyond chance (p up to .05); that is no "
     "verdict."
 )
 _BINS: Final = 24
@@ -69,7 +69,7 @@ class Place:
         return self.happened > self.predicted
 
     def __str__(self) -> str:
-        """The place in a sentence."""
+        """Describe the place in a sentence."""
         first, last = percent(self.first, 1), percent(self.last, 1)
         where = f"At {first}" if first == last else f"From {first} to {last}"
         predicted, happened = pair(self.predicted, self.happened)
@@ -77,7 +77,7 @@ class Place:
 
 
 def places(table: ScoreTable) -> tuple[Place, ...]:
-    """Where the witness of smCE says that the table's predictions are too low or too high, from the lowest up.
+    """Find where the witness of smCE says that predictions are too low or too high, from the lowest up.
 
     Ranges over which the centred witness keeps its sign, of those that hold a tenth of all misses or more and that miss
     by more than two standard deviations.
@@ -95,20 +95,14 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
     ends = np.append(starts[1:], table.rows) - 1
     share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
     stands_out = (share >= _MIN_SHARE) & (residual * sign[starts] > 0.0) & (np.abs(residual) > 2.0 * np.sqrt(variance))
-    return tuple(
-        Place(
-            first=float(table.score[starts[run]]),
-            last=float(table.score[ends[run]]),
-            predicted=float((positives[run] - residual[run]) / events[run]),
-            happened=float(positives[run] / events[run]),
-            share=float(share[run]),
-        )
-        for run in np.flatnonzero(stands_out)
-    )
+    runs = np.flatnonzero(stands_out)
+    predicted, happened = (positives - residual)[runs] / events[runs], positives[runs] / events[runs]
+    columns = (table.score[starts[runs]], table.score[ends[runs]], predicted, happened, share[runs])
+    return tuple(Place(*map(float, place)) for place in zip(*columns, strict=True))
 
 
 def centred_witness(table: ScoreTable) -> Floats:
-    """The witness of smCE less the constant that best separates what is too low from what is too high, shape (m,).
+    """Subtract from the witness of smCE the constant that best separates too low from too high, shape (m,).
 
     Where the residuals add up to about 0, adding a constant to the witness hardly changes what it attains, so its sign
     says nothing; where one end is far off and the other a little, the other way round, it may not change its sign at
@@ -129,7 +123,7 @@ def centred_witness(table: ScoreTable) -> Floats:
     event = float((table.positive_squares + table.negative_squares).sum()) / table.total
 
     def evident(level: float) -> float:
-        """What the ranges on either side of the level miss in its direction, less what chance explains."""
+        """Sum up what the ranges on either side of the level miss in its direction, less what chance explains."""
         above = witness >= level
         starts = np.flatnonzero(np.diff(above)) + 1
         edges = np.concatenate([[0], starts, [above.size]])
@@ -148,7 +142,7 @@ def _variance(table: ScoreTable) -> Floats:
 
 
 def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None) -> Figure:
-    """Where the model is too low and where too high, in words and as the witness of smCE over the predictions.
+    """Draw where the model is too low and too high: the witness of smCE over the predictions.
 
     Parameters
     ----------
@@ -164,7 +158,7 @@ def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insu
     NotEnoughData
         The table is empty.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     figure = new_figure(HEIGHT)
     draw_witness(figure, cells, smce or smce_result(cells), insufficient)
     return figure
@@ -178,11 +172,10 @@ def draw_witness(figure: FigureBase, cells: ScoreTable, smce: MeasureResult, ins
     colors = (TOO_LOW, TOO_HIGH) if sure else (GREY, GREY)
     title = _title(cells, ranges, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
     grid = frame(figure, HEIGHT, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
-    line, bars = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
-    dress(line)
-    dress(bars)
-    _draw_witness(line, cells, axis, colors)
-    _draw_surplus(bars, cells, axis, colors)
+    for row, draw in enumerate((_draw_witness, _draw_surplus)):
+        axes = figure.add_subplot(grid[row, 0])
+        dress(axes)
+        draw(axes, cells, axis, colors)
 
 
 def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) -> str:
@@ -201,7 +194,7 @@ def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) ->
 
 
 def _on_the_whole(cells: ScoreTable, smce: MeasureResult) -> str:
-    """What an error beyond chance is where no range of its own stands out."""
+    """Describe an error beyond chance where no range stands out."""
     gap = cells.mean_prediction - cells.prevalence
     means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"
     if abs(gap) < _MOSTLY * smce.value:
@@ -224,27 +217,17 @@ def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: 
     axes.set_ylim(-reach, reach)
     axes.set_yticks([])
     for y, text, color in ((0.75, "too little", TOO_LOW), (0.25, "too much", TOO_HIGH)):
-        axes.text(
-            -0.015,
-            y,
-            f"model says\n{text}",
-            transform=axes.transAxes,
-            rotation=90.0,
-            color=color,
-            size=TEXT_SIZE,
-            ha="right",
-            va="center",
-            multialignment="center",
-        )
+        label = axes.text(-0.015, y, f"model says\n{text}", transform=axes.transAxes, rotation=90.0, color=color)
+        label.set(size=TEXT_SIZE, ha="right", va="center", multialignment="center")
     axis.on_x(axes, labels=False)
 
 
 def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
-    edges = axis.columns(_BINS)
-    surplus = 1000.0 * np.histogram(axis.place(cells.score), edges, weights=cells.residual)[0] / cells.total
+    centre, width, residual = axis.histogram(cells.score, cells.residual, _BINS)
+    surplus = 1000.0 * residual / cells.total
     color = [colors[0] if height > 0.0 else colors[1] for height in surplus]
-    axes.bar(0.5 * (edges[1:] + edges[:-1]), surplus, width=0.9 * np.diff(edges), color=color)
+    axes.bar(centre, surplus, width=0.9 * width, color=color)
     axes.axhline(0.0, color=GREY, lw=1.0)
     axes.set_ylabel("came true beyond\nprediction, per 1,000")
     axis.on_x(axes)

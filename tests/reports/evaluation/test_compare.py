@@ -17,8 +17,8 @@ from monitor.reports.evaluation.compare import (
     Events,
     align,
     compare_tables,
-    from_intervals,
-    of_norm,
+    interval_difference,
+    norm_difference,
     paired_errors,
 )
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
@@ -71,8 +71,7 @@ def test_ids_tell_the_same_events() -> None:
     assert found.first.prediction.tolist() == a.prediction[[0, 1, 3]].tolist()
     assert found.second.prediction.tolist() == b.prediction[[0, 1, 3]].tolist()
     assert found.note == (
-        "3 ids stand in both files, and are compared event by event; 3 rows whose id stands in one file only are left "
-        "out"
+        "3 ids are in both files, and are compared event by event; 3 rows whose id is in one file only are left out"
     )
     assert align(with_ids(a, ids, [0, 1]), with_ids(b, ids, [2, 3])).pairing == "none"
 
@@ -168,7 +167,7 @@ def test_mce_of_different_events_has_the_interval_that_both_intervals_make() -> 
         rare(2000, seed=0), rare(2000, seed=100, slope=1.3), measures={"mce": MEASURES["mce"]}, draws=19
     )
     first, second = found.first.measures["mce"], found.second.measures["mce"]
-    assert found.differences["mce"] == from_intervals(first, second, paired=False)
+    assert found.differences["mce"] == interval_difference(first, second, paired=False)
 
 
 def test_the_same_events_tell_more_than_different_ones() -> None:
@@ -248,7 +247,7 @@ def test_events_find_their_cells() -> None:
 
 def test_the_interval_of_a_norm_reaches_as_far_as_either_could_be_biased() -> None:
     drawn = np.linspace(-1.0, 1.0, 199)
-    found = of_norm(Difference("ratio", 0.2, 0.5), drawn, (np.full(199, 0.05), np.full(199, 0.1)))
+    found = norm_difference(Difference("ratio", 0.2, 0.5), drawn, (np.full(199, 0.05), np.full(199, 0.1)))
     assert found.lower == pytest.approx(0.3 - 0.1 - 0.95, abs=0.01)
     assert found.upper == pytest.approx(0.3 + 0.05 + 0.95, abs=0.01)
     # 0 lies .2 beyond the bias of the second: four fifths of the draws are farther from their mean.
@@ -258,16 +257,16 @@ def test_the_interval_of_a_norm_reaches_as_far_as_either_could_be_biased() -> No
 def test_intervals_of_two_make_that_of_the_difference() -> None:
     first = MeasureResult(0.2, "ratio", lower=0.17, upper=0.26)
     second = MeasureResult(0.5, "ratio", lower=0.42, upper=0.54)
-    apart = from_intervals(first, second, paired=False)
+    apart = interval_difference(first, second, paired=False)
     assert apart.lower == pytest.approx(0.3 - math.hypot(0.08, 0.06))
     assert apart.upper == pytest.approx(0.3 + math.hypot(0.04, 0.03))
-    together = from_intervals(first, second, paired=True)
+    together = interval_difference(first, second, paired=True)
     assert together.lower == pytest.approx(0.3 - 0.14)
     assert together.upper == pytest.approx(0.3 + 0.07)
     for each in (apart, together):
         assert each.p_value is not None
         assert (each.p_value <= 0.05) == each.significant
-    assert from_intervals(MeasureResult(0.1, "ratio"), second, paired=False).lower is None
+    assert interval_difference(MeasureResult(0.1, "ratio"), second, paired=False).lower is None
 
 
 def test_a_logit_offset_of_both_is_no_difference_in_brier_beyond_its_interval() -> None:

@@ -75,7 +75,7 @@ def test_the_title_of_a_comparison_follows_the_lead_of_the_report() -> None:
     # Where there is no smCE, the first.
     assert "June is better calibrated than May (by TCE)" in texts(comparison_figure(TCE, "May", "June"))
     asked = texts(comparison_figure(INTCE, "May", "June"))
-    assert any("how certain that is was not asked for" in each for each in asked)
+    assert any("without draws there is no interval" in each for each in asked)
     with pytest.raises(NotEnoughData):
         comparison_figure({}, "May", "June")
 

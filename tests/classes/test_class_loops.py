@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from monitor.classes.bin_loops import categorical_draws
+from monitor.classes.class_loops import categorical_draws
 
 
 @pytest.mark.parametrize("classes", [2, 3, 40])

@@ -1,10 +1,10 @@
-"""The series of the pipeline: what is read, joined and saved."""
+"""The series of the service itself: what its pipeline reads, joins and saves, and the requests it answers."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, Protocol
+from typing import Any, Final
 
 from monitor.events.model import Reason
-from monitor.metrics.series import Family, Series, read_families
+from monitor.metrics.series import Families, Family, Series, read_families
 from monitor.sources.base import TopicPartition
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
@@ -44,8 +44,8 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
     ),
     Series(
         "calibration_events_total",
-        "Events by the fate they met, since the log's beginning, over the partitions held: it starts anew, lower, when "
-        "a partition moves away. An outcome that waits for its prediction has no fate yet: see "
+        "Events by result, since the log's beginning, over the partitions held: it starts anew, lower, when a "
+        "partition moves away. An outcome that waits for its prediction has no result yet: see "
         "calibration_early_outcomes.",
         # An early outcome gets another result later: a number that falls is a gauge, and no counter.
         lambda status: list(
@@ -68,7 +68,7 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
     ),
     Series(
         "calibration_purged_offsets_total",
-        "Offsets passed over because the log no longer held them when they were to be read, since the process started.",
+        "Offsets skipped because the log no longer held their records, since the process started.",
         lambda status: status.purged_offsets,
     ),
     Series(
@@ -89,13 +89,13 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
     Series(
         "calibration_consumer_lag",
         "Records between what was read and the end of the topic partition, of the partitions that this process reads. "
-        "Absent while it reads nothing, as when the log or the store does not answer: what waits then is not known.",
+        "Absent while it reads nothing, as when the log or the store does not answer.",
         lambda status: [((topic, str(number)), lag) for (topic, number), lag in sorted(status.lag.items())],
         _PARTITION_LABELS,
     ),
     Series(
         "calibration_held_series",
-        "Combinations of model, version and segment that are held.",
+        "Combinations of model, version and segment in memory.",
         lambda status: status.series,
     ),
     Series(
@@ -112,7 +112,7 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
     ),
     Series(
         "calibration_checkpoint_duration_seconds",
-        "What saving state and offsets took the last time. Absent before the first time.",
+        "Duration of the last save of state and offsets. Absent before the first time.",
         lambda status: status.checkpoint_seconds if status.checkpoint_ms else None,
     ),
 )
@@ -135,33 +135,61 @@ BACKLOG: Final[tuple[Series[Unread], ...]] = (
 )
 
 
-class Pipeline(Protocol):
-    """Reads and joins the events."""
+# Requests are counted meanwhile: list() copies a dict's items at once, before they are sorted.
+HTTP: Final[tuple[Series[Mapping[Any, float]], ...]] = (
+    Series(
+        "calibration_http_requests_total",
+        "HTTP requests since the process started, by the template of the route; HEAD counts as GET. Paths without a "
+        "route are `other`; status `none` is of requests whose connection ended before the answer.",
+        lambda counts: sorted(list(counts.items())),  # noqa: C414
+        ("method", "route", "status"),
+    ),
+    Series(
+        "calibration_http_request_seconds_total",
+        "Total duration of these requests, from their headers to the end of their answer.",
+        lambda seconds: sorted(list(seconds.items())),  # noqa: C414
+        ("method", "route"),
+    ),
+    Series(
+        "calibration_access_refusals_total",
+        "Refused requests by reason: `missing` without a key or token, `wrong` with an invalid one, `forbidden` for "
+        "lack of a role, `cross_site` from a page of another site, `failures` unchecked after too many wrong keys from "
+        "its address, `requests` beyond the requests per second of one caller, `connections` closed at once because "
+        "too many were open.",
+        lambda counts: [((str(reason),), count) for reason, count in counts.items()],
+        ("reason",),
+    ),
+)
 
-    @property
-    def status(self) -> PipelineStatus:
-        """Its present status."""
-        ...
 
-
-class PipelineFamilies:
+def pipeline_families(status: Callable[[], PipelineStatus]) -> Families:
     """The families of the pipeline's status."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-
-    def __call__(self) -> Iterator[Family]:
-        """Read the status."""
-        return read_families(PIPELINE, [((), self._pipeline.status)])
+    return lambda: read_families(PIPELINE, [((), status())])
 
 
-class BacklogFamilies:
-    """The families of what is not read yet, of all partitions. The callable returns the last measurement."""
+def backlog_families(unread: Callable[[], Mapping[TopicPartition, Unread]]) -> Families:
+    """The families of unread records, of all partitions, as last measured."""
+    return lambda: read_families(
+        BACKLOG, [((topic, str(number)), backlog) for (topic, number), backlog in sorted(unread().items())]
+    )
 
-    def __init__(self, unread: Callable[[], Mapping[TopicPartition, Unread]]) -> None:
-        self._unread = unread
 
-    def __call__(self) -> Iterator[Family]:
-        """Read the last measurement."""
-        partitions = sorted(self._unread().items())
-        return read_families(BACKLOG, [((topic, str(number)), unread) for (topic, number), unread in partitions])
+def http_families(
+    requests: Mapping[tuple[str, str, str], int], seconds: Mapping[tuple[str, str], float], refusals: Mapping[str, int]
+) -> Families:
+    """The families of the HTTP server.
+
+    Parameters
+    ----------
+    requests, seconds
+        Numbers by (method, route, status), and durations by (method, route).
+    refusals
+        Numbers by reason. All reasons are there from the start, at 0, so that rates work.
+    """
+    all_counts: tuple[Mapping[Any, float], ...] = (requests, seconds, refusals)
+
+    def families() -> Iterator[Family]:
+        for series, counts in zip(HTTP, all_counts, strict=True):
+            yield from read_families((series,), [((), counts)])
+
+    return families
